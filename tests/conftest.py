@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Generator
+from copy import copy
+from random import SystemRandom
 
 import pytest
 from hypothesis import settings
@@ -43,3 +45,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("gpu") or item.get_closest_marker("gpus"):
             item.add_marker(pytest.mark.xdist_group("gpu"))
+
+
+@pytest.fixture
+def own_registry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forget at the end what a test registers."""
+    from planners import registry
+
+    # All that is known is there before.
+    registry.planners()
+    registry.choose_online("*")
+    for known in ("PLANNERS", "ONLINE_ALLOCATORS"):
+        monkeypatch.setattr(registry, known, copy(getattr(registry, known)))
+
+
+@pytest.fixture
+def fresh_seed() -> int:
+    """Return another seed in each run, which is printed where the test fails."""
+    seed = SystemRandom().randrange(1 << 31)
+    print(f"seed {seed}")
+    return seed

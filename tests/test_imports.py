@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -135,6 +136,11 @@ def sources(package: str) -> list[Path]:
     return sorted((ROOT / package).rglob("*.py"))
 
 
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
 def imported(tree: ast.AST, *, at_import: bool) -> set[tuple[str, int]]:
     """Return the top-level packages a file imports, with lines.
 
@@ -162,7 +168,7 @@ def offenders(package: str, forbidden: set[str], *, at_import: bool) -> list[str
     return [
         f"{path.relative_to(ROOT)}:{line} imports {name}"
         for path in sources(package)
-        for name, line in sorted(imported(ast.parse(path.read_text()), at_import=at_import))
+        for name, line in sorted(imported(tree_of(path), at_import=at_import))
         if name in forbidden
     ]
 
@@ -213,7 +219,7 @@ def test_rooms_of_a_package_import_one_way(room: str) -> None:
     found = [
         f"{path.relative_to(ROOT)}:{line} imports {name}"
         for path in sources(room)
-        for name, line in sorted(imported_modules(ast.parse(path.read_text())))
+        for name, line in sorted(imported_modules(tree_of(path)))
         if name.startswith(f"{package}.") and not f"{name}.".startswith(allowed)
     ]
     assert sources(room)
@@ -230,7 +236,7 @@ def test_modules_form_no_circle() -> None:
     imports = {
         module: {
             name if name in modules else name.rpartition(".")[0]
-            for name, _ in imported_modules(ast.parse(path.read_text()))
+            for name, _ in imported_modules(tree_of(path))
             if not name.endswith("._core")
         }
         for module, path in modules.items()

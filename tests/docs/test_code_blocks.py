@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from planners import registry
 from tests.repository import ROOT
 
 DOCS = ROOT / "docs"
@@ -32,20 +30,6 @@ def run_page(page: Path) -> None:
             raise AssertionError(
                 f"{page.name}, block at line {line}: {type(error).__name__}: {error}\n{code}"
             ) from error
-
-
-@pytest.fixture
-def own_registry() -> Iterator[None]:
-    registry.load_entry_points()
-    before = {info.name for info in registry.planners()}
-    online_before = {allocator.info.name for allocator in registry.choose_online("*")}
-    yield
-    for info in registry.planners():
-        if info.name not in before:
-            registry.remove(info.name)
-    for allocator in registry.choose_online("*"):
-        if allocator.info.name not in online_before:
-            registry.remove_online(allocator.info.name)
 
 
 PAGES = sorted(page for page in DOCS.glob("**/*.md") if blocks_of(page))

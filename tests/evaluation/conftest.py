@@ -6,13 +6,8 @@ from copy import copy
 
 import pytest
 
-from planners import registry
-
 
 @pytest.fixture(autouse=True)
-def _registry_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_plugin_is_loaded(own_registry: None, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: ARG001
     """Take out what a plugin brings, so that the next test may bring it again."""
-    registry.load_entry_points()
     monkeypatch.setattr("evaluation.study.plugins._loaded", {})
-    monkeypatch.setattr(registry, "PLANNERS", copy(registry.PLANNERS))
-    monkeypatch.setattr(registry, "ONLINE_ALLOCATORS", copy(registry.ONLINE_ALLOCATORS))

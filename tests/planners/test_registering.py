@@ -5,28 +5,19 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import planners
-from planners import registry
 from planners.errors import GaplessError
 from planners.model.budget import Budget
 from planners.model.plan import Plan, Result, Status
 from planners.model.problem import Problem
+from tests.installed_package import install
 
-
-@pytest.fixture(autouse=True)
-def own_registry() -> Iterator[None]:
-    registry.load_entry_points()
-    before = {info.name for info in registry.planners()}
-    yield
-    for info in registry.planners():
-        if info.name not in before:
-            registry.remove(info.name)
+pytestmark = pytest.mark.usefixtures("own_registry")
 
 
 @pytest.fixture
@@ -126,19 +117,9 @@ planners.register_sort_key("from-a-package", lambda problem: -problem.size)
 BROKEN = "import a_module_that_nobody_has"
 
 
-def install(site: Path, name: str, code: str) -> None:
-    """Install a package as an installer would: its modules, and its metadata beside them."""
-    (site / name).mkdir(parents=True)
-    (site / name / "__init__.py").write_text(code)
-    metadata = site / f"{name}-1.0.dist-info"
-    metadata.mkdir()
-    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-    (metadata / "entry_points.txt").write_text(f"[gapless.planners]\n{name} = {name}\n")
-
-
 def test_an_installed_package_and_a_broken_one(tmp_path: Path) -> None:
-    install(tmp_path / "site", "tiny_planner", PACKAGE)
-    install(tmp_path / "site", "broken_planner", BROKEN)
+    for name, module in (("tiny_planner", PACKAGE), ("broken_planner", BROKEN)):
+        install(tmp_path / "site", name, module, "gapless.planners", f"{name} = {name}")
     table = tmp_path / "tiny.csv"
     table.write_text("id,lower,upper,size\na,0,2,4\nb,1,3,5\n")
     code = f"""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +28,8 @@ def zeros(problem: Problem, _budget: Budget, depth: int = 2, wide: bool = False)
 
 
 @pytest.fixture
-def own() -> Iterator[None]:
+def own(own_registry: None) -> None:  # noqa: ARG001
     registry.register("own")(zeros)
-    yield
-    registry.remove("own")
 
 
 @pytest.mark.usefixtures("own")

@@ -1,4 +1,4 @@
-"""A table of a page: rows, columns, totals; and each thing that is wrong, with its field."""
+"""Tables of a page: rows, columns, totals, the cost of a run, and figures of a committed page."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from typing import Any
 
 import pytest
 
-from evaluation.report.slots import PageMaterial, fill
+from evaluation.report.slots import PageMaterial, fill, known_slots
+from evaluation.study.record import Record
+from evaluation.study.study_file import find_study
+from evaluation.tables.committed_page import frame_of_page
 from planners.errors import GaplessError
 from tests.evaluation.study.made_up_records import record
 
@@ -121,3 +124,46 @@ def test_frames_that_need_each_other_are_refused() -> None:
     frames = {"a": {"over": "b"}, "b": {"over": "a"}}
     with pytest.raises(GaplessError, match=r"page\.frames\.b\.over: 'a' is made from 'b'"):
         lines_of({"over": "a"}, frames=frames)
+
+
+def at(instance: str, second: int, wall_seconds: float = 0.25) -> Record:
+    moment = f"2026-01-02T03:04:{second:02}+00:00"
+    return record(instance, "naive", moment=moment, wall_seconds=wall_seconds)
+
+
+def table(*records: Record) -> list[list[str]]:
+    text = known_slots()["overhead-table"](PageMaterial("overhead", records))
+    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()[2:]]
+
+
+def test_what_passes_between_two_runs_is_the_planner_and_the_rest() -> None:
+    # Five runs, four times a second from one to the next; the planner has a quarter of it.
+    rows = table(*(at("a", second) for second in (2, 1, 3, 4, 5)), at("b", 6), at("b", 9, 1.0))
+    assert [row[:7] for row in rows] == [
+        ["a", "5", "5", "250", "750", "±250", "208.3"],
+        ["b", "5", "2", "625", "2,375", "±1,000", "659.7"],
+    ]
+    line = len(at("a", 1).to_json()) + 1
+    assert rows[0][7] == f"{line:,}"
+    assert int(rows[0][8]) < line / 2
+
+
+def test_one_run_alone_tells_nothing() -> None:
+    assert table(at("a", 1)) == []
+
+
+def test_numbers_of_a_page_are_numbers() -> None:
+    frame = frame_of_page("programs.md", "Online allocators")
+    assert set(frame["allocator"]) == {"gmlake", "vpmm"}
+    assert frame["to faster"].dtype == float
+    for study in ("paper-gmlake", "paper-vpmm"):
+        cases = find_study(study).page["evidence"]["programs"]["cases"]
+        assert set(frame["program"]) == set(cases)
+    assert frame_of_page("device-calls.md", "Milliseconds for 2,048 MiB")["first_bold"].iloc[0] > 0
+
+
+def test_a_missing_page_or_heading_is_named() -> None:
+    with pytest.raises(GaplessError, match="did you mean 'Online allocators'"):
+        frame_of_page("programs.md", "Online allocator")
+    with pytest.raises(GaplessError, match="the page is needed"):
+        frame_of_page("program.md", "Online allocators")

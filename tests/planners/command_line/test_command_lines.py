@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -34,6 +33,7 @@ from planners.compare.__main__ import app as compare
 from planners.errors import GaplessError
 from planners.homosize.__main__ import app as homosize
 from planners.reorder.__main__ import app as reorder
+from tests.installed_package import install
 from tests.repository import ROOT
 
 PATIENCE_SECONDS = 60
@@ -100,13 +100,8 @@ def end(process: subprocess.Popen[str]) -> tuple[int, str, str]:
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
     """Return a folder of installed packages, with one that offers planners."""
-    made = tmp_path / "site"
-    metadata = made / "waiting-1.0.dist-info"
-    metadata.mkdir(parents=True)
-    (made / "waiting.py").write_text(PLANNERS)
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: waiting\nVersion: 1.0\n")
-    (metadata / "entry_points.txt").write_text("[gapless.planners]\nwaiting = waiting\n")
-    return made
+    install(tmp_path / "site", "waiting", PLANNERS, "gapless.planners", "waiting = waiting")
+    return tmp_path / "site"
 
 
 @pytest.fixture
@@ -203,13 +198,6 @@ def test_arguments_that_make_no_sense_are_one_line(name: str, arguments: list[st
     assert answer.stdout == ""
 
 
-@pytest.mark.parametrize("name", APPS)
-def test_help_is_on_standard_output(name: str) -> None:
-    answer = CliRunner().invoke(APPS[name], ["--help"])
-    assert answer.exit_code == 0
-    assert "Usage" in answer.stdout
-
-
 MISTAKES: Mapping[str, tuple[BaseException, int, str]] = {
     "ours": (GaplessError("what is\nwrong"), 2, "error: what is wrong\n"),
     "of the system": (PermissionError(13, "No", "f"), 2, "error: [Errno 13] No: 'f'\n"),
@@ -250,7 +238,7 @@ def test_a_fault_of_ours_has_its_traceback() -> None:
         app([])
 
 
-@pytest.mark.parametrize("number", STATUS)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_conversion_keeps_the_best_plan_there_is(
     number: signal.Signals, site: Path, toy: Path, tmp_path: Path
 ) -> None:
@@ -288,19 +276,6 @@ def test_without_a_plan_nothing_is_replaced(
     assert end(process) == (130, "", "interrupted\n")
     assert (tmp_path / "old.csv").read_text() == "what was there"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["old.csv", "site", "toy.json"]
-
-
-def test_sigterm_prints_what_a_comparison_has(site: Path, toy: Path) -> None:
-    command = [sys.executable, "-m", "planners.compare", toy, "--planners", "naive,lost", "--json"]
-    process = start(command, site)
-    assert process.stderr is not None
-    assert process.stderr.readline() == "started\n"
-    process.send_signal(signal.SIGTERM)
-    code, out, err = end(process)
-    assert (code, err) == (143, "interrupted by SIGTERM\n")
-    (instance,) = json.loads(out)["instances"]
-    assert instance["interrupted"] is True
-    assert [result["planner"] for result in instance["results"]] == ["naive", "lost"]
 
 
 # ---- The wrong moment ----------------------------------------------------------------------------

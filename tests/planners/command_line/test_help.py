@@ -63,6 +63,8 @@ def test_help_needs_no_extra() -> None:
     )
     assert {words: said for words, (code, said) in ended.items() if code != 0} == {}
     assert all("usage" in said.lower() for _, said in ended.values())
+    for name in commands():
+        assert f"Usage: gapless {name} " in ended[f"{name} --help"][1]
 
 
 def subcommands(command: Any, *words: str) -> Iterator[tuple[str, ...]]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
-from planners import registry
 from planners.compare.__main__ import app
 from planners.files.problem_file import write_problem
 from planners.model.problem import Problem
@@ -17,22 +16,13 @@ Compare = Callable[..., Result]
 
 
 @pytest.fixture
-def compare() -> Iterator[Compare]:
+def compare(own_registry: None) -> Compare:  # noqa: ARG001
     """Run the command line in this process; what plugins register is forgotten afterwards."""
-    registry.load_entry_points()
-    before = {info.name for info in registry.planners()}
-    online_before = {allocator.info.name for allocator in registry.choose_online("*")}
 
     def run(*arguments: str | Path) -> Result:
         return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
-    yield run
-    for info in registry.planners():
-        if info.name not in before:
-            registry.remove(info.name)
-    for allocator in registry.choose_online("*"):
-        if allocator.info.name not in online_before:
-            registry.remove_online(allocator.info.name)
+    return run
 
 
 @pytest.fixture
@@ -41,20 +31,20 @@ def small(tmp_path: Path) -> Path:
     problem = Problem(
         size=[6, 4, 4, 2, 3], start=[0, 1, 3, 4, 5], end=[3, 4, 6, 6, 7], name="small"
     )
-    return _written(problem, tmp_path / "small.json")
+    return written(problem, tmp_path / "small.json")
 
 
 @pytest.fixture
 def pinned(tmp_path: Path) -> Path:
     """Return the file of a problem that some planners do not support."""
     problem = Problem(size=[6, 4], start=[0, 0], end=[2, 2], pinned={0: 0}, name="pinned")
-    return _written(problem, tmp_path / "pinned.json")
+    return written(problem, tmp_path / "pinned.json")
 
 
 @pytest.fixture
 def empty(tmp_path: Path) -> Path:
     """Return the file of a problem without tensors."""
-    return _written(Problem(size=[], start=[], end=[], name="empty"), tmp_path / "empty.json")
+    return written(Problem(size=[], start=[], end=[], name="empty"), tmp_path / "empty.json")
 
 
 @pytest.fixture
@@ -69,6 +59,6 @@ def plugin(tmp_path: Path) -> Callable[[str], Path]:
     return write
 
 
-def _written(problem: Problem, path: Path) -> Path:
+def written(problem: Problem, path: Path) -> Path:
     write_problem(problem, path)
     return path

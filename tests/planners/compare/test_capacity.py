@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from planners.files.problem_file import write_problem
 from planners.model.problem import Problem
-from tests.planners.compare.conftest import Compare
+from tests.planners.compare.conftest import Compare, written
 
 Plugin = Callable[[str], Path]
 
@@ -28,11 +27,6 @@ def ring(tmp_path: Path) -> Path:
     """
     pairs = [(i, (i + 1) % 5) for i in range(5)]
     return written(Problem([1] * 5, unsafe_pairs=pairs, name="ring"), tmp_path / "ring.json")
-
-
-def written(problem: Problem, path: Path) -> Path:
-    write_problem(problem, path)
-    return path
 
 
 def test_a_plan_that_fits_is_named_with_its_peak(compare: Compare, small: Path) -> None:

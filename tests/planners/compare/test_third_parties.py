@@ -6,7 +6,6 @@ import csv
 import io
 import json
 import re
-import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,6 +16,7 @@ import pytest
 from planners import GaplessError, Status
 from planners.processes.isolated_planner import Isolation
 from tests.planners.compare.conftest import Compare
+from tests.planners.compare.test_process import GRACEFUL, interrupt_once_started
 
 Plugin = Callable[[str], Path]
 
@@ -204,10 +204,8 @@ def test_a_traceback_is_there_on_demand(
         "@planners.register('faulty')\ndef faulty(problem, budget):\n    return divide(3)"
     )
     command = [sys.executable, "-m", "planners.compare", str(small), "--plugin", str(path)]
-    command += ["--planners", "faulty,naive", *isolate]
-    plain = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (plain.returncode, plain.stderr) == (1, "")
-    shown = subprocess.run([*command, "--traceback"], capture_output=True, text=True, check=False)
+    command += ["--planners", "faulty,naive", *isolate, "--traceback"]
+    shown = subprocess.run(command, capture_output=True, text=True, check=False)
     assert shown.returncode == 1
     lines = shown.stderr.splitlines()
     assert lines[0] == "Traceback (most recent call last):"
@@ -241,24 +239,8 @@ def test_every_planner_answers_alike_in_isolation(compare: Compare, small: Path)
 
 
 def test_ctrl_c_in_isolation_prints_what_is_there(small: Path, plugin: Plugin) -> None:
-    path = plugin(
-        "@planners.register('graceful')\n"
-        "def graceful(problem, budget):\n"
-        "    try:\n"
-        "        print('started', file=sys.stderr, flush=True)\n"
-        "        time.sleep(600)\n"
-        "    except KeyboardInterrupt:\n"
-        "        return planners.place(problem)"
-    )
-    process = subprocess.Popen(
-        [sys.executable, "-m", "planners.compare", str(small), "--plugin", str(path),
-         "--planners", "graceful,naive", "--isolate", "--time-limit", "600"],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    assert process.stderr is not None
-    assert process.stderr.readline() == "started\n"
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
-    assert (process.returncode, err) == (130, "interrupted\n")
+    given = ("--planners", "graceful,naive", "--isolate", "--time-limit", "600")
+    code, out, err = interrupt_once_started(small, "--plugin", plugin(GRACEFUL), *given)
+    assert (code, err) == (130, "interrupted\n")
     assert "*  graceful  optimal" in out
     assert "interrupted; not run: naive\n" in out

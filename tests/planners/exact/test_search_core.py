@@ -155,10 +155,8 @@ def test_every_question_about_small_problems_is_answered_rightly(indices: range)
 
 
 @pytest.mark.long
-def test_every_question_about_many_small_problems_is_answered_rightly() -> None:
-    seed = random.SystemRandom().randrange(1 << 31)
-    print(f"seed {seed}")
-    print(compare(str(seed), range(30_000)))
+def test_every_question_about_many_small_problems_is_answered_rightly(fresh_seed: int) -> None:
+    print(compare(str(fresh_seed), range(30_000)))
 
 
 def test_no_rule_refutes_what_another_search_finds() -> None:
@@ -166,10 +164,8 @@ def test_no_rule_refutes_what_another_search_finds() -> None:
 
 
 @pytest.mark.long
-def test_no_rule_refutes_what_another_search_finds_at_length() -> None:
-    seed = random.SystemRandom().randrange(1 << 31)
-    print(f"seed {seed}")
-    print(contradict(str(seed), 5_000))
+def test_no_rule_refutes_what_another_search_finds_at_length(fresh_seed: int) -> None:
+    print(contradict(str(fresh_seed), 5_000))
 
 
 def contradict(seed: str, problems: int) -> Counter[str]:
@@ -387,36 +383,6 @@ def test_rows_that_make_no_sense_are_refused(rows: list[Row]) -> None:
         make([1, 1], rows, sections=3)
 
 
-def test_a_tensor_without_a_section_is_refused() -> None:
-    with pytest.raises(ValueError, match="every member needs a section"):
-        make([1, 1], [(0, 0, 1)], sections=1)
-
-
-def test_columns_of_unequal_length_are_refused() -> None:
-    with pytest.raises(ValueError, match="field residue: one entry a block"):
-        make([1, 1], [(0, 0, 1), (1, 0, 1)], modulus=[1])
-    with pytest.raises(ValueError, match="field pinned: one entry a block"):
-        make([1, 1], [(0, 0, 1), (1, 0, 1)], pinned=[1])
-    with pytest.raises(ValueError, match="field lifetime: one entry a member"):
-        make([1, 1], [(0, 0, 1), (1, 0, 1)], lifetime=[1])
-
-
-def test_rows_of_the_wrong_width_are_refused() -> None:
-    one = column([1])
-    with pytest.raises(ValueError, match="rows"):
-        _core.SearchProblem(
-            one,
-            one,
-            one,
-            column([0], np.int32),
-            one,
-            one,
-            column([1], float),
-            column([0, 0]).reshape(1, 2),
-            1,
-        )
-
-
 def test_memory_refutes_nothing_that_a_search_without_it_finds() -> None:
     # Few rules leave many states; a memory that forgets to compare offsets is wrong in one of
     # thousands, and this seed has it.
@@ -424,10 +390,8 @@ def test_memory_refutes_nothing_that_a_search_without_it_finds() -> None:
 
 
 @pytest.mark.long
-def test_memory_refutes_nothing_in_a_long_run() -> None:
-    seed = random.SystemRandom().randrange(1 << 31)
-    print(f"seed {seed}")
-    print(remember(str(seed), range(50_000)))
+def test_memory_refutes_nothing_in_a_long_run(fresh_seed: int) -> None:
+    print(remember(str(fresh_seed), range(50_000)))
 
 
 def remember(seed: str, indices: range) -> int:

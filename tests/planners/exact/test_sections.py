@@ -67,14 +67,3 @@ def test_only_the_order_of_steps_counts(lifetimes: Segments, origin: int) -> Non
 def test_steps_may_span_all_of_int64() -> None:
     least, most = np.iinfo(np.int64).min, np.iinfo(np.int64).max
     assert ranges_of([(int(least), 0), (0, int(most))]) == ([(0, 1), (1, 2)], 2)
-
-
-@pytest.mark.parametrize("row", [[(1, 0, 1)], [(-1, 0, 1)]])
-def test_a_row_of_no_tensor_is_refused(row: list[tuple[int, int, int]]) -> None:
-    with pytest.raises(IndexError, match="tensors are numbered 0 to"):
-        _core.section_ranges(1, np.array(row, dtype=np.int64))
-
-
-def test_a_row_has_three_entries() -> None:
-    with pytest.raises(ValueError, match=r"rows \(tensor, start, end\)"):
-        _core.section_ranges(1, np.zeros((1, 2), dtype=np.int64))

@@ -270,6 +270,9 @@ def test_mutated_instances(rng: Random, start: Any, safety: Safety) -> None:
         assert refusal is not None
     elif refusal is not None:
         assert any(re.search(rule, refusal) for rule in BEYOND_INSTANCES.values()), refusal
+    else:
+        written = as_json(problem_to_fields(problem_from_fields(fields)))
+        assert as_json(problem_to_fields(problem_from_fields(written))) == written
 
 
 # ---- Plans ---------------------------------------------------------------------------------

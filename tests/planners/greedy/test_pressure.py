@@ -22,7 +22,6 @@ from planners import (
 )
 from planners.greedy.pressure import KEYS, PressureOrders, pressures
 from planners.search.incumbent import Incumbent
-from tests.interrupts import interrupt_after
 from tests.random_problems import random_problem
 
 # bytes        step 0 1 2 3 4 5
@@ -123,15 +122,6 @@ def test_the_heaviest_antichain_comes_first() -> None:
     assert bound.name == "antichain"
     assert set(bound.witness.tolist()) == {1, 2}
     assert orders_of(problem)["1.0: largest, then largest"] == [2, 1, 0]
-
-
-def test_ctrl_c_keeps_the_best_plan(monkeypatch: pytest.MonkeyPatch) -> None:
-    problem = random_lifetimes(200, seed=4)
-    interrupt_after(monkeypatch, attempts=5)
-    result = run(problem, get("pressure"))
-    assert (result.status, result.reason) == (Status.FEASIBLE, "interrupted")
-    assert result.interrupted
-    assert result.statistics["attempts"] == 5
 
 
 def test_it_proves_what_greedy_by_size_misses() -> None:

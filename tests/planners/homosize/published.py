@@ -5,8 +5,14 @@ Times are closed here as they are in the paper: a request is alive at `last`, to
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+
+import numpy as np
+from hypothesis import strategies as st
+
+from planners.homosize.requests import Requests
 
 
 @dataclass(frozen=True)
@@ -156,3 +162,30 @@ def plan_globally(
             places[j] = (first + layer, 0)
             held[first + layer].append((0, s, requests[j]))
     return [places[j] for j in range(len(requests))], sizes
+
+
+@st.composite
+def requests(draw: st.DrawFn, least: int = 1, most: int = 14) -> list[Request]:
+    """Return a strategy for requests whose phases are five instants long."""
+    drawn = []
+    for _ in range(draw(st.integers(least, most))):
+        ts = draw(st.integers(0, 19))
+        te = ts + draw(st.integers(0, 9))
+        drawn.append(Request(draw(st.integers(1, 7)), ts, te, ts // 5, te // 5))
+    return drawn
+
+
+def columns(requests: Sequence[Request]) -> Requests:
+    """Return requests with half-open lifetimes, as the package has them."""
+
+    def column(values: list[int]) -> np.ndarray:
+        return np.array(values, dtype=np.int64)
+
+    return Requests(
+        np.arange(len(requests)),
+        column([m.s for m in requests]),
+        column([m.ts for m in requests]),
+        column([m.te + 1 for m in requests]),
+        column([m.ps for m in requests]),
+        column([m.pe for m in requests]),
+    )

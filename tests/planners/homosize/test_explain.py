@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -16,8 +15,7 @@ from planners.homosize.fragmentation import fragmentation_of
 from planners.homosize.paper_variant import PaperVariant
 from planners.homosize.requests import static_requests
 from planners.homosize.synthesis import synthesize
-from tests.planners.homosize.cases import columns, requests
-from tests.planners.homosize.published import Request
+from tests.planners.homosize.published import Request, columns, requests
 
 # A group of two activations, into which a gradient is fused, and a transient beside it.
 PROBLEM = Problem(
@@ -114,11 +112,3 @@ def test_a_mistake_is_one_line(
     assert run_command(monkeypatch, path, "--explain") == 2
     assert capsys.readouterr().err.startswith("error: --explain shows the published stages")
     assert run_command(monkeypatch, path) == 0
-
-
-def test_the_module_runs(toy: Path) -> None:
-    ran = subprocess.run(
-        [sys.executable, "-m", "planners.homosize", str(toy)],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert "toy: optimal" in ran.stdout

@@ -15,8 +15,7 @@ from planners.homosize.fusion import are_adjacent, fuse, fuse_adjacent, merit
 from planners.homosize.homophase import LocalPlan, homophase_groups, plan_locally
 from planners.homosize.paper_variant import PaperVariant
 from tests.planners.homosize import published
-from tests.planners.homosize.cases import columns, requests
-from tests.planners.homosize.published import Decision, Request
+from tests.planners.homosize.published import Decision, Request, columns, requests
 
 pytestmark = pytest.mark.core
 
@@ -172,15 +171,6 @@ def test_a_fusion_may_be_accepted_by_the_product_of_both_terms() -> None:
         Fraction(5, 8) * Fraction(3, 4),
         Fraction(13, 16) ** 2,
     )
-
-
-def test_the_core_refuses_columns_of_unequal_length() -> None:
-    one = np.ones(1, dtype=np.int64)
-    two = np.ones(2, dtype=np.int64)
-    with pytest.raises(ValueError, match="field address: one entry a request of the host"):
-        _core.fuse_local_plans(one, one, one + 1, two, one, one, one + 1, False, 1.0)
-    with pytest.raises(ValueError, match="field start: one entry a size"):
-        _core.fuse_local_plans(one, one, one + 1, one, two, one, one + 1, False, 1.0)
 
 
 def test_no_time_is_told() -> None:

@@ -13,8 +13,7 @@ from planners.model.bounds import lifetime_bound
 from planners.model.problem import Problem
 from planners.registry import UnsupportedProblemError
 from tests.planners.homosize import published
-from tests.planners.homosize.cases import columns, requests
-from tests.planners.homosize.published import Request
+from tests.planners.homosize.published import Request, columns, requests
 
 # Two activations of a forward pass (phase 0), freed in the backward pass (phase 1) in reverse, and
 # a transient request in either:

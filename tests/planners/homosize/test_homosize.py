@@ -28,7 +28,6 @@ from planners.judged_run import solve
 from planners.model.bounds import lifetime_bound
 from planners.model.problem import Scalar
 from planners.registry import planners
-from tests.interrupts import interrupt_after
 from tests.random_problems import problems, random_problem
 
 PAPER = ({}, {"phases": False}, {"fusion": False})
@@ -263,14 +262,6 @@ def test_groups_come_by_their_byte_steps() -> None:
                       phase_start=[1, 0, 0], phase_end=[1, 1, 1])  # fmt: skip
     assert orders_of(problem)["layers"] == [0, 1, 2]
     assert orders_of(problem)["groups"] == [1, 2, 0]
-
-
-def test_ctrl_c_keeps_the_best_plan(monkeypatch: pytest.MonkeyPatch) -> None:
-    problem = random_lifetimes(200, seed=4)
-    interrupt_after(monkeypatch, attempts=5)
-    result = run(problem, get("homosize"))
-    assert (result.status, result.reason) == (Status.FEASIBLE, "interrupted")
-    assert result.interrupted
 
 
 def test_a_node_limit_counts_attempts() -> None:

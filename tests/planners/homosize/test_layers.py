@@ -14,8 +14,7 @@ from planners.homosize.global_plan import plan_globally
 from planners.homosize.homophase import plan_locally
 from planners.homosize.paper_variant import PaperVariant
 from tests.planners.homosize import published
-from tests.planners.homosize.cases import columns, requests
-from tests.planners.homosize.published import Request
+from tests.planners.homosize.published import Request, columns, requests
 
 pytestmark = pytest.mark.core
 

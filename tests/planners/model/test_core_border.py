@@ -223,6 +223,41 @@ BROKEN: dict[str, tuple[type[Exception], str, Callable[[], object]]] = {
         lambda: _core.CanonicalSearch(
             searched(modulus=i64(1, 1), residue=i64(0, 0), pinned=i64(-1, -1)), 1.0),
     ),
+    "a search of residues of other blocks": (
+        ValueError, "field residue: one entry a block", lambda: searched(residue=i64(0, 0)),
+    ),
+    "a search of pins of other blocks": (
+        ValueError, "field pinned: one entry a block", lambda: searched(pinned=i64(-1, -1)),
+    ),
+    "a search of lifetimes of other members": (
+        ValueError, "field lifetime: one entry a member", lambda: searched(lifetime=np.ones(2)),
+    ),
+    "a search of rows of twos": (
+        ValueError, "rows", lambda: searched(rows=np.zeros((1, 2), np.int64)),
+    ),
+    "a search of a member without a section": (
+        ValueError, "every member needs a section", lambda: searched(rows=rows()),
+    ),
+    "sections of a tensor that is none": (
+        IndexError, "tensors are numbered 0 to", lambda: _core.section_ranges(1, rows((1, 0, 1))),
+    ),
+    "sections of a tensor below zero": (
+        IndexError, "tensors are numbered 0 to", lambda: _core.section_ranges(1, rows((-1, 0, 1))),
+    ),
+    "sections of rows of twos": (
+        ValueError, r"rows \(tensor, start, end\)",
+        lambda: _core.section_ranges(1, np.zeros((1, 2), np.int64)),
+    ),
+    "a host of fewer addresses": (
+        ValueError, "field address: one entry a request of the host",
+        lambda: _core.fuse_local_plans(
+            i64(1), i64(0), i64(9), i64(0, 0), i64(1), i64(0), i64(9), False, 1.0),
+    ),
+    "guests of more starts": (
+        ValueError, "field start: one entry a size",
+        lambda: _core.fuse_local_plans(
+            i64(1), i64(0), i64(9), i64(0), i64(1), i64(0, 0), i64(9), False, 1.0),
+    ),
     "a search as deep as no stack": (
         ValueError, "at most 20000 members", lambda: make([1] * 20_001, []),
     ),

@@ -105,39 +105,14 @@ def test_tables_are_taken_as_arrays_too() -> None:
 
 
 def test_nothing_of_a_problem_can_be_changed() -> None:
-    given = np.array([1, 2])
     origin = {"model": "m"}
-    problem = Problem(
-        given, [0, 1], [4, 5], gaps=[(0, 1, 2)], pinned={0: 3}, dynamic=[True, False],
-        phase_start=[0, 0], phase_end=[0, 0], layer_start=[0, 0], layer_end=[0, 0],
-        contiguous=[(0, 1)], origin=origin,
-    )  # fmt: skip
-    given[0] = 100
+    problem = Problem([1, 2], [0, 1], [4, 5], origin=origin)
     origin["model"] = "other"
-    assert problem.size.tolist() == [1, 2]
     assert problem.origin["model"] == "m"
-    blocks = problem.blocks
-    graph = Problem([1] * 3, graph=chain_graph()).graph
-    pairs = Problem([1, 1], unsafe_pairs=[(0, 1)]).unsafe_pairs
-    assert graph is not None
-    columns = [
-        problem.size, problem.alignment, problem.start, problem.end, problem.gaps, problem.pinned,
-        problem.dynamic, problem.phase_start, problem.phase_end, problem.layer_start,
-        problem.layer_end, blocks.indptr, blocks.members, blocks.before, blocks.size,
-        blocks.modulus, blocks.residue, blocks.pinned, blocks.block_of, pairs, graph.stream,
-        graph.producer, graph.consumer_offsets, graph.consumer_nodes, graph.consumer_tensors,
-        graph.control,
-    ]  # fmt: skip
-    for column in columns:
-        assert isinstance(column, np.ndarray)
-        with pytest.raises(ValueError, match="read-only"):
-            column[...] = 0
-    with pytest.raises(FrozenInstanceError):
-        problem.size = given  # type: ignore[misc]
-    with pytest.raises(FrozenInstanceError):
-        graph.stream = given  # type: ignore[misc]
-    with pytest.raises(FrozenInstanceError):
-        blocks.size = given  # type: ignore[misc]
+    graph, column = chain_graph(), np.array([1, 2])
+    for owner, name in ((problem, "size"), (graph, "stream"), (problem.blocks, "size")):
+        with pytest.raises(FrozenInstanceError):
+            setattr(owner, name, column)
     with pytest.raises(TypeError):
         problem.origin["model"] = "x"  # type: ignore[index]
 

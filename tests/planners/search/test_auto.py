@@ -71,11 +71,6 @@ def test_never_worse_than_the_best_greedy_planner(safety: Safety) -> None:
             assert result.peak <= problem.capacity
 
 
-def test_no_tensors() -> None:
-    result = auto(Problem([], [], []))
-    assert (result.status, result.peak) == (Status.OPTIMAL, 0)
-
-
 def test_names_the_bound_that_it_met_and_what_met_it() -> None:
     result = auto(Problem([1024, 768, 640, 512, 256], [0, 3, 1, 4, 2], [2, 5, 3, 6, 5]))
     assert (result.status, result.peak, result.certificate) == (Status.OPTIMAL, 1664, "lifetime")
@@ -117,9 +112,12 @@ def test_without_a_limit_it_ends() -> None:
 
 
 @pytest.mark.parametrize("attempts", [1, 5, 40])
-def test_ctrl_c_keeps_the_best_plan(attempts: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("planner", ["auto", "pressure", "homosize"])
+def test_ctrl_c_keeps_the_best_plan(
+    planner: str, attempts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     interrupt_after(monkeypatch, attempts)
-    result = auto(HARD)
+    result = run(HARD, planner)
     assert result.status is Status.FEASIBLE
     assert result.reason == "interrupted"
     assert result.interrupted

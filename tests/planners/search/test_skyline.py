@@ -1,4 +1,4 @@
-"""The skyline beam against exact search, the referee, and packings whose optimum is known."""
+"""Skylines: the beam, and filled places, against exact search, the referee and known optima."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from instances.synthetic import (
     non_guillotine_packing,
 )
 from planners import Budget, Plan, Problem, Safety, Status, _core, bounds_of, run
+from planners.greedy.portfolio import Portfolio
 from planners.referee.naive import find_violation
+from planners.search.incumbent import Incumbent
+from planners.search.skyline_fills import Reals, SkylineFills
 from tests.random_problems import SOLVABLE, random_problem
 
 pytestmark = pytest.mark.core
@@ -111,3 +114,138 @@ def test_several_streams_have_a_greedy_plan() -> None:
 def test_a_beam_has_a_width() -> None:
     with pytest.raises(ValueError, match="at least 1 is needed, found 0"):
         beam(Problem([1], [0], [1]), 1, 0)
+
+
+REASONS = ("ends", "flush", "load", "width", "size", "priority")
+WEIGHTS = np.array([0.3, 0.9, 1.6, 0.1, 0.4, 0.5])
+NO_LIMIT: int = _core.NO_LIMIT
+
+
+def fill(
+    problem: Problem,
+    limit: int = NO_LIMIT,
+    attempts: int = 1,
+    weights: Reals = WEIGHTS,
+    priority: Reals | None = None,
+) -> Plan | None:
+    offsets, _, _, made = _core.search_fills(
+        problem.core,
+        weights,
+        np.zeros(problem.blocks.count) if priority is None else priority,
+        limit,
+        attempts,
+        1,
+        float("inf"),
+    )
+    assert made <= attempts
+    return Plan.of(problem, offsets) if len(offsets) else None
+
+
+def at_the_bottom(problem: Problem, reasons: list[str], priority: list[int]) -> list[int]:
+    """Return which tensors lie at the bottom where nothing else speaks for a block."""
+    weights = np.array([float(reason in reasons) for reason in REASONS])
+    plan = fill(problem, weights=weights, priority=np.array(priority, dtype=np.float64))
+    assert plan is not None
+    return np.flatnonzero(plan.offsets == 0).tolist()
+
+
+def test_plans_are_valid_and_the_walk_finds_most_optima() -> None:
+    met = 0
+    for seed in range(150):
+        rng = Random(f"fills {seed}")
+        features = frozenset({"alignment", "zero"})
+        problem = random_problem(rng, Safety.LIFETIMES, (1, 14), features=features)
+        if not problem.size.any():
+            continue
+        exact = run(problem, "branch-and-bound")
+        assert exact.plan is not None
+        assert fill(problem, exact.plan.peak, 20) is None
+        first, walked = fill(problem), fill(problem, exact.plan.peak + 1, 500)
+        assert first is not None
+        assert find_violation(problem, first) is None
+        if walked is not None:
+            assert find_violation(problem, walked) is None
+            assert walked.peak == exact.plan.peak
+            met += 1
+    assert met > 130
+
+
+@pytest.mark.parametrize(
+    ("reasons", "lowest"),
+    [(["ends"], 4), (["width"], 4), (["size"], 3), (["priority"], 1)],
+)
+def test_what_speaks_for_a_block_decides(reasons: list[str], lowest: int) -> None:
+    """Of what overlaps, one lies at the bottom.
+
+    step   0 1 2 3
+           4 4 4 4     long
+             3         large
+           0 1 1 2     small, of which the second has the priority
+    """
+    problem = Problem([1, 1, 1, 3, 2], [0, 1, 3, 1, 0], [1, 3, 4, 2, 4])
+    assert lowest in at_the_bottom(problem, reasons, [0, 1, 0, 0, 0])
+
+
+def test_a_block_where_much_is_to_come_goes_first() -> None:
+    problem = Problem([1, 1, 5, 1], [0, 1, 2, 0], [2, 3, 3, 1])
+    assert at_the_bottom(problem, ["load"], [0] * 4) == [1, 3]
+    assert at_the_bottom(problem, [], [0] * 4) == [0, 2]
+
+
+def test_a_block_as_high_as_the_wall_is_flush_with_it() -> None:
+    # The first is put first, and the last comes above; beside it the third is as high.
+    problem = Problem([3, 2, 3, 1], [0, 2, 2, 0], [2, 4, 4, 2])
+    assert at_the_bottom(problem, ["priority"], [1, 0, 0, 0]) == [0, 1]
+    assert at_the_bottom(problem, ["priority", "flush"], [1, 0, 0, 0]) == [0, 2]
+
+
+@pytest.mark.parametrize(
+    ("problem", "most"),
+    [(guillotine_packing(300, seed=2), 0.12), (non_guillotine_packing(100, seed=2), 0.2)],
+    ids=lambda value: value.name if isinstance(value, Problem) else "",
+)
+def test_tight_packings_come_near_their_optimum(problem: Problem, most: float) -> None:
+    incumbent = Incumbent(problem, Budget(node_limit=2_000).started())
+    Portfolio(problem).run_first(incumbent)
+    assert incumbent.best is not None
+    before = incumbent.best.peak
+    SkylineFills(incumbent).run(8)
+    assert incumbent.found_by == "filled places"
+    assert incumbent.best.peak <= (1 + most) * incumbent.goal < before
+
+
+def test_a_seed_fills_alike() -> None:
+    problem = guillotine_packing(250, seed=3)
+    peaks = []
+    for _ in range(2):
+        incumbent = Incumbent(problem, Budget(node_limit=500, seed=7).started())
+        Portfolio(problem).run_first(incumbent)
+        SkylineFills(incumbent).run(1)
+        assert incumbent.best is not None
+        peaks.append(incumbent.best.offsets.tolist())
+        assert incumbent.count <= 500
+    assert peaks[0] == peaks[1]
+
+
+@pytest.mark.parametrize(
+    "more", [{"contiguous": [(0, 1)]}, {"pinned": {0: 0}}, {"gaps": [(0, 1, 2)]}]
+)
+def test_only_single_rectangles_are_taken(more: dict[str, object]) -> None:
+    count = 600
+    plain = Problem([1] * count, [0] * count, [3] * count)
+    other = Problem([1] * count, [0] * count, [3] * count, **more)  # type: ignore[arg-type]
+    assert SkylineFills.reason_against(plain) is None
+    assert SkylineFills.reason_against(other) == "tensors are chained, pinned or have gaps"
+    with pytest.raises(ValueError, match="without gaps and pins"):
+        fill(other)
+
+
+@pytest.mark.parametrize("limit", [0, -1, -NO_LIMIT - 1])
+def test_nothing_stays_below_zero(limit: int) -> None:
+    assert fill(Problem([1], [0], [1]), limit) is None
+
+
+@pytest.mark.parametrize("weight", [float("nan"), float("inf")])
+def test_weights_are_finite(weight: float) -> None:
+    with pytest.raises(ValueError, match="finite"):
+        fill(Problem([1], [0], [1]), weights=np.array([weight] * 6))

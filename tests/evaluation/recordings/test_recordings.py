@@ -1,4 +1,4 @@
-"""The files of the runs that studies of online allocators replay."""
+"""Recordings that studies replay: their files, and mixtures whose routing is drawn."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from evaluation.recordings.routed_mixture import RoutedMixture
 from evaluation.study.__main__ import app
 from evaluation.study.study_file import FOLDER
 from instances.extract.eager.trace_settings import TraceSettings
+from instances.traces.allocation_trace import AllocationTrace
+from instances.traces.dynamic_requests import find_dynamic_requests
+from instances.traces.iterations import iteration_phases
 from planners.files.formats import read_requests
 
 
@@ -48,3 +51,34 @@ def test_the_command_says_what_it_wrote(tmp_path: Path, monkeypatch: pytest.Monk
 def test_every_recording_that_studies_replay_can_be_made_again() -> None:
     traces = {path.name for path in (FOLDER / "traces").iterdir()}
     assert traces == {f"{run_name(run)}.npz" for run in RUNS}
+
+
+LOOP = TraceSettings(3, precision="bfloat16")
+
+
+def small_mixture(*, checkpointing: bool) -> RoutedMixture:
+    return RoutedMixture(checkpointing, layers=1, experts=4, batch=1, seq=64, loop=LOOP)
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["N", "R"])
+def traced(request: pytest.FixtureRequest) -> AllocationTrace:
+    return small_mixture(checkpointing=request.param).trace()
+
+
+@pytest.mark.torch
+def test_what_varies_is_in_sparse_blocks(traced: AllocationTrace) -> None:
+    dynamic = find_dynamic_requests(traced, 2)
+    modules = {traced.module_names[module] for module in traced.alloc_module[dynamic]}
+    assert {name.split(".layers.0.")[-1].split(".")[0] for name in modules} == {"mlp"}
+    assert any(".experts.3." in name for name in modules)
+    counts = {sum(map(len, iteration_phases(traced, step))) for step in (1, 2)}
+    assert len(counts) == 1
+
+
+@pytest.mark.torch
+def test_what_is_recomputed_is_dealt_as_before() -> None:
+    trace = small_mixture(checkpointing=True).trace()
+    forward, backward, _ = iteration_phases(trace, 2)
+    dynamic = find_dynamic_requests(trace, 2)[forward]
+    assert dynamic.any()
+    assert set(trace.size[forward[dynamic]].tolist()) <= set(trace.size[backward].tolist())

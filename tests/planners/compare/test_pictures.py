@@ -1,4 +1,4 @@
-"""The layout picture: written, not blank, and drawn from the plan."""
+"""The layout picture and the page: written, drawn from the plan, or refused in one line."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from evaluation.plots.layout import draw_layout, layout_figure
 from planners import get, run
 from planners.compare import plots
 from planners.errors import GaplessError, MissingDependencyError
+from planners.files.problem_file import write_problem
 from planners.model.bounds import bounds_of
 from planners.model.graph import Graph
 from planners.model.problem import Problem
@@ -117,14 +118,49 @@ def test_a_format_that_is_not_known_is_refused(
     assert answer.stderr.count("\n") == 1
 
 
-def test_without_matplotlib_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_is_written(compare: Compare, small: Path, tmp_path: Path) -> None:
+    target = tmp_path / "page.html"
+    answer = compare(small, "--planners", "naive,greedy-size-first", "--html", target)
+    assert answer.exit_code == 0, answer.output
+    page = target.read_text(encoding="utf-8")
+    assert page.startswith("<!DOCTYPE html>")
+    assert "greedy-size-first" in answer.stdout
+
+
+def test_a_name_that_is_no_page_is_refused(compare: Compare, small: Path, tmp_path: Path) -> None:
+    answer = compare(small, "--planners", "naive", "--html", tmp_path / "page.pdf")
+    assert answer.exit_code == 2
+    assert "a page is written as .html or .htm, found the name 'page.pdf'" in answer.stderr
+    assert answer.stderr.count("\n") == 1
+
+
+def test_a_page_of_what_has_no_time_is_refused_before_anything_runs(
+    compare: Compare, tmp_path: Path
+) -> None:
+    write_problem(Problem(size=[1, 2], unsafe_pairs=[(0, 1)]), tmp_path / "pairs.json")
+    answer = compare(tmp_path / "pairs.json", "--html", tmp_path / "page.html")
+    assert answer.exit_code == 2
+    assert "lifetimes are needed, found explicit unsafe pairs" in answer.stderr
+    assert answer.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "package", "extra"),
+    [
+        ("layout", plots.Plot, "matplotlib", "plot"),
+        ("comparison-page", plots.ComparisonPage, "bokeh", "report"),
+    ],
+)
+def test_a_package_that_is_missing_is_named_with_its_extra(
+    name: str, kind: Any, package: str, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Entry:
         def load(self) -> None:
-            raise ImportError("No module named 'matplotlib'")
+            raise ImportError(f"No module named '{package}'")
 
     monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: [Entry()])
-    with pytest.raises(MissingDependencyError, match=r"pip install 'gapless\[plot\]'"):
-        plots.find_plot("layout", plots.Plot)
+    with pytest.raises(MissingDependencyError, match=rf"pip install 'gapless\[{extra}\]'"):
+        plots.find_plot(name, kind)
     monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: [])
     with pytest.raises(MissingDependencyError, match="no installed package draws it"):
-        plots.find_plot("layout", plots.Plot)
+        plots.find_plot(name, kind)

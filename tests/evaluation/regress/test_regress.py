@@ -1,16 +1,24 @@
-"""Each way to lose or to gain is seen, and what does not compare is left alone."""
+"""Changes between records: each way to lose or to gain, the command, and what is committed."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner, Result
 
+from evaluation.regress.__main__ import app
 from evaluation.regress.changes import Change, Verdict, changes_between
-from evaluation.study.record import Machine, Record, RunStatus
+from evaluation.study.planned_runs import runs_of
+from evaluation.study.record import ANSWERED, Machine, Record, RunStatus
+from evaluation.study.records_file import read_records
+from evaluation.study.study_file import FOLDER, find_study
+from evaluation.study.study_instances import Folders
 from planners.errors import GaplessError
 from tests.evaluation.study.made_up_records import record
+from tests.repository import ROOT
 
 OTHER_MACHINE = Machine("another", 1, 1 << 30, "Linux 6")
 
@@ -120,3 +128,59 @@ def test_the_gravest_come_first_and_only_losses_count() -> None:
 def test_nothing_in_common_is_an_error() -> None:
     with pytest.raises(GaplessError, match="found none: 1 runs in the old records, 1 in the new"):
         changes_between([record("a", "x")], [record("a", "y")])
+
+
+def answer_to(old: Sequence[Record], new: Sequence[Record], folder: Path) -> Result:
+    files = []
+    for name, records in (("old.jsonl", old), ("new.jsonl", new)):
+        files.append(folder / name)
+        text = "".join(f"{its.to_json()}\n" for its in records)
+        files[-1].write_text(text, encoding="utf-8")
+    return CliRunner().invoke(app, [str(file) for file in files])
+
+
+def test_the_same_is_quiet(tmp_path: Path) -> None:
+    answer = answer_to([record("a", "greedy")], [record("a", "greedy")], tmp_path)
+    assert answer.exit_code == 0
+    assert answer.stdout == (
+        "1 run compared: 0 invalid, 0 worse, 0 slower, 0 better; times of 1 of them compared\n"
+    )
+
+
+@pytest.mark.parametrize(("peak", "word", "status"), [(13, "worse", 1), (11, "better", 0)])
+def test_a_loss_alone_is_a_failure(tmp_path: Path, peak: int, word: str, status: int) -> None:
+    new = [record("a", "greedy", peak), record("b", "greedy", timed=False)]
+    answer = answer_to([record("a", "greedy", 12)], new, tmp_path)
+    assert answer.exit_code == status
+    head, line, summary = answer.stdout.splitlines()
+    assert head.split() == ["instance", "planner", "what"]
+    assert line.startswith(f"{word}  a         greedy   peak 12, now {peak} (")
+    assert summary.endswith("times of 1 of them compared; 1 run only in the new records")
+
+
+def test_what_is_no_record_is_said_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "new.jsonl").write_text("{}\n")
+    (tmp_path / "old.jsonl").write_text(record("a", "greedy").to_json() + "\n")
+    answer = CliRunner().invoke(app, [str(tmp_path / "old.jsonl"), str(tmp_path / "new.jsonl")])
+    assert answer.exit_code == 2
+    assert "new.jsonl:1: " in answer.stderr
+    assert answer.stderr.count("\n") == 1
+
+
+RECORDS = ROOT / "evaluation/records/regression.jsonl"
+
+
+def test_every_run_of_the_study_has_its_record() -> None:
+    planned = {run.key for run in runs_of(find_study("regression"), Folders(FOLDER))}
+    kept = {record.run for record in read_records(RECORDS)}
+    assert kept == planned, (
+        "python -m evaluation.study run regression -o evaluation/records/regression.jsonl"
+    )
+
+
+def test_the_records_are_of_answers_that_repeat() -> None:
+    records = list(read_records(RECORDS))
+    assert {record.budget_seconds for record in records} == {None}
+    assert {record.commit is not None for record in records} == {True}
+    with_plan = [record for record in records if record.status in ANSWERED]
+    assert len(with_plan) > 0.9 * len(records)

@@ -1,0 +1,203 @@
+"""The planners that studies bring along, as they register them."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from evaluation.study.study_file import FOLDER as STUDIES
+from instances.synthetic import training_graph, training_trace
+from planners import Budget, GaplessError, Graph, Problem, Status, registry, run
+from planners.model.online_result import OnlineTerms
+from planners.model.request_sequence import RequestAction, RequestSequence
+from planners.registry import choose_online, get
+from tests.definitions import unsafe_by_paths
+
+PROBLEM = training_graph(60, streams=4, chains=4, chain_length=3, seed=1)
+BRIEFLY = "search_seconds=0.2:plan_seconds=0.1"
+# Two of one size: whoever comes first takes the bottom, and only then is there room for the last.
+TIED = Problem([4, 4, 6, 1], [0, 1, 3, 0], [2, 4, 5, 5])
+PLUGINS = (
+    "unsafe_pairs", "merged_chains", "last_iteration", "stream_counts", "reorderings",
+    "planning_parts", "planned_files", "production_planners",
+)  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def own_planners(own_registry: None) -> None:  # noqa: ARG001
+    for name in PLUGINS:
+        registry.load_plugin(STUDIES / f"{name}.py")
+
+
+@pytest.mark.parametrize(
+    ("problem", "planner"),
+    [
+        (Problem([1], [0], [1]), "unsafe-pairs"),
+        (Problem([1], [0], [1]), "stream-counts"),
+        (Problem([1], [0], [1]), "reorderings"),
+        (Problem([1, 2], unsafe_pairs=[(0, 1)]), "planning-parts"),
+    ],
+)
+def test_what_has_no_graph_or_no_steps_is_not_supported(problem: Problem, planner: str) -> None:
+    assert run(problem, planner).status is Status.UNSUPPORTED
+
+
+def test_every_algorithm_finds_the_same_pairs() -> None:
+    assert PROBLEM.graph is not None
+    pairs = len(unsafe_by_paths(PROBLEM.graph))
+    found = [
+        run(PROBLEM, f"unsafe-pairs:algorithm={algorithm}:rounds=2").statistics
+        for algorithm in ("1", "1opt", "2", "clocks")
+    ]
+    assert [statistics["unsafe_pairs"] for statistics in found] == [pairs] * 4
+    assert len({statistics["relation"] for statistics in found}) == 1
+    assert found[0]["streams"] == 4
+
+
+def test_another_graph_has_another_digest() -> None:
+    other = training_graph(60, streams=4, seed=2)
+    first, second = (run(each, "unsafe-pairs").statistics for each in (PROBLEM, other))
+    assert first["relation"] != second["relation"]
+
+
+@pytest.mark.parametrize("settings", ["", ":order=unsafe", ":fit=best", ":objects=true"])
+def test_merged_chains_make_a_valid_plan(settings: str) -> None:
+    result = run(PROBLEM, f"merged-chains{settings}")
+    assert result.status in (Status.OPTIMAL, Status.FEASIBLE)
+
+
+def test_a_merged_chain_is_needed_whenever_a_member_is() -> None:
+    # Two members that are never alive together, and a tensor beside each of them.
+    problem = Problem([4, 1, 4, 1], [0, 2, 2, 0], [2, 4, 4, 2], contiguous=[(0, 1)])
+    assert run(problem, "greedy-size-first").peak == 5
+    merged = run(problem, "merged-chains")
+    assert merged.plan is not None
+    assert np.array_equal(merged.plan.offsets[:2], [0, 4])
+    assert merged.peak == 9
+
+
+@pytest.mark.parametrize("field", [{"alignment": [4, 1]}, {"pinned": {0: 0}}])
+def test_what_a_merged_chain_cannot_have(field: dict[str, object]) -> None:
+    problem = Problem([4, 4], [0, 0], [1, 1], **field)  # type: ignore[arg-type]
+    assert run(problem, "merged-chains").status is Status.UNSUPPORTED
+
+
+def requests(iterations: int, sizes: tuple[int, ...] = (3, 5)) -> RequestSequence:
+    """Return a loop that asks for blocks of whole MiB, one after the other, and frees each."""
+    size = np.array(sizes * iterations, dtype=np.int64) << 20
+    number = np.arange(len(size))
+    actions = [RequestAction.ALLOCATE, RequestAction.FREE_COMPLETED]
+    return RequestSequence(
+        "loop",
+        action=np.tile(actions, len(size)),
+        request=np.repeat(number, 2),
+        event=np.arange(2 * len(size)),
+        size=size,
+        stream=np.zeros_like(size),
+        iteration_rows=np.arange(iterations) * 2 * len(sizes),
+    )
+
+
+def late_calls(sequence: RequestSequence, allocator: str) -> dict[str, int]:
+    [chosen] = choose_online(f"calls-in-last-iteration:allocator={allocator}")
+    result = chosen.info.build(**chosen.parameters)(sequence, OnlineTerms())
+    return dict(result.device_calls)
+
+
+@pytest.mark.parametrize("allocator", ["pytorch-caching", "gmlake"])
+def test_a_loop_that_repeats_needs_the_device_no_more(allocator: str) -> None:
+    assert late_calls(requests(1 + 1), allocator) == {}
+
+
+def test_only_calls_of_the_last_iteration_count() -> None:
+    # The last iteration asks for a block that no earlier one had.
+    sequence = requests(3)
+    grown = sequence.size.copy()
+    grown[-1] = 64 << 20
+    calls = late_calls(replace(sequence, size=grown), "pytorch-caching")
+    assert sum(calls.values()) == 1
+
+
+def test_a_run_without_iterations_is_refused() -> None:
+    with pytest.raises(GaplessError, match="iterations are needed, found none"):
+        late_calls(replace(requests(2), iteration_rows=np.zeros(1, dtype=np.int64)), "gmlake")
+
+
+def test_unsafe_pairs_and_streams_are_counted() -> None:
+    assert PROBLEM.graph is not None
+    statistics = run(PROBLEM, "stream-counts").statistics
+    assert statistics["unsafe_pairs"] == len(unsafe_by_paths(PROBLEM.graph))
+    assert statistics["streams"] == 4
+
+
+def test_a_stream_that_waits_for_nothing_is_open() -> None:
+    graph = Graph(op=["mul"] * 3, stream=[0, 1, 2], producer=[0, 1, 2], consumers=[[], [2], []])
+    statistics = run(Problem([1, 1, 1], graph=graph), "stream-counts").statistics
+    # The third waits for the second, and the second for none.
+    assert (statistics["open_streams"], statistics["following_streams"]) == (1, 2)
+
+
+@pytest.mark.parametrize("streams", ["kept", "one"])
+def test_bounds_of_both_orders_are_said(streams: str) -> None:
+    result = run(PROBLEM, f"reorderings:streams={streams}:{BRIEFLY}")
+    assert result.status in (Status.OPTIMAL, Status.FEASIBLE)
+    said = {name: value for name, value in result.statistics.items() if isinstance(value, int)}
+    assert said["least"] <= said["reordered"] <= said["given"]
+    assert said["reordered"] <= said["reordered_peak"]
+    assert said["given"] <= said["given_peak"]
+
+
+@pytest.mark.parametrize(("streams", "bound"), [(1, "lifetime"), (4, "antichain")])
+def test_every_part_is_timed_beside_a_greedy_plan(streams: int, bound: str) -> None:
+    problem = training_graph(60, streams=streams, seed=1)
+    result = run(problem, "planning-parts")
+    assert result.status in (Status.OPTIMAL, Status.FEASIBLE)
+    assert result.peak == run(problem, "greedy-size-first").peak
+    assert result.statistics["bound"] == bound
+    names = ("safety_seconds", "bound_seconds", "referee_seconds")
+    assert all(float(result.statistics[name]) >= 0 for name in names)
+
+
+@pytest.mark.parametrize("file", ["json", "csv"])
+def test_a_process_of_its_own_reads_plans_and_judges(file: str) -> None:
+    problem = training_trace(60, seed=1)
+    result = run(problem, get("planned-file", file=file))
+    assert result.status in (Status.OPTIMAL, Status.FEASIBLE)
+    assert result.peak == run(problem, "greedy-size-first").peak
+    assert result.statistics["file"] == file
+    assert float(result.statistics["processor_seconds"]) > 0
+    # Python and NumPy alone are more.
+    assert int(result.statistics["peak_resident_bytes"]) > 1 << 24
+    assert int(result.statistics["file_bytes"]) > 500
+
+
+def test_the_published_rule_takes_large_tensors_first_and_of_equal_ones_the_last() -> None:
+    result = run(Problem([2, 3, 3, 2], [0, 1, 0, 0], [2, 2, 1, 2]), "tflite-micro-greedy")
+    assert result.plan is not None
+    assert result.plan.offsets.tolist() == [5, 0, 0, 3]
+
+
+def test_a_package_that_is_missing_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith("tinygrad.")]:
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.setitem(sys.modules, "tinygrad", None)
+    result = run(TIED, "tinygrad")
+    assert result.status is Status.UNSUPPORTED
+    assert "pip install 'gapless[compilers]'" in result.reason
+
+
+@pytest.mark.compilers
+@pytest.mark.parametrize(
+    "name",
+    [
+        "executorch-greedy", "executorch-greedy:order=shuffled", "inductor-pools", "omnimalloc",
+        "omnimalloc:allocator=supermalloc", "onnxsim", "tinygrad", "vela-greedy",
+        "vela-hill-climbing",
+    ],
+)  # fmt: skip
+def test_plans_pass_the_referee(name: str) -> None:
+    result = run(TIED, name, Budget(seed=3))
+    assert result.status in (Status.OPTIMAL, Status.FEASIBLE), result.reason
