@@ -56,6 +56,11 @@ def test_results_in_place_are_one_storage() -> None:
     assert rows["wrapped_real"][0] == 100
 
 
+def test_ranges_of_one_value_are_one(tmp_path: Path) -> None:
+    path = dump(tmp_path, value("a", 64, 0), "    a{}:2-3\n    a{}:0-5\n")
+    assert rows_of(read_problem(path)) == {"a": (64, 0, 6)}
+
+
 def test_the_state_of_a_loop_stays_where_it_is() -> None:
     problem, plan = read_xla_plan(DUMPS / "loops-buffer-assignment.txt")
     rows, names = rows_of(problem), list(problem.tensor_name or ())
