@@ -20,6 +20,7 @@ from evaluation.study.run_task import (
     with_cost,
 )
 from evaluation.study.sent_instance import SentInstance, known_of
+from planners.judged_run import run
 from planners.model.budget import Budget
 from planners.model.findings import Findings
 from planners.model.plan import Status
@@ -28,7 +29,6 @@ from planners.processes.isolated_planner import MOST_HEADER_BYTES, packed, unpac
 from planners.processes.isolated_process import Ended
 from planners.processes.planner_answer import OUT_OF_MEMORY, answer_of, take_in
 from planners.registry import ChosenPlanner, choose, choose_one
-from planners.judged_run import run
 
 # Planned before what is measured, so that no run pays for imports.
 TINY = ([1, 2], [0, 0], [1, 1])

@@ -340,6 +340,6 @@ __all__ = [
     "ONLINE_ALLOCATORS", "PLANNERS", "Chosen", "ChosenOnline", "ChosenPlanner", "OneOf",
     "OnlineInfo", "PlannerInfo", "Registry", "Rule", "SomeOf", "UnsupportedProblemError",
     "WholeNumber", "add", "add_online", "choose", "choose_one", "choose_online", "get", "listing",
-    "load_built_in", "load_entry_points", "load_plugin", "planners", "register", "register_online", "remove",
-    "remove_online",
+    "load_built_in", "load_entry_points", "load_plugin", "planners", "register", "register_online",
+    "remove", "remove_online",
 ]  # fmt: skip

@@ -1,10 +1,14 @@
-"""C++ of the tests, compiled by the machine's compiler."""
+"""C++ of the tests, compiled by the machine's compiler, each source once for all test runs."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
+import time
 from collections.abc import Sequence
+from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -13,22 +17,21 @@ from tests.repository import ROOT
 CORE = ROOT / "gpu_runtime" / "core" / "src"
 # Where the core finds what it shares with the decorator of PyTorch's allocator.
 DECORATOR = ROOT / "gpu_runtime" / "allocator" / "pytorch"
+# Programs that share these options share the objects of the core.
+SANITIZED = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
+# Processes of one run, the lanes of CI and later runs share the objects.
+KEPT = ROOT / "build" / "test-objects"
+KEPT_SECONDS = 7 * 24 * 3600
 
-# Kept so long as the process runs, and removed with it.
+# Each folder is kept as long as the process runs.
 _folders: list[TemporaryDirectory[str]] = []
-
-
-def new_folder() -> Path:
-    """Return a folder that is removed when this process ends."""
-    _folders.append(TemporaryDirectory(prefix="gapless-tests-"))
-    return Path(_folders[-1].name)
 
 
 def compile_cpp(
     name: str,
     sources: Sequence[Path],
-    options: Sequence[str],
+    options: Sequence[str] = (),
     libraries: Sequence[str] = (),
     *,
     headers: Sequence[Path] = (),
@@ -37,12 +40,63 @@ def compile_cpp(
 
     Headers in ``headers`` are found before those.
     """
-    made = new_folder() / name
     folders = [f"-I{folder}" for folder in (*headers, CORE, DECORATOR)]
-    command = ["g++", "-std=c++20", "-O1", "-g1", *folders, *options]
-    command += ["-o", str(made), *map(str, sources), *libraries, "-ldl"]
-    subprocess.run(command, check=True, env=without_preload())
+    compiler = ["g++", "-std=c++20", "-O1", "-g1", *folders, *options]
+    objects = [_object_of(source, compiler) for source in sources]
+    _folders.append(TemporaryDirectory(prefix="gapless-tests-"))
+    made = Path(_folders[-1].name) / name
+    _run([*compiler, "-o", str(made), *map(str, objects), *libraries, "-ldl"])
     return made
+
+
+def written_cpp(name: str, text: str) -> Path:
+    """Return a source whose path depends on its text alone, so that its object is found again."""
+    source = KEPT / sha256(text.encode()).hexdigest() / name
+    source.parent.mkdir(parents=True, exist_ok=True)
+    fresh = source.with_name(f"{source.name}.{os.getpid()}")
+    fresh.write_text(text)
+    return fresh.replace(source)
+
+
+def _object_of(source: Path, compiler: Sequence[str]) -> Path:
+    """Return the object of a source, which one process compiles while others wait for it."""
+    preprocessed = _run([*compiler, "-E", str(source)])
+    # The text holds what the folders of headers did.
+    options = [option for option in compiler if not option.startswith("-I")]
+    key = sha256("\0".join((*options, _version(), preprocessed)).encode()).hexdigest()
+    made = _kept() / f"{key}.o"
+    with made.open("ab") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        # Whoever waited for the lock may have opened a file that has been replaced since.
+        if made.exists() and made.stat().st_size:
+            os.utime(made)
+            return made
+        fresh = made.with_suffix(f".{os.getpid()}")
+        command = [*options, "-c", "-x", "c++-cpp-output", "-o", str(fresh), "-"]
+        _run(command, preprocessed)
+        return fresh.replace(made)
+
+
+@cache
+def _kept() -> Path:
+    """Return the folder of objects, without those that no run used for a week."""
+    KEPT.mkdir(parents=True, exist_ok=True)
+    for file in KEPT.rglob("*"):
+        if file.is_file() and file.stat().st_mtime < time.time() - KEPT_SECONDS:
+            file.unlink(missing_ok=True)
+    return KEPT
+
+
+@cache
+def _version() -> str:
+    return _run(["g++", "--version"])
+
+
+def _run(command: Sequence[str], text: str | None = None) -> str:
+    """Return what a command of the compiler writes to its output."""
+    return subprocess.run(
+        command, check=True, env=without_preload(), input=text, stdout=subprocess.PIPE, text=True
+    ).stdout
 
 
 def run_cpp(program: Path, *arguments: str, **environment: str) -> tuple[int, str, str]:

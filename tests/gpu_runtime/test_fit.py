@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from gpu_runtime.fit import app
+from tests.command_line import run_command
 from tests.gpu_runtime.replaying.recordings import MIB
 from tests.instances.extract.own.user_scripts import BERT, STEP, written
 
@@ -69,7 +70,7 @@ def OPEN(call, *arguments):
 
 
 def fit(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return run_command(app, *arguments)
 
 
 def refused(*arguments: str | Path) -> str:

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 from typer.testing import Result as CommandResult
 
 from gpu_runtime.replay import app
@@ -24,6 +23,7 @@ from planners.model.request_sequence import RequestSequence, requests_of_problem
 from planners.online.online_report import APART, FROM_LIFETIMES, online_notes
 from planners.online.online_run import OnlineRow, OnlineRun
 from planners.registry import register_online, remove_online
+from tests.command_line import run_command
 from tests.gpu_runtime.replaying.recordings import MIB, caching_trace, random_trace
 
 OURS = ("pytorch-caching", "pytorch-expandable", "gmlake", "vpmm", "planned", "stweaver")
@@ -54,7 +54,7 @@ def interrupted() -> Iterator[str]:
 
 
 def replay(*arguments: str | Path) -> CommandResult:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return run_command(app, *arguments)
 
 
 def record(*arguments: str | Path) -> dict[str, Any]:

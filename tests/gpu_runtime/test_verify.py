@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 from typer.testing import Result as CommandResult
 
 from gpu_runtime.verification.devices.cuda import context, driver
@@ -36,6 +35,7 @@ from planners import (
 )
 from planners.command_line import standard_output
 from planners.model.budget import Budget
+from tests.command_line import require_one_line, run_command
 
 KEYS = {
     "schema", "version", "instance", "plan", "peak", "tensors", "nodes", "streams", "events",
@@ -55,7 +55,7 @@ def graph(tmp_path: Path) -> Path:
 
 
 def verify(*arguments: str | Path) -> CommandResult:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return run_command(app, *arguments)
 
 
 def test_a_right_plan_is_verified(graph: Path) -> None:
@@ -256,11 +256,7 @@ def test_a_plan_file(graph: Path, tmp_path: Path) -> None:
 def test_a_mistake_is_one_line_and_exit_code_2(
     graph: Path, options: list[str], message: str
 ) -> None:
-    result = verify(graph, *options)
-    assert result.exit_code == 2
-    assert result.stderr.startswith(f"error: {message}"), result.stderr
-    assert result.stderr.count("\n") == 1
-    assert result.stdout == ""
+    require_one_line(verify(graph, *options), f"error: {message}")
 
 
 def test_pairs_alone_cannot_be_run(tmp_path: Path) -> None:
@@ -278,9 +274,7 @@ def test_without_a_driver_the_gpu_is_one_line(graph: Path, monkeypatch: pytest.M
     result = verify(graph, "--device", "cuda")
     context.open_context.cache_clear()
     driver.open_driver.cache_clear()
-    assert result.exit_code == 2
-    assert result.stderr.startswith("error: no CUDA driver: nowhere.so.1 cannot be opened")
-    assert result.stderr.count("\n") == 1
+    require_one_line(result, "error: no CUDA driver: nowhere.so.1 cannot be opened")
 
 
 def test_ctrl_c_ends_the_process_though_a_search_goes_on(

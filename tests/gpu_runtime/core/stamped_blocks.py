@@ -89,4 +89,5 @@ def bytes_at(block: Block) -> NDArray[np.uint8]:
 
 
 def _pattern(block: Block) -> NDArray[np.uint8]:
-    return np.resize(np.frombuffer(block.stamp.to_bytes(7, "little"), np.uint8), block.bytes)
+    stamp = np.frombuffer(block.stamp.to_bytes(7, "little"), np.uint8)
+    return np.tile(stamp, -(-block.bytes // stamp.size))[: block.bytes]

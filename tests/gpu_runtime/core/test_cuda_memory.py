@@ -5,13 +5,17 @@ A process opens the driver once, and finds it by its name in the library path.
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.gpu_runtime.core import driver_stand_in
-from tests.gpu_runtime.core.driver_stand_in import DRIVER, stand_in
-from tests.gpu_runtime.cpp_program import compile_cpp
+from tests.gpu_runtime.core.driver_stand_in import DRIVER, NAMED, stand_in
+from tests.gpu_runtime.cpp_program import compile_cpp, written_cpp
+from tests.repository import ROOT
 
 pytestmark = pytest.mark.core
 
@@ -303,15 +307,24 @@ def test_an_event_is_recorded_where_the_stream_is() -> None:
 
 def test_without_a_driver_the_message_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / DRIVER).write_text("not a library")
-    said = output_of("print(refusal(lambda: CudaMemory(0)))", tmp_path)
+    # A machine with a driver finds this file first only when its process begins with the path.
+    ended = subprocess.run(
+        [sys.executable, "-c", PREPARE + "print(refusal(lambda: CudaMemory(0)))"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {"LD_LIBRARY_PATH": str(tmp_path)},
+        cwd=ROOT,
+    )
+    said = ended.stdout
     assert said.startswith(f"OSError: no CUDA driver: {DRIVER} cannot be opened (")
     assert said.endswith("); install NVIDIA's driver\n")
 
 
-def test_a_driver_that_lacks_a_function_is_too_old(tmp_path: Path) -> None:
-    source = tmp_path / "old_driver.cpp"
-    source.write_text('extern "C" int cuGetErrorName(int, const char**) { return 0; }\n')
-    folder = compile_cpp(DRIVER, [source], ["-shared", "-fPIC"]).parent
+def test_a_driver_that_lacks_a_function_is_too_old() -> None:
+    code = 'extern "C" int cuGetErrorName(int, const char**) { return 0; }\n'
+    source = written_cpp("old_driver.cpp", code)
+    folder = compile_cpp(DRIVER, [source], NAMED).parent
     assert output_of("print(refusal(lambda: CudaMemory(0)))", folder) == (
         "OSError: the CUDA driver has no function cuInit; CUDA 11.4 or newer is needed\n"
     )

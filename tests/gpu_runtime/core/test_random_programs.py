@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.gpu_runtime.cpp_program import CORE, compile_cpp, new_folder, run_cpp
+from tests.gpu_runtime.cpp_program import CORE, SANITIZED, compile_cpp, run_cpp, written_cpp
 from tests.slow import one_by_one
 
 PROGRAM = Path(__file__).with_name("random_programs.cpp")
@@ -55,8 +55,7 @@ MUTATIONS = [
 
 @cache
 def sanitized() -> Path:
-    options = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
-    return compile_cpp("random_programs", SOURCES, options)
+    return compile_cpp("random_programs", SOURCES, SANITIZED)
 
 
 SEEDS = {"orders": 150, "failures": 3}
@@ -71,16 +70,15 @@ def test_no_byte_is_used_too_early_and_nothing_is_lost(kind: str) -> None:
 
 @pytest.mark.slow
 def test_a_wait_that_is_left_out_is_seen() -> None:
-    objects = {source.stem: compile_cpp(f"{source.stem}.o", [source], ["-c"]) for source in SOURCES}
-    assert run_cpp(compile_cpp("program", list(objects.values()), []), *ORDERS) == (0, PASSED, "")
+    assert run_cpp(compile_cpp("program", SOURCES), *ORDERS) == (0, PASSED, "")
     unseen = []
     for name, text, instead in MUTATIONS:
-        source = (CORE / "allocator" / f"{name}.cpp").read_text()
+        path = CORE / "allocator" / f"{name}.cpp"
+        source = path.read_text()
         assert source.count(text) == 1, text
-        mutated = new_folder() / f"{name}.cpp"
-        mutated.write_text(source.replace(text, instead))
-        made = objects | {name: compile_cpp(f"{name}.o", [mutated], ["-c"])}
-        status, _, said = run_cpp(compile_cpp("program", list(made.values()), []), *ORDERS)
+        mutated = written_cpp(path.name, source.replace(text, instead))
+        sources = [mutated if source == path else source for source in SOURCES]
+        status, _, said = run_cpp(compile_cpp("program", sources), *ORDERS)
         if status == 0 or not said.startswith("random_programs: seed "):
             unseen.append(text)
     assert unseen == []

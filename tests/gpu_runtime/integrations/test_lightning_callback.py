@@ -26,13 +26,6 @@ pytestmark = [
 
 
 @pytest.fixture
-def memory() -> RecordedMemory:
-    from tests.gpu_runtime.integrations.recorded_memory import RecordedMemory
-
-    return RecordedMemory()
-
-
-@pytest.fixture
 def _ctrl_c() -> Iterator[None]:
     """Lightning no longer listens to it once it was pressed."""
     before = signal.getsignal(signal.SIGINT)

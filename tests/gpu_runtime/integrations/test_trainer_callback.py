@@ -16,13 +16,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.torch
 
 
-@pytest.fixture
-def memory() -> RecordedMemory:
-    from tests.gpu_runtime.integrations.recorded_memory import RecordedMemory
-
-    return RecordedMemory()
-
-
 def trainer_of(
     memory: RecordedMemory,
     folder: Path,

@@ -3,36 +3,34 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from instances.__main__ import app
 from instances.catalogue.catalogue_file import CATALOGUE, read_catalogue, write_catalogue
 from instances.synthetic import best_fit_trap, neighbour_ring, random_lifetimes, training_graph
 from planners import Problem, write_problem
+from tests.command_line import require_one_line, run_command
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
     write_problem(neighbour_ring(3), tmp_path / "ring.json.gz")
     write_problem(training_graph(20, streams=3, chains=2), tmp_path / "graph.json")
     return tmp_path
 
 
-def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "instances", *arguments]
-    command += ["--catalogue", str(folder / "catalogue.toml")]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
+def run(folder: Path, *arguments: str) -> Result:
+    return run_command(app, *arguments, "--catalogue", folder / "catalogue.toml")
 
 
 def test_a_collection_is_catalogued_listed_and_made_again(folder: Path) -> None:
     done = run(folder, "update")
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.stderr
     assert "ring: 3584 bytes, optimal, by " in done.stdout
     entries = read_catalogue(folder / "catalogue.toml")
     assert list(entries) == ["graph", "ring"]
@@ -89,7 +87,7 @@ def test_instances_elsewhere_are_added_as_regenerated(folder: Path) -> None:
     elsewhere.mkdir()
     write_problem(best_fit_trap(3), elsewhere / "trap.json.gz")
     done = run(folder, "update", "trap", "--folder", str(elsewhere))
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.stderr
     (trap,) = read_catalogue(folder / "catalogue.toml").values()
     assert not trap.committed
     assert trap.kind == "synthetic"
@@ -106,7 +104,7 @@ def test_an_instance_without_a_generator_is_a_trace(folder: Path) -> None:
     trace = read_catalogue(folder / "catalogue.toml")["trace"]
     assert (trace.kind, trace.origin, trace.command) == ("extracted trace", "trace", "")
     done = run(folder, "make", "trace", "-o", ".")
-    assert done.returncode == 2
+    assert done.exit_code == 2
     assert done.stderr == "error: instance trace: no command is recorded; it is kept as a file\n"
 
 
@@ -127,11 +125,7 @@ def test_what_a_compiler_has_to_place_is_a_lowered_program(folder: Path) -> None
     ],
 )
 def test_a_mistake_is_one_line(folder: Path, arguments: list[str], message: str) -> None:
-    done = run(folder, *arguments)
-    assert done.returncode == 2
-    assert done.stderr.startswith("error: ")
-    assert message in done.stderr
-    assert done.stderr.count("\n") == 1
+    require_one_line(run(folder, *arguments), message)
 
 
 def test_the_catalogue_of_an_installed_package_stays(monkeypatch: pytest.MonkeyPatch) -> None:

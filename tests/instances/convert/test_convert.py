@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import pickle
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from instances.convert.__main__ import app
 from instances.convert.conversion import Conversion, convert
 from instances.convert.source import Selection
 from instances.convert.targets import TARGETS, find_target
@@ -23,6 +22,7 @@ from instances.traces.allocation_trace import AllocationTrace
 from planners import Graph, Problem, get, place, read_any, run, write_plan, write_problem
 from planners.errors import GaplessError, InstanceError, InvalidPlanError, UnknownPlannerError
 from planners.files.digest import problem_digest
+from tests.command_line import require_one_line, run_command
 
 # Two iterations of two phases each; the first block stays from before to the end.
 TRACE = AllocationTrace(
@@ -234,19 +234,12 @@ def test_the_longest_suffix_decides() -> None:
     assert len({target.name for target in TARGETS}) == len(TARGETS)
 
 
-def command(*arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "instances.convert", *map(str, arguments)],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-
-
 def test_the_command_line(npz: Path, tmp_path: Path) -> None:
-    done = command(
-        npz, "-o", tmp_path / "a.csv", "--iteration", "0", "--no-persistent", "--round-to", "8",
+    done = run_command(
+        app, npz, "-o", tmp_path / "a.csv", "--iteration", 0, "--no-persistent", "--round-to", 8,
         "--planner", "naive",
     )  # fmt: skip
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.exit_code, done.stderr) == (0, "")
     assert done.stdout == f"{tmp_path / 'a.csv'}: minimalloc-csv, 2 tensors, planned in 40 bytes\n"
     problem, plan = read_minimalloc_plan(tmp_path / "a.csv")
     assert problem.size.tolist() == [16, 24]
@@ -255,7 +248,5 @@ def test_the_command_line(npz: Path, tmp_path: Path) -> None:
 
 
 def test_the_command_line_says_what_is_wrong_in_one_line(toy: Path, tmp_path: Path) -> None:
-    done = command(toy, "-o", tmp_path / "a.npz")
-    assert done.returncode == 2
-    assert done.stderr.startswith(f"error: {toy}: npz holds a trace of requests")
-    assert done.stderr.count("\n") == 1
+    done = run_command(app, toy, "-o", tmp_path / "a.npz")
+    require_one_line(done, f"error: {toy}: npz holds a trace of requests")

@@ -9,60 +9,57 @@ from pathlib import Path
 
 import pytest
 
+from instances.extract.__main__ import app as extract_app
+from instances.extract.eager.trace_command import app as trace_app
 from instances.extract.extraction import extract
 from instances.extract.models import find_model
+from planners.command_line.typer_frame import CommandLine
+from tests.command_line import require_one_line, run_command
 
 
-def run_without_torch(*arguments: str) -> subprocess.CompletedProcess[str]:
+@pytest.mark.parametrize("words", [[], ["trace"]], ids=["extract", "trace"])
+def test_a_missing_torch_names_the_extra(words: list[str], tmp_path: Path) -> None:
     # An entry of None makes the import fail as if the package were not installed.
-    blocked = (
+    code = (
         "import runpy, sys; sys.modules['torch'] = sys.modules['transformers'] = None; "
-        f"sys.argv = ['extract', *{list(arguments)!r}]; "
         "runpy.run_module('instances.extract', run_name='__main__')"
     )
-    return subprocess.run(
-        [sys.executable, "-c", blocked], capture_output=True, text=True, check=False
-    )
-
-
-def test_help_needs_no_torch() -> None:
-    result = run_without_torch("--help")
-    assert result.returncode == 0
-    assert "--nodes-per-stream" in result.stdout
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["bert-base"], "needs torch"),
-        (["bert-bse"], "no model is called 'bert-bse'; did you mean 'bert-base'"),
-        (["bert-base", "--batch", "0"], "setting batch: at least 1, found 0"),
-    ],
-)
-def test_mistakes_are_one_line_and_exit_2(
-    arguments: list[str], message: str, tmp_path: Path
-) -> None:
-    output = tmp_path / "out.json"
-    result = run_without_torch(*arguments, "-o", str(output))
+    output = tmp_path / ("out.npz" if words else "out.json")
+    command = [sys.executable, "-c", code, *words, "bert-base", "-o", str(output)]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 2
-    assert message in result.stderr
+    assert "needs torch" in result.stderr
+    assert result.stderr.endswith(": pip install 'gapless[torch]'\n")
     assert result.stderr.count("\n") == 1
     assert not output.exists()
 
 
-def test_a_missing_torch_names_the_extra(tmp_path: Path) -> None:
-    result = run_without_torch("bert-base", "-o", str(tmp_path / "out.json"))
-    assert "pip install 'gapless[torch]'" in result.stderr
+@pytest.mark.parametrize(
+    ("app", "arguments", "message"),
+    [
+        (extract_app, ["bert-bse"], "no model is called 'bert-bse'; did you mean 'bert-base'"),
+        (extract_app, ["bert-base", "--batch", 0], "setting batch: at least 1, found 0"),
+        (trace_app, ["bert-bse"], "no model is called 'bert-bse'; did you mean 'bert-base'"),
+        (trace_app, ["bert-base", "--microbatches", 0], "microbatches: at least 1, found 0"),
+        (trace_app, ["bert-base", "--image", 8], "setting image: bert-base does not have it"),
+        (trace_app, ["bert-base", "--device", "gpu"], "no device is called 'gpu'"),
+        (trace_app, ["bert-base", "-o", "trace.txt"], "trace.txt: a trace is written as .npz"),
+    ],
+)
+def test_mistakes_are_one_line_and_exit_2(
+    app: CommandLine, arguments: list[object], message: str, tmp_path: Path
+) -> None:
+    output = tmp_path / ("out.npz" if app is trace_app else "out.json")
+    require_one_line(run_command(app, "-o", output, *arguments), message)
+    assert not output.exists()
 
 
 @pytest.mark.torch
 def test_an_unknown_optimizer_lists_what_is_near(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "instances.extract", "bert-base", "--optimizer", "adam"]
-    result = subprocess.run(
-        [*command, "-o", str(tmp_path / "out.json")], capture_output=True, text=True, check=False
+    result = run_command(
+        extract_app, "bert-base", "--optimizer", "adam", "-o", tmp_path / "out.json"
     )
-    assert result.returncode == 2
-    assert "no optimizer is called 'adam'; did you mean 'adamw'?" in result.stderr
+    require_one_line(result, "no optimizer is called 'adam'; did you mean 'adamw'?")
 
 
 @pytest.mark.torch
@@ -75,9 +72,9 @@ def test_an_extraction_says_what_it_does() -> None:
     assert stages[0].endswith("importing PyTorch")
 
 
-def test_importing_instances_imports_no_torch() -> None:
+def test_neither_command_imports_torch_for_its_help() -> None:
     code = (
-        "import json, sys, instances, instances.extract, instances.extract.extraction; "
+        "import json, sys, instances.extract.__main__, instances.extract.extraction; "
         "print(json.dumps(sorted(sys.modules)))"
     )
     result = subprocess.run(

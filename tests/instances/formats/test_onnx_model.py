@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from random import Random
@@ -15,8 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planners import Problem, read_problem
+from planners.compare.__main__ import app
 from planners.errors import GaplessError, InstanceError
+from tests.command_line import run_command
 from tests.instances.formats.onnx_models import Node, model_of, node_of, random_model, save
+from tests.instances.formats.rows import rows_of
 from tests.repository import ROOT
 
 pytestmark = pytest.mark.onnx
@@ -26,14 +27,6 @@ RENAMES = ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity")
 
 def read(folder: Path, model: Any, **dimensions: int) -> Problem:
     return read_problem(save(folder / "net.onnx", model), dimensions=dimensions)
-
-
-def rows_of(problem: Problem) -> dict[str, tuple[int, int, int]]:
-    """Return size, start and end of each tensor by its name."""
-    assert problem.tensor_name is not None
-    columns = zip(problem.size, problem.start, problem.end, strict=True)
-    rows = (tuple(map(int, row)) for row in columns)
-    return dict(zip(problem.tensor_name, rows, strict=True))  # type: ignore[arg-type]
 
 
 def test_a_model_by_hand(tmp_path: Path) -> None:
@@ -259,23 +252,18 @@ def test_what_is_no_model_is_one_error(tmp_path: Path, content: bytes) -> None:
         read_problem(tmp_path / "net.onnx")
 
 
-def compare(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "planners.compare", *map(str, arguments)],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-
-
 def test_the_command_line_compares_models(tmp_path: Path) -> None:
     path = save(tmp_path / "net.onnx", open_model())
-    done = compare(path, "--dimension", "batch=8", "--dimension", "x.1=5", "--dimension", "y.1=5")
-    assert (done.returncode, done.stderr) == (0, "")
+    done = run_command(
+        app, path, "--dimension", "batch=8", "--dimension", "x.1=5", "--dimension", "y.1=5"
+    )
+    assert (done.exit_code, done.stderr) == (0, "")
     assert "net: 4 tensors, 1 stream" in done.stdout
-    done = compare(path)
-    assert done.returncode == 2
+    done = run_command(app, path)
+    assert done.exit_code == 2
     assert "--dimension batch=N --dimension x.1=N --dimension y.1=N" in done.stderr
-    done = compare(path, "--dimension", "batch")
-    assert (done.returncode, done.stdout) == (2, "")
+    done = run_command(app, path, "--dimension", "batch")
+    assert (done.exit_code, done.stdout) == (2, "")
     assert "--dimension: NAME=N with N from 1 to" in done.stderr
 
 

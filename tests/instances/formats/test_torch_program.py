@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from planners import Problem, read_problem
+from planners import read_problem
 from planners.errors import InstanceError, MissingDependencyError
+from tests.instances.formats.rows import rows_of
 
 
 def test_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,12 +64,6 @@ def exported(path: Path, run: Callable[..., Any], *inputs: Any, **options: Any) 
 
     torch.export.save(torch.export.export(Program(), inputs, **options), path)
     return path
-
-
-def rows_of(problem: Problem) -> dict[str, tuple[int, ...]]:
-    columns = zip(problem.size, problem.start, problem.end, strict=True)
-    rows = (tuple(map(int, row)) for row in columns)
-    return dict(zip(problem.tensor_name or (), rows, strict=True))
 
 
 @pytest.mark.torch

@@ -8,11 +8,12 @@ import pytest
 
 from instances.convert.conversion import Conversion, convert
 from instances.formats.xla_assignment import read_xla_plan
-from planners import Problem, read_problem
+from planners import read_problem
 from planners.errors import InstanceError
 from planners.files.digest import problem_digest
 from planners.files.plan_file import read_plan
 from planners.referee.naive import find_violation
+from tests.instances.formats.rows import rows_of
 
 # What XLA wrote for two functions of ours: one with operators of odd sizes, one with two loops.
 DUMPS = Path(__file__).parent / "xla_dumps"
@@ -29,11 +30,6 @@ def dump(folder: Path, values: str, ranges: str) -> Path:
 
 def value(name: str, size: int, offset: int) -> str:
     return f" value: <7 {name} @0> (size={size},offset={offset}): f32[2]{{0}}\n"
-
-
-def rows_of(problem: Problem) -> dict[str, tuple[int, int, int]]:
-    columns = zip(problem.size.tolist(), problem.start.tolist(), problem.end.tolist(), strict=True)
-    return dict(zip(problem.tensor_name or (), columns, strict=True))
 
 
 @pytest.mark.parametrize(
@@ -58,6 +54,11 @@ def test_results_in_place_are_one_storage() -> None:
     assert rows["slice_bitcast_fusion"][0] == 44
     assert "sort.1" not in rows
     assert rows["wrapped_real"][0] == 100
+
+
+def test_ranges_of_one_value_are_one(tmp_path: Path) -> None:
+    path = dump(tmp_path, value("a", 64, 0), "    a{}:2-3\n    a{}:0-5\n")
+    assert rows_of(read_problem(path)) == {"a": (64, 0, 6)}
 
 
 def test_the_state_of_a_loop_stays_where_it_is() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +9,7 @@ import pytest
 from instances.extract.eager.request_recorder import RequestRecorder
 from instances.formats.recorded_trace import write_recorded_trace
 from instances.traces.allocation_trace import AllocationTrace, Phase
+from instances.traces.compare import app
 from instances.traces.trace_differences import (
     IterationFigures,
     RequestDifference,
@@ -19,6 +18,7 @@ from instances.traces.trace_differences import (
     live_after_allocations,
 )
 from planners.errors import InstanceError
+from tests.command_line import require_one_line, run_command
 
 
 def two_iterations(*forward: int, backward: int = 7) -> AllocationTrace:
@@ -72,28 +72,21 @@ def test_iterations_of_other_phases_are_refused() -> None:
         find_differences(two_iterations(10), recorder.trace("run", {}))
 
 
-def compare(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "instances.traces.compare", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
-
-
 def test_the_command_prints_both_tables(tmp_path: Path) -> None:
     paths = [str(tmp_path / name) for name in ("a.npz", "b.npz")]
     write_recorded_trace(two_iterations(10, 2000), Path(paths[0]))
     write_recorded_trace(two_iterations(10, 2000, backward=8), Path(paths[1]))
-    result = compare(*paths)
-    assert result.returncode == 0, result.stderr
+    result = run_command(app, *paths)
+    assert result.exit_code == 0, result.stderr
     lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
     assert "| bytes allocated | 2,017 | 2,018 | 1.000496 |" in lines
     assert "| backward | 1 | 7 | 8 |" in lines
     assert "differ at 1 of 3, by at most 1." in result.stdout
-    assert "No request differs." in compare(paths[0], paths[0]).stdout
+    assert "No request differs." in run_command(app, paths[0], paths[0]).stdout
 
 
 def test_a_missing_iteration_is_one_line(tmp_path: Path) -> None:
     path = tmp_path / "a.npz"
     write_recorded_trace(two_iterations(10), path)
-    result = compare(str(path), str(path), "--iteration", "5")
-    assert result.returncode == 2
-    assert result.stderr.startswith("error: iteration 5: the trace has the iterations 0 to 1")
-    assert result.stderr.count("\n") == 1
+    result = run_command(app, path, path, "--iteration", "5")
+    require_one_line(result, "error: iteration 5: the trace has the iterations 0 to 1")

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.gpu_runtime.cpp_program import CORE, compile_cpp, new_folder, run_cpp
+from tests.gpu_runtime.cpp_program import CORE, SANITIZED, compile_cpp, run_cpp, written_cpp
 from tests.slow import one_by_one
 
 PROGRAM = Path(__file__).with_name("online_programs.cpp")
@@ -94,8 +94,7 @@ MUTATIONS = (
 
 @cache
 def sanitized() -> Path:
-    options = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
-    return compile_cpp("online_programs", SOURCES, options)
+    return compile_cpp("online_programs", SOURCES, SANITIZED)
 
 
 # Calls of the allocator and the first seed; seeds.
@@ -125,27 +124,16 @@ def test_ten_million_calls_use_no_byte_too_early(allocator: str, first_seed: int
     assert ended == (0, PASSED, "")
 
 
-@cache
-def objects() -> dict[Path, Path]:
-    return {path: compile_cpp(f"{path.stem}.o", [path], ["-c"]) for path in SOURCES}
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=[mutation.text[:30] for mutation in MUTATIONS])
 def test_a_rule_that_is_left_out_is_seen(mutation: Mutation) -> None:
     path = CORE / mutation.path
     source = path.read_text()
     assert source.count(mutation.text) == 1, mutation.text
-    folder = new_folder()
-    mutated = folder / mutation.path
-    mutated.parent.mkdir()
-    mutated.write_text(source.replace(mutation.text, mutation.instead))
-    if path in SOURCES:
-        made = objects() | {path: compile_cpp(f"{path.stem}.o", [mutated], ["-c"])}
-        program = compile_cpp("program", list(made.values()), [])
-    else:
-        # A header, which any of them may include.
-        program = compile_cpp("program", SOURCES, [], headers=[folder])
+    mutated = written_cpp(mutation.path, source.replace(mutation.text, mutation.instead))
+    sources = [mutated if source == path else source for source in SOURCES]
+    # Any source may include a header that is mutated.
+    program = compile_cpp("program", sources, headers=[mutated.parents[1]])
     status, _, said = run_cpp(
         program, mutation.kind, mutation.allocator, *SEEN_WITHIN[mutation.kind]
     )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,45 +12,6 @@ from instances.traces.trace_problem import iteration_problem
 from planners.errors import InstanceError
 from planners.files.digest import problem_digest
 from planners.files.problem_file import read_problem
-
-
-def trace_without_torch(*arguments: str) -> subprocess.CompletedProcess[str]:
-    # An entry of None makes the import fail as if the package were not installed.
-    code = (
-        "import runpy, sys; sys.modules['torch'] = sys.modules['transformers'] = None; "
-        f"sys.argv = ['extract', 'trace', *{list(arguments)!r}]; "
-        "runpy.run_module('instances.extract', run_name='__main__')"
-    )
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-
-
-def test_help_needs_no_torch() -> None:
-    result = trace_without_torch("--help")
-    assert result.returncode == 0
-    assert "--microbatches" in result.stdout
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["bert-base"], "needs torch"),
-        (["bert-bse"], "no model is called 'bert-bse'; did you mean 'bert-base'"),
-        (["bert-base", "--microbatches", "0"], "setting microbatches: at least 1, found 0"),
-        (["bert-base", "--image", "8"], "setting image: bert-base does not have it"),
-        (["bert-base", "--device", "gpu"], "no device is called 'gpu'"),
-        (["bert-base", "-o", "trace.txt"], "trace.txt: a trace is written as .npz"),
-    ],
-)
-def test_mistakes_are_one_line_and_exit_2(
-    arguments: list[str], message: str, tmp_path: Path
-) -> None:
-    output = tmp_path / "out.npz"
-    result = trace_without_torch("-o", str(output), *arguments)
-    assert result.returncode == 2
-    assert result.stderr.startswith("error: ")
-    assert message in result.stderr
-    assert result.stderr.count("\n") == 1
-    assert not output.exists()
 
 
 def trace_tiny(output: Path, device: str = "fake") -> None:

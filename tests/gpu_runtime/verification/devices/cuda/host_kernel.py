@@ -15,7 +15,7 @@ from gpu_runtime.verification.devices.device import DeviceOutcome
 from gpu_runtime.verification.trials.arena_layout import Layout
 from gpu_runtime.verification.trials.stamp_check_program import StampCheckProgram
 from gpu_runtime.verification.trials.trial import Trial
-from tests.gpu_runtime.cpp_program import compile_cpp, new_folder
+from tests.gpu_runtime.cpp_program import compile_cpp, written_cpp
 
 # What CUDA adds to C++, for one thread that is alone.
 SHIM = """
@@ -53,10 +53,8 @@ def host_library_path() -> Path:
     """Return the library with the kernel, and a driver that runs it; compiled once."""
     code = KERNEL.read_text()
     assert CLOCK in code
-    source = new_folder() / "host_kernel.cpp"
-    source.write_text(
-        SHIM + code.replace(CLOCK, "time = ticks += 100;") + ENTRY + DRIVER.read_text()
-    )
+    on_host = SHIM + code.replace(CLOCK, "time = ticks += 100;") + ENTRY + DRIVER.read_text()
+    source = written_cpp("host_kernel.cpp", on_host)
     options = ["-fPIC", "-shared", "-Wno-unknown-pragmas"]
     options += ["-fsanitize=undefined", "-fno-sanitize-recover=all", "-static-libubsan"]
     return compile_cpp("host_kernel.so", [source], options)

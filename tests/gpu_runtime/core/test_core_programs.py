@@ -1,0 +1,32 @@
+"""C++ programs that ask the core directly."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.gpu_runtime.cpp_program import CORE, SANITIZED, compile_cpp, run_cpp
+
+HERE = Path(__file__).parent
+DEVICES = [CORE / "device" / f"{name}_memory.cpp" for name in ("ledger", "simulated")]
+WHOLE = sorted(CORE.rglob("*.cpp"))
+# GCC cannot watch memory and threads at once.
+THREADS = ("-fsanitize=thread", "-fno-sanitize-recover=all")
+
+
+@pytest.mark.parametrize(
+    ("name", "core", "options"),
+    [
+        # Its child ends by a fault on closed memory, which the sanitizer turns into an exit.
+        pytest.param("device_rules", DEVICES, (), id="the devices without a GPU"),
+        pytest.param("segment_counts", WHOLE, SANITIZED, id="segments in statistics and snapshots"),
+        pytest.param("stress", WHOLE, SANITIZED, id="many threads on one allocator"),
+        pytest.param("stress", WHOLE, THREADS, id="races of threads", marks=pytest.mark.slow),
+    ],
+)
+def test_a_program_passes(name: str, core: Sequence[Path], options: Sequence[str]) -> None:
+    program = compile_cpp(name, [HERE / f"{name}.cpp", *core], options, headers=[HERE])
+    # A thread that waits for ever is a fault as well.
+    assert run_cpp(program, TSAN_OPTIONS="halt_on_error=1") == (0, f"{name}: passed\n", "")
