@@ -72,7 +72,7 @@ class PageMaterial:
 
     @cached_property
     def frames(self) -> Any:
-        """The frames of its tables, :class:`evaluation.tables.filled_table.Frames`."""
+        """The frames of its tables, ``evaluation.tables.filled_table.Frames``."""
         return import_module(TABLES).Frames(self)
 
     def picture(self, name: str, data: bytes, says: str, suffix: str = "png") -> str:

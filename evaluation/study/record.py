@@ -163,7 +163,7 @@ class Record(
 
     @property
     def kind(self) -> str:
-        """What was run: the name of one of :data:`evaluation.study.kinds.KINDS`."""
+        """What was run: the name of one of ``evaluation.study.kinds.KINDS``."""
         return str(self.__struct_config__.tag)
 
     @property

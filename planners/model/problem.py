@@ -160,7 +160,7 @@ class Problem(ProblemFields):
 
     @cached_property
     def known_bounds(self) -> KnownBounds:
-        """The known lower bounds; ``bounds`` fills them in on request."""
+        # The module `bounds` fills them in on request.
         return KnownBounds()
 
     def with_capacity(self, capacity: int | None) -> Problem:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -11,11 +12,9 @@ else:
 
     def __getattr__(name: str) -> Any:
         """Import what the package exports, which takes long, when it is asked for."""
-        from planners.reorder import order_planning
-
         if name not in __all__:
             raise AttributeError(f"module 'planners.reorder' has no attribute {name!r}")
-        return getattr(order_planning, name)
+        return getattr(import_module("planners.reorder.order_planning"), name)
 
 
 __all__ = ["Reordering", "reorder"]

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gpu_runtime._core import OnlineReplay, PytorchCaching
+from gpu_runtime._core import OnlineReplay, PytorchCaching, SimulatedMemory
 from gpu_runtime.replaying.online_replay import replay_online
 from gpu_runtime.replaying.replay_device import ReplayDevice, open_replay_device
 from instances.traces.trace_requests import requests_of_trace
@@ -111,6 +111,16 @@ def test_devices_with_and_without_memory_are_asked_the_same(
         assert ledger.out_of_memory_row == simulated.out_of_memory_row
         assert ledger.device_calls == simulated.device_calls
         assert ledger.reserved.tolist() == simulated.reserved.tolist()
+
+
+def test_simulated_addresses_ascend_around_what_the_process_has_there() -> None:
+    other = SimulatedMemory(2 * MIB, 2 * MIB)
+    in_the_way = other.reserve_range(2 * MIB)
+    memory = SimulatedMemory(2 * MIB, 2 * MIB)
+    ranges = [memory.reserve_range(2 * MIB) for _ in range(3)]
+    assert ranges == sorted(ranges)
+    for device, address in [(other, in_the_way), *((memory, each) for each in ranges)]:
+        device.release_range(address, 2 * MIB)
 
 
 @pytest.mark.parametrize("name", NAMES)

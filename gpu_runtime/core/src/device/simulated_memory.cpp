@@ -24,7 +24,10 @@ constexpr std::size_t kLargestPage = std::size_t{1} << 40;
 // The first address tried. A process has nothing there: it is above small fixed addresses, and far
 // below those that the host chooses.
 constexpr Address kFirstAddress = Address{1} << 44;
+// If the host has another mapping at a wished address, the next wish lies this many bytes behind.
 constexpr std::size_t kAroundOthers = std::size_t{1} << 40;
+// From this address on, far below those that the host chooses, the host's choice is taken.
+constexpr Address kLastWish = Address{1} << 46;
 
 void* as_pointer(Address address) { return reinterpret_cast<void*>(address); }
 
@@ -142,16 +145,21 @@ std::size_t SimulatedMemory::free_bytes() {
 // Note: addresses ascend, as on the ledger. An allocator takes the lowest address among blocks of
 // one size, and the host's own choice would descend.
 Address SimulatedMemory::take_addresses(std::size_t bytes, std::size_t spare, int protection) {
-    const Address wish = round_up(next_address_, std::max(page_bytes_, kMadeMultiple));
-    void* const found = mmap(as_pointer(wish), bytes + spare, protection,
-                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (found == MAP_FAILED) {
-        throw OutOfDeviceMemory("no address range of " + std::to_string(bytes) + " bytes");
+    Address wish = round_up(next_address_, std::max(page_bytes_, kMadeMultiple));
+    for (;; wish += kAroundOthers) {
+        void* const found = mmap(as_pointer(wish), bytes + spare, protection,
+                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (found == MAP_FAILED) {
+            throw OutOfDeviceMemory("no address range of " + std::to_string(bytes) + " bytes");
+        }
+        const Address address = reinterpret_cast<Address>(found);
+        if (address == wish || wish >= kLastWish) {
+            next_address_ = address + bytes;
+            return address;
+        }
+        // The host has another mapping at the wish: the next wish lies behind it.
+        munmap(found, bytes + spare);
     }
-    // If the host has another mapping there, it chooses another address; the next try lies behind
-    // that mapping.
-    next_address_ = found == as_pointer(wish) ? wish + bytes : wish + kAroundOthers;
-    return reinterpret_cast<Address>(found);
 }
 
 Address SimulatedMemory::reserve_range(std::size_t bytes) {
