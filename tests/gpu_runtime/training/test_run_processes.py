@@ -153,6 +153,7 @@ def test_ctrl_c_ends_the_worker(
     assert not is_running(Path("/proc", told.read_text().strip()))
 
 
+@pytest.mark.torch  # without PyTorch a worker ends before it reads
 def test_a_parent_that_is_killed_takes_its_worker_along() -> None:
     # Its standard input stays open in this process: only the parent's death can end the worker.
     read, write = os.pipe()
