@@ -7,10 +7,11 @@ from collections import Counter
 
 import pytest
 
-from planners import Budget, Safety, Status, run
+from planners import Budget, Problem, Result, Safety, Status, bounds_of, run
 from planners.exact import plan_exactly
+from planners.referee.naive import find_violation
 from planners.registry import get
-from tests.planners.exact.test_branch_and_bound import find_mistake
+from tests.planners.exact.brute_force import optimal_peak
 from tests.planners.exact.weak_start import weak_start
 from tests.random_problems import random_problem
 from tests.slow import in_parts
@@ -52,9 +53,32 @@ def compare_from(seed: int, indices: range) -> Counter[tuple[str, Status]]:
     for index in indices:
         rng = random.Random(f"{seed}:{index}")
         problem = random_problem(rng, rng.choice(list(Safety)), (0, 7))
+        optimum = optimal_peak(problem)
         for planner in PLANNERS:
             result = run(problem, get(planner), Budget(seed=index))
-            wrong = find_mistake(problem, result)
+            wrong = find_mistake(problem, result, optimum)
             assert wrong is None, f"seed {seed}, problem {index}, {planner}: {wrong}, {result}"
             answers[planner, result.status] += 1
     return answers
+
+
+def find_mistake(problem: Problem, result: Result, optimum: int | None) -> str | None:
+    """Return what is wrong with the complete answer of an exact planner."""
+    if result.plan is not None and (violation := find_violation(problem, result.plan)):
+        return violation
+    if optimum is None:
+        return None if result.status is Status.INFEASIBLE else "no plan is valid"
+    if any(bound.bytes > optimum for bound in bounds_of(problem)):
+        return f"a bound is above the optimum {optimum}"
+    if result.lower_bound > optimum:
+        return f"its bound is above the optimum {optimum}"
+    capacity = problem.capacity
+    if capacity is None:
+        found = result.status is Status.OPTIMAL and result.peak == optimum
+        return None if found else f"the optimum is {optimum}"
+    if optimum > capacity:
+        proved = result.status is Status.INFEASIBLE and result.lower_bound > capacity
+        return None if proved else f"nothing fits {capacity}"
+    fits = result.peak is not None and result.peak <= capacity
+    answered = result.status in (Status.FEASIBLE, Status.OPTIMAL) and fits
+    return None if answered else f"a plan of {optimum} fits {capacity}"
