@@ -26,8 +26,10 @@ from planners.model.request_sequence import RequestAction, RequestSequence
 from planners.text.byte_units import counted
 
 PAGE_BYTES = 1 << 21
-# Of a device with more memory than is asked for.
+# Bytes of a device without a given capacity: it has more memory than a real recording asks for. The
+# most limits the pages that a forged recording can make an allocator create, 2 million of 2 MiB.
 LEAST_CAPACITY = 1 << 37
+MOST_CAPACITY = 1 << 42
 ROOM = 8
 # Of a GPU, for all that a run has; PyTorch takes no more from its pool either.
 MOST_STREAMS = 32
@@ -83,7 +85,8 @@ def open_replay_device(requests: RequestSequence, terms: OnlineTerms) -> ReplayD
         raise DeviceError(
             "--verify: a device with memory is needed, simulated or cuda; found ledger"
         )
-    capacity = terms.capacity or max(LEAST_CAPACITY, ROOM * _requested_peak(requests))
+    usual = min(MOST_CAPACITY, max(LEAST_CAPACITY, ROOM * _requested_peak(requests)))
+    capacity = terms.capacity or usual
     # What is beneath a replay's own devices.
     memory: DeviceMemory
     device: DeviceMemory

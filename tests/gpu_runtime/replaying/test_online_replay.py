@@ -143,6 +143,12 @@ def test_a_device_of_accounts_has_more_than_is_asked_for() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_a_recording_of_more_than_any_device_has_ends_out_of_memory(name: str) -> None:
+    requests = caching_requests(size=[5, 1 << 47, 5, 6], segments=[])
+    assert replayed(name, requests, OnlineTerms()).out_of_memory_row is not None
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_memory_goes_back_where_there_is_some(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[ReplayDevice] = []
 
