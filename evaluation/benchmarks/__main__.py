@@ -38,7 +38,7 @@ from planners.text.byte_units import parse_bytes
 app = CommandLine(no_args_is_help=True, help=__doc__)
 
 BERT = "bert"
-# What was measured here before, and is a study now.
+# Former benchmarks that are studies now.
 STUDIES = ("training", "programs", "pairs", "fit")
 Repetitions = Annotated[int, typer.Option(min=1, help="Runs of each; the median counts.")]
 Output = Annotated[Path | None, typer.Option("-o", help="Write the page here as well.")]

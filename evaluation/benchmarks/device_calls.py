@@ -1,4 +1,4 @@
-"""What the calls cost by which allocators take memory from a device and give it back."""
+"""Measure the device calls by which allocators take memory and give it back."""
 
 from __future__ import annotations
 
@@ -114,9 +114,9 @@ KINDS = (*CALLS[:4], AT_ONCE, *CALLS[4:])
 
 @dataclass(frozen=True)
 class DeviceCallStudy:
-    """What all of it costs: mapped in pieces of each size, and plain."""
+    """The seconds of all calls: memory mapped in pieces of each size, and plain memory."""
 
-    # What the memory is taken from.
+    # The name of the device.
     device: str
     repetitions: int
     mapped: tuple[CallSeconds, ...]

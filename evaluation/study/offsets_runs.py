@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
 
 import msgspec
 
 from evaluation.study.record import OffsetsRecord, RunStatus
-from evaluation.study.run_kind import Named, RunKind, in_registry
+from evaluation.study.run_kind import InstanceRuns, Named, in_registry
 from evaluation.study.run_task import (
     Cost,
     RunTask,
@@ -35,7 +34,7 @@ TINY = ([1, 2], [0, 0], [1, 1])
 TINY_BUDGET = Budget(time_limit_seconds=1.0)
 
 
-class OffsetsRuns(RunKind[OffsetsRecord]):
+class OffsetsRuns(InstanceRuns[OffsetsRecord]):
     """A planner on an instance."""
 
     name = "offsets"
@@ -43,14 +42,9 @@ class OffsetsRuns(RunKind[OffsetsRecord]):
     in_grid = "planners"
     prefix = ""
     asks_device = False
-    runs_on = SentInstance
 
     def choose(self, text: str) -> Sequence[Named]:
         return in_registry(choose, text)
-
-    def own_fields(self, task: RunTask) -> dict[str, Any]:
-        assert isinstance(task.instance, SentInstance)
-        return {"tensors": task.instance.tensors, "family": task.instance.family}
 
     def carry_out(self, task: RunTask, moment: datetime) -> OffsetsRecord:
         assert isinstance(task.instance, SentInstance)

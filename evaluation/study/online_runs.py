@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from evaluation.study.record import OnlineRecord, RunStatus
-from evaluation.study.run_kind import Named, RunKind, in_registry
+from evaluation.study.run_kind import InstanceRuns, Named, in_registry
 from evaluation.study.run_task import (
     Cost,
     RunTask,
@@ -31,7 +31,7 @@ from planners.registry import choose_online
 from planners.text.plain_text import describe_error
 
 
-class OnlineRuns(RunKind[OnlineRecord]):
+class OnlineRuns(InstanceRuns[OnlineRecord]):
     """An online allocator on a recording."""
 
     name = "online"
@@ -39,14 +39,9 @@ class OnlineRuns(RunKind[OnlineRecord]):
     in_grid = "online"
     prefix = "online/"
     asks_device = True
-    runs_on = SentInstance
 
     def choose(self, text: str) -> Sequence[Named]:
         return in_registry(choose_online, text)
-
-    def own_fields(self, task: RunTask) -> dict[str, Any]:
-        assert isinstance(task.instance, SentInstance)
-        return {"tensors": task.instance.tensors, "family": task.instance.family}
 
     def carry_out(self, task: RunTask, moment: datetime) -> OnlineRecord:
         instance = task.instance

@@ -54,7 +54,7 @@ class PlannedRun:
     def key(self) -> str:
         """What it is called; a study has each key once."""
         kind = self.kind
-        # What is predicted stands beside what was measured, in one file.
+        # One file holds predictions beside measurements.
         device = f"{self.device}/" if kind.names_device and self._asks_device else ""
         return (
             f"{self.instance.name}/{kind.prefix}{device}{self.named.label}"

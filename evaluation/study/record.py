@@ -296,7 +296,7 @@ FIRST_OF_A_LINE = (
 )
 _DECODER: msgspec.json.Decoder[AnyRecord] = msgspec.json.Decoder(AnyRecord)
 
-# What records said in fields of another kind, before each kind had its own.
+# Fields that old records of one kind have from another kind.
 _SAID_NOTHING: dict[object, dict[str, Any]] = {
     "offsets": {"allocated": None}, "online": {"incumbents": []},
 }  # fmt: skip

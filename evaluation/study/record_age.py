@@ -29,7 +29,7 @@ PAGES = (ROOT / "docs" / "studies", ROOT / "docs" / "benchmarks")
 def age_of_records(study: Study, results: Path) -> str:
     """Return a line: day and commit of the last record, and which planners changed since.
 
-    Where no records are here, those are meant that the committed page of the study was made of.
+    Without a file of records, the committed page of the study tells them.
     """
     found = _last_record(f"{study.name}.jsonl", results) or _on_page(f"{study.name}.md")
     if found is None:

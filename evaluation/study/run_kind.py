@@ -62,6 +62,16 @@ class RunKind(ABC, Generic[AnyKind]):
         """Make a run within its limits; whatever it does becomes its record."""
 
 
+class InstanceRuns(RunKind[AnyKind]):
+    """A kind of run on an instance or a recording."""
+
+    runs_on = SentInstance
+
+    def own_fields(self, task: RunTask) -> dict[str, Any]:
+        assert isinstance(task.instance, SentInstance)
+        return {"tensors": task.instance.tensors, "family": task.instance.family}
+
+
 def in_registry(choose: Callable[[str], Sequence[Chosen[Any]]], text: str) -> list[Named]:
     """Return who is chosen by name or wildcard, with all parameters."""
     return [

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from tests.repository import ROOT
 
@@ -23,9 +22,6 @@ SANITIZED = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 # Processes of one run, the lanes of CI and later runs share the objects.
 KEPT = ROOT / "build" / "test-objects"
 KEPT_SECONDS = 7 * 24 * 3600
-
-# Each folder is kept as long as the process runs.
-_folders: list[TemporaryDirectory[str]] = []
 
 
 def compile_cpp(
@@ -43,10 +39,16 @@ def compile_cpp(
     folders = [f"-I{folder}" for folder in (*headers, CORE, DECORATOR)]
     compiler = ["g++", "-std=c++20", "-O1", "-g1", *folders, *options]
     objects = [_object_of(source, compiler) for source in sources]
-    _folders.append(TemporaryDirectory(prefix="gapless-tests-"))
-    made = Path(_folders[-1].name) / name
-    _run([*compiler, "-o", str(made), *map(str, objects), *libraries, "-ldl"])
-    return made
+    linked = [*map(str, objects), *libraries, "-ldl"]
+    key = sha256("\0".join((_version(), *options, *linked)).encode()).hexdigest()
+    made = _kept() / key / name
+    if made.exists():
+        os.utime(made)
+        return made
+    made.parent.mkdir(exist_ok=True)
+    fresh = made.with_name(f"{name}.{os.getpid()}")
+    _run([*compiler, "-o", str(fresh), *linked])
+    return fresh.replace(made)
 
 
 def written_cpp(name: str, text: str) -> Path:
