@@ -13,9 +13,9 @@ import numpy as np
 from instances.formats.plan_steps import name_of_tensor, occupied_steps, stream_of_tensors
 from planners.files.output_file import write_output
 from planners.model.columns import INT64_MAX, IntColumn
-from planners.model.liveness import liveness
 from planners.model.plan import Plan
 from planners.model.problem import Problem
+from planners.model.problem_fields import liveness
 
 TARGET = "a Perfetto trace"
 # Perfetto takes process 0 and thread 0 for the idle ones, and looks threads up by their number

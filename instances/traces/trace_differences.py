@@ -13,7 +13,7 @@ from instances.traces.iterations import iteration_phases, persistent_requests, r
 from instances.traces.trace_problem import iteration_problem
 from planners.errors import InstanceError
 from planners.model.columns import IntColumn
-from planners.model.liveness import liveness
+from planners.model.problem_fields import liveness
 
 
 @dataclass(frozen=True)

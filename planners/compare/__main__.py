@@ -30,8 +30,7 @@ from planners.command_line.shared_options import (
 )
 from planners.command_line.starting import EXIT_ERROR
 from planners.command_line.typer_frame import CommandLine
-from planners.compare.capacity_verdict import Answer, verdict_of
-from planners.compare.comparison import Comparison, compare_planners
+from planners.compare.comparison import Answer, Comparison, compare_planners, verdict_of
 from planners.compare.plots import ComparisonPage, Plot, find_plot
 from planners.compare.records import (
     CSV_COLUMNS,

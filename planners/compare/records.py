@@ -12,8 +12,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any, TypedDict
 
-from planners.compare.capacity_verdict import verdict_of
-from planners.compare.comparison import Comparison, ComparisonRow
+from planners.compare.comparison import Comparison, ComparisonRow, verdict_of
 from planners.compare.report import about_reference
 from planners.files.json_file import compact_json
 from planners.model.budget import Budget

@@ -6,8 +6,14 @@ import enum
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from planners.compare.capacity_verdict import Answer, Verdict, verdict_of
-from planners.compare.comparison import Comparison, ComparisonRow, ReferenceRow
+from planners.compare.comparison import (
+    Answer,
+    Comparison,
+    ComparisonRow,
+    ReferenceRow,
+    Verdict,
+    verdict_of,
+)
 from planners.model.plan import Result, Status
 from planners.model.problem_fields import MOST_SHOWN_NAME
 from planners.reorder.reordering import Reordering

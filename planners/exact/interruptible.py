@@ -4,25 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from concurrent.futures import Future
+from typing import TypeVar
 
 Answer = TypeVar("Answer")
 
 # Seconds between two looks of the waiting thread, within which Ctrl-C is noticed. A guess.
 POLL_SECONDS = 0.05
-
-
-class _Call(Generic[Answer]):
-    def __init__(self, search: Callable[[], Answer]) -> None:
-        self._search = search
-        self.answer: Answer | None = None
-        self.error: Exception | None = None
-
-    def __call__(self) -> None:
-        try:
-            self.answer = self._search()
-        except Exception as error:  # raised again in the thread that waits
-            self.error = error
 
 
 def run_interruptibly(
@@ -33,8 +21,15 @@ def run_interruptibly(
     Python handles a signal only between two byte codes of its main thread. So the search runs in a
     thread of its own, and the calling thread waits in short steps.
     """
-    call = _Call(search)
-    thread = threading.Thread(target=call, daemon=True)
+    future: Future[Answer] = Future()
+
+    def work() -> None:
+        try:
+            future.set_result(search())
+        except Exception as error:  # raised again in the thread that waits
+            future.set_exception(error)
+
+    thread = threading.Thread(target=work, daemon=True)
     thread.start()
     interrupted = False
     try:
@@ -44,6 +39,4 @@ def run_interruptibly(
         interrupted = True
         stop()
         thread.join(grace_seconds)
-    if call.error is not None:
-        raise call.error
-    return call.answer, interrupted
+    return future.result() if future.done() else None, interrupted

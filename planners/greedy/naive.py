@@ -17,23 +17,7 @@ from planners.registry import UnsupportedProblemError, register
     source="Lamprou et al. 2023, tables 2 and 3",
 )
 def naive(problem: Problem, _budget: Budget) -> Plan:
-    """Place every block after the one before.
-
-    Parameters
-    ----------
-    problem
-        Without pins.
-
-    Returns
-    -------
-    Plan
-        Its peak is the sum of all sizes plus the padding for alignment.
-
-    Raises
-    ------
-    UnsupportedProblemError
-        A tensor is pinned.
-    """
+    """Place every block after the one before; the peak is the sum of all sizes and paddings."""
     blocks = problem.blocks
     if (blocks.pinned != NOT_PINNED).any():
         raise UnsupportedProblemError("pinned tensors: without reuse nothing may lie around them")

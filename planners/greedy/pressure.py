@@ -49,8 +49,8 @@ from planners.model.bounds import Bound
 from planners.model.budget import Budget
 from planners.model.columns import IntColumn
 from planners.model.findings import Findings
-from planners.model.liveness import liveness
 from planners.model.problem import Problem, Safety
+from planners.model.problem_fields import liveness
 from planners.registry import UnsupportedProblemError, register
 from planners.search.incumbent import Incumbent
 
@@ -83,23 +83,7 @@ KEYS: dict[str, Callable[[Problem], NDArray[np.generic]]] = {
 def pressure_planner(problem: Problem, budget: Budget) -> Findings:
     """Try first fit in levels of falling pressure until a plan meets a bound.
 
-    Parameters
-    ----------
-    problem
-        With lifetimes, given or from its graph; chains, alignment, pins and gaps are handled.
-    budget
-        ``node_limit`` counts attempts. When the time is over, or at Ctrl-C, the answer is the best
-        plan so far.
-
-    Returns
-    -------
-    Findings
-        ``statistics``: ``attempts``, and ``found_by`` of the best plan.
-
-    Raises
-    ------
-    UnsupportedProblemError
-        Lifetimes are not known.
+    A node limit counts attempts.
     """
     if problem.safety is Safety.PAIRS:
         raise UnsupportedProblemError("explicit pairs: pressure is measured over lifetimes")

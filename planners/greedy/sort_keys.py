@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from planners.model.blocks import Blocks
 from planners.model.columns import IntColumn
-from planners.model.liveness import liveness
 from planners.model.problem import Problem, Safety
+from planners.model.problem_fields import liveness
 
 Key = NDArray[np.generic]
 SortKey = Callable[[Problem], Key]

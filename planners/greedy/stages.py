@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from planners.greedy.stacking import stack_rest
+from planners.greedy.place import stack_rest
 from planners.model.bounds import Bound
 from planners.model.budget import Budget
 from planners.model.columns import IntColumn

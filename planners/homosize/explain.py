@@ -7,9 +7,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from planners.homosize.fragmentation import fragmentation_of
 from planners.homosize.fusion import FusionAttempt
-from planners.homosize.synthesis import Synthesis
+from planners.homosize.synthesis import Synthesis, fragmentation_of
 from planners.text.byte_units import human_bytes
 from planners.text.table import Row, Table, columns_of
 

@@ -8,14 +8,18 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Literal
 
+import numpy as np
+
+from planners.dynamic.static_part import is_dynamic
+from planners.greedy.place import place
 from planners.greedy.portfolio import Portfolio
 from planners.greedy.pressure import PressureOrders
 from planners.greedy.stages import ask_for_bounds_after_a_plan, plan_in_stages, with_node_limit
-from planners.homosize.dynamic_placement import place_dynamic
 from planners.homosize.paper_variant import PaperVariant
 from planners.homosize.requests import require_plain_lifetimes, static_requests
 from planners.homosize.structured_orders import address_order, structured_orders
 from planners.homosize.synthesis import Synthesis, synthesize
+from planners.model.blocks import NOT_PINNED
 from planners.model.budget import Budget
 from planners.model.columns import IntColumn
 from planners.model.findings import Findings
@@ -53,36 +57,9 @@ def homosize(
 ) -> Findings:
     """Plan by computation phases and sizes.
 
-    Parameters
-    ----------
-    problem
-        With lifetimes, given or from its graph. The variant ``paper`` takes plain lifetimes, with
-        alignment, and nothing else.
-    budget
-        ``node_limit`` counts attempts. When the time is over, or at Ctrl-C, the answer is the best
-        plan so far.
-    variant
-        ``paper``: the published plan synthesizer. ``best``: never worse than ``paper`` or any
-        greedy planner, as far as the budget goes.
-    phases
-        Whether requests are grouped by phases; without, layers alone.
-    fusion
-        Whether adjacent groups are fused.
-    leftover, acceptance, least_product, layers_too
-        As in :class:`PaperVariant`: where the paper's public code differs.
-
-    Returns
-    -------
-    Findings
-        ``statistics``: of ``paper`` the counts of every stage; of ``best``: ``attempts``, and
-        ``found_by`` of the best plan.
-
-    Raises
-    ------
-    UnsupportedProblemError
-        Lifetimes are not known, or the variant does not handle a feature.
-    TimeoutError, KeyboardInterrupt
-        The variant ``paper`` was not done.
+    ``paper`` is the published plan synthesizer, for plain lifetimes with alignment. ``best`` is
+    never worse than ``paper`` or any greedy planner, as far as the budget goes; a node limit counts
+    its attempts. The other parameters are those of :class:`PaperVariant`.
     """
     paper_variant = PaperVariant(
         phases=phases, fusion=fusion, leftover=leftover, acceptance=acceptance,
@@ -198,3 +175,22 @@ def _counts(synthesis: Synthesis) -> Mapping[str, Scalar]:
         "layers": len(synthesis.plan.layer_size),
         "inserted": len(synthesis.plan.inserted),
     }
+
+
+def place_dynamic(problem: Problem, static_offsets: IntColumn, budget: Budget) -> Plan:
+    """Add the dynamic tensors to a plan of all other tensors.
+
+    Each dynamic tensor, in the order of allocation, takes the smallest gap that is free throughout
+    its recorded lifetime. Best fit at run time could do no better, since it does not know the
+    frees.
+    """
+    dynamic = is_dynamic(problem)
+    if not dynamic.any():
+        return Plan.of(problem, static_offsets)
+    around = problem.select(
+        np.arange(problem.tensor_count),
+        start=problem.start,
+        end=problem.end,
+        pinned=np.where(dynamic, NOT_PINNED, static_offsets),
+    )
+    return place(around, "source", "best", budget=budget)

@@ -25,8 +25,8 @@ from planners.model.core_instance import lifetimes_decide
 from planners.model.graph import Graph
 from planners.model.known_bounds import Bound as Bound
 from planners.model.known_bounds import KnownBounds
-from planners.model.liveness import liveness
 from planners.model.problem import Problem, Safety
+from planners.model.problem_fields import liveness
 from planners.safety.algorithms import core_graph
 
 # Limits the cliques: this many of the largest tensors start a clique each. A guess.

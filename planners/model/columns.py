@@ -94,6 +94,22 @@ def read_only(column: NDArray[Entry]) -> NDArray[Entry]:
     return np.ndarray(column.shape, column.dtype, buffer=column.tobytes())
 
 
+def require_each(
+    field: str,
+    entry: str,
+    right: BoolColumn,
+    rule: str,
+    found: NDArray[Any],
+    show: Callable[[list[str]], str] = ", ".join,
+    index: IntColumn | None = None,
+) -> None:
+    """Raise for the first entry that breaks a rule; ``show`` joins the numbers of a found row."""
+    for wrong in np.flatnonzero(~right)[:1].tolist():
+        at = wrong if index is None else index[wrong]
+        numbers = [str(number) for number in np.atleast_1d(found[wrong]).tolist()]
+        raise InstanceError(f"field {field}, {entry} {at}: {rule}, found {show(numbers)}")
+
+
 def _listed(field: str, values: Iterable[Any]) -> list[Any]:
     try:
         return list(values)

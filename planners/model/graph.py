@@ -16,6 +16,7 @@ from planners.model.columns import (
     frozen_names,
     frozen_rows,
     read_only,
+    require_each,
 )
 from planners.text.byte_units import counted
 
@@ -109,29 +110,14 @@ class Graph:
         return read_only(np.repeat(np.arange(self.tensor_count), np.diff(self.consumer_offsets)))
 
     def consumers_of(self, tensor: int) -> IntColumn:
-        """Return the nodes that read a tensor.
-
-        Parameters
-        ----------
-        tensor
-            Index of the tensor.
-
-        Returns
-        -------
-        numpy.ndarray
-            int64 node indices, in the order they were given.
-        """
+        """Return the nodes that read a tensor, in the order in which they were given."""
         begin, end = self.consumer_offsets[tensor], self.consumer_offsets[tensor + 1]
         return self.consumer_nodes[begin:end]
 
     def lifetimes(self) -> tuple[IntColumn, IntColumn]:
-        """Return the half-open lifetimes that the global order alone gives.
+        """Return half-open lifetimes, from the producer to one past the last reader.
 
-        Returns
-        -------
-        tuple of numpy.ndarray
-            ``start``, the producer's position, and ``end``, one past the last reader's; int64
-            steps. The paper's closed interval ``[ts(v), max ts(u)]`` is ``[start, end - 1]``.
+        The paper's closed interval ``[ts(v), max ts(u)]`` is ``[start, end - 1]``.
         """
         end = self.producer + 1
         np.maximum.at(end, self.consumer_tensors, self.consumer_nodes + 1)
@@ -146,12 +132,9 @@ class Graph:
                 f"field graph.stream: one entry a node is needed, found {len(self.stream)} "
                 f"for {nodes} nodes of graph.op"
             )
-        wrong = np.flatnonzero((self.stream < 0) | (self.stream >= MAX_STREAMS))
-        if len(wrong):
-            raise InstanceError(
-                f"field graph.stream, node {wrong[0]}: streams are numbered 0 to "
-                f"{MAX_STREAMS - 1}, found {self.stream[wrong[0]]}"
-            )
+        known = (self.stream >= 0) & (self.stream < MAX_STREAMS)
+        rule = f"streams are numbered 0 to {MAX_STREAMS - 1}"
+        require_each("graph.stream", "node", known, rule, self.stream)
         if len(self.consumer_offsets) != self.tensor_count + 1:
             raise InstanceError(
                 f"field graph.consumers: one list a tensor is needed, found "
@@ -159,22 +142,15 @@ class Graph:
             )
         self._require_nodes("producer", self.producer, np.arange(self.tensor_count))
         self._require_nodes("consumers", self.consumer_nodes, self.consumer_tensors)
-        wrong = np.flatnonzero((self.control < 0).any(1) | (self.control >= nodes).any(1))
-        if len(wrong):
-            u, v = self.control[wrong[0]]
-            raise InstanceError(
-                f"field graph.control, arc {wrong[0]}: nodes are numbered 0 to {nodes - 1}, "
-                f"found {u} -> {v}"
-            )
+        known = ((self.control >= 0) & (self.control < nodes)).all(1)
+        rule = f"nodes are numbered 0 to {nodes - 1}"
+        require_each("graph.control", "arc", known, rule, self.control, " -> ".join)
         self._require_topological_order()
 
     def _require_nodes(self, field: str, nodes: IntColumn, tensors: IntColumn) -> None:
-        wrong = np.flatnonzero((nodes < 0) | (nodes >= self.node_count))
-        if len(wrong):
-            raise InstanceError(
-                f"field graph.{field}, tensor {tensors[wrong[0]]}: nodes are numbered 0 to "
-                f"{self.node_count - 1}, found {nodes[wrong[0]]}"
-            )
+        known = (nodes >= 0) & (nodes < self.node_count)
+        rule = f"nodes are numbered 0 to {self.node_count - 1}"
+        require_each(f"graph.{field}", "tensor", known, rule, nodes, index=tensors)
 
     def _require_topological_order(self) -> None:
         sources = np.concatenate([self.producer[self.consumer_tensors], self.control[:, 0]])

@@ -51,20 +51,7 @@ class Plan:
 
     @classmethod
     def of(cls, problem: Problem, offsets: Iterable[int] | IntColumn) -> Plan:
-        """Return the plan with these offsets and the peak that they give.
-
-        Parameters
-        ----------
-        problem
-            The problem that is planned.
-        offsets
-            int64 bytes, one a tensor.
-
-        Returns
-        -------
-        Plan
-            Not judged; the referee does that.
-        """
+        """Return the plan with these offsets, one a tensor, and the peak that they give."""
         column = frozen_column("offsets", offsets)
         if len(column) != problem.tensor_count:
             return cls(column, 0)
@@ -72,20 +59,7 @@ class Plan:
 
     @classmethod
     def of_blocks(cls, problem: Problem, heads: IntColumn) -> Plan:
-        """Return the plan with these offsets of the blocks, and the peak that they give.
-
-        Parameters
-        ----------
-        problem
-            The problem that is planned.
-        heads
-            int64 bytes, one a block: the offset of its first member.
-
-        Returns
-        -------
-        Plan
-            Not judged; the referee does that.
-        """
+        """Return the plan with these offsets of the blocks, and the peak that they give."""
         blocks = problem.blocks
         offsets = np.empty(problem.tensor_count, dtype=np.int64)
         offsets[blocks.members] = np.repeat(heads, np.diff(blocks.indptr)) + blocks.before

@@ -164,28 +164,11 @@ class Problem(ProblemFields):
         return KnownBounds()
 
     def with_capacity(self, capacity: int | None) -> Problem:
-        """Return the same problem with another capacity; the rest is shared, not copied.
-
-        Parameters
-        ----------
-        capacity
-            Bytes; None asks for the smallest peak instead.
-
-        Raises
-        ------
-        InstanceError
-            The capacity is no number of bytes.
-        """
+        """Return the same problem with another capacity; None asks for the smallest peak."""
         return self._copy_with("capacity", take_capacity(capacity))
 
     def with_name(self, name: str) -> Problem:
-        """Return the same problem under another name; the rest is shared, not copied.
-
-        Raises
-        ------
-        InstanceError
-            The name cannot be printed.
-        """
+        """Return the same problem under another name."""
         return self._copy_with("name", take_name(name))
 
     def select(self, tensors: Iterable[int] | IntColumn, **changes: Any) -> Problem:

@@ -83,10 +83,7 @@ class ProblemFields:
     def segments(self) -> IntColumn:
         """Return the steps in which each tensor needs memory: lifetimes less gaps.
 
-        Returns
-        -------
-        numpy.ndarray
-            int64, rows ``(tensor, start, end)`` sorted by tensor and start.
+        Rows are ``(tensor, start, end)``, sorted by tensor and start.
         """
         whole = np.column_stack([np.arange(self.tensor_count), self.start, self.end])
         if not len(self.gaps):
@@ -100,3 +97,14 @@ class ProblemFields:
         ends = ends[np.lexsort((ends[:, 1], ends[:, 0]))]
         rows = np.column_stack([starts, ends[:, 1]])
         return rows[rows[:, 1] < rows[:, 2]]
+
+
+def liveness(problem: ProblemFields) -> tuple[IntColumn, IntColumn]:
+    """Return the steps at which the live bytes change, rising, and the bytes alive from each on."""
+    tensor, start, end = problem.segments().T
+    size = problem.size[tensor]
+    steps, position = np.unique(np.concatenate([start, end]), return_inverse=True)
+    change = np.zeros(len(steps), dtype=np.int64)
+    # Frees and allocations of one step are summed, because lifetimes are half-open.
+    np.add.at(change, position, np.concatenate([size, -size]))
+    return steps, np.cumsum(change)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planners.errors import InstanceError
-from planners.model.columns import BoolColumn, IntColumn, frozen_names
+from planners.model.columns import IntColumn, frozen_names, require_each
 from planners.model.problem import Problem, Safety
 from planners.model.rules import MAX_TOTAL_BYTES
 
@@ -173,10 +173,10 @@ def _require_rules(its: RequestSequence) -> None:
     for name in ("phase", "module"):
         _require_length(name, getattr(its, name), "row", "action", (0, rows))
         column = getattr(its, name)
-        _require(name, "row", column, column >= NOWHERE, "-1 or more is needed")
+        require_each(name, "row", column >= NOWHERE, "-1 or more is needed", column)
     if its.module_names:
         count = len(its.module_names)
-        _require("module", "row", its.module, its.module < count, f"{count} modules have names")
+        require_each("module", "row", its.module < count, f"{count} modules have names", its.module)
     _require_sizes(its.size)
     _require_order(its, requests)
     _require_segments(its.segments, rows)
@@ -184,7 +184,7 @@ def _require_rules(its: RequestSequence) -> None:
     if begins.ndim != 1:
         raise InstanceError(f"field iteration_rows: one dimension is needed, found {begins.ndim}")
     inside = (begins >= 0) & (begins <= rows)
-    _require("iteration_rows", "entry", begins, inside, f"a row up to {rows} is needed")
+    require_each("iteration_rows", "entry", inside, f"a row up to {rows} is needed", begins)
 
 
 def _require_length(
@@ -203,13 +203,8 @@ def _require_length(
         )
 
 
-def _require(field: str, entry: str, column: IntColumn, right: BoolColumn, rule: str) -> None:
-    for index in np.flatnonzero(~right)[:1].tolist():
-        raise InstanceError(f"field {field}, {entry} {index}: {rule}, found {column[index]}")
-
-
 def _require_sizes(size: IntColumn) -> None:
-    _require("size", "request", size, size > 0, "a request is for 1 byte or more")
+    require_each("size", "request", size > 0, "a request is for 1 byte or more", size)
     # Ensures that no later sum overflows; the floating-point sum is off by far less than the
     # margin.
     total = size.sum(dtype=np.float64)
@@ -223,11 +218,11 @@ def _require_order(its: RequestSequence, requests: int) -> None:
     """Raise unless requests are made in the order of their numbers, and each ends at most once."""
     action, request = its.action, its.request
     known = (action >= 0) & (action < len(RequestAction))
-    _require("action", "row", action, known, f"0 to {len(RequestAction) - 1} is needed")
+    require_each("action", "row", known, f"0 to {len(RequestAction) - 1} is needed", action)
     gives_back = action == RequestAction.GIVE_BACK
     inside = (request >= 0) & (request < np.where(gives_back, 1, requests))
     rule = f"one of {requests} requests is needed, 0 where an action has none"
-    _require("request", "row", request, inside, rule)
+    require_each("request", "row", inside, rule, request)
     made = np.flatnonzero(action == RequestAction.ALLOCATE)
     if not np.array_equal(request[made], np.arange(requests)):
         raise InstanceError(
@@ -256,8 +251,5 @@ def _require_segments(segments: IntColumn, rows: int) -> None:
         )
     row, is_mapped = segments[:, 0], segments[:, 1]
     right = (row >= 0) & (row <= rows) & ((is_mapped == 0) | (is_mapped == 1))
-    for index in np.flatnonzero(~right)[:1].tolist():
-        raise InstanceError(
-            f"field segments, entry {index}: a row up to {rows} is needed, and 0 or 1 for what is "
-            f"mapped, found {row[index]} and {is_mapped[index]}"
-        )
+    rule = f"a row up to {rows} is needed, and 0 or 1 for what is mapped"
+    require_each("segments", "entry", right, rule, segments[:, :2], " and ".join)

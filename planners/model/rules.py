@@ -20,6 +20,7 @@ from planners.model.columns import (
     frozen_rows,
     is_integer_type,
     read_only,
+    require_each,
 )
 from planners.model.graph import Graph
 from planners.model.problem_fields import ProblemFields, Scalar
@@ -171,53 +172,36 @@ def require_rules(problem: ProblemFields) -> None:
 
 
 def _require_lifetimes(start: IntColumn, end: IntColumn) -> None:
-    wrong = np.flatnonzero((start < -INT64_MAX // 2) | (end > INT64_MAX // 2))
-    if len(wrong):
-        raise InstanceError(
-            f"field start, tensor {wrong[0]}: steps must stay within 2**62, found "
-            f"[{start[wrong[0]]}, {end[wrong[0]]})"
-        )
-    wrong = np.flatnonzero(start >= end)
-    if len(wrong):
-        raise InstanceError(
-            f"field end, tensor {wrong[0]}: a lifetime [start, end) needs start < end, "
-            f"found [{start[wrong[0]]}, {end[wrong[0]]})"
-        )
+    found, steps = np.column_stack((start, end)), "[{}, {})".format
+    near = (start >= -INT64_MAX // 2) & (end <= INT64_MAX // 2)
+    rule = "steps must stay within 2**62"
+    require_each("start", "tensor", near, rule, found, lambda row: steps(*row))
+    rule = "a lifetime [start, end) needs start < end"
+    require_each("end", "tensor", start < end, rule, found, lambda row: steps(*row))
 
 
 def _require_sizes(problem: ProblemFields) -> None:
-    wrong = np.flatnonzero(problem.size < 0)
-    if len(wrong):
-        raise InstanceError(
-            f"field size, tensor {wrong[0]}: bytes are at least 0, found {problem.size[wrong[0]]}"
-        )
-    a = problem.alignment
-    wrong = np.flatnonzero((a < 1) | (a > MAX_ALIGNMENT) | (a & (a - 1) != 0))
-    if len(wrong):
-        raise InstanceError(
-            f"field alignment, tensor {wrong[0]}: a power of two up to 2**40 is needed, "
-            f"found {a[wrong[0]]}"
-        )
+    size, a = problem.size, problem.alignment
+    require_each("size", "tensor", size >= 0, "bytes are at least 0", size)
+    right = (a >= 1) & (a <= MAX_ALIGNMENT) & (a & (a - 1) == 0)
+    require_each("alignment", "tensor", right, "a power of two up to 2**40 is needed", a)
     # No peak of any planner exceeds this sum, so no later sum can overflow. The floating-point sum
     # is off by far less than the room above the limit.
     worst = float(np.maximum(problem.pinned, 0).max(initial=0))
-    worst += problem.size.sum(dtype=np.float64) + a.sum(dtype=np.float64)
+    worst += size.sum(dtype=np.float64) + a.sum(dtype=np.float64)
     if worst > MAX_TOTAL_BYTES:
         raise InstanceError(
             f"field size: sizes, alignments and the largest pin together must stay below "
-            f"2**61 bytes, found {worst:.4g}; the largest is tensor {np.argmax(problem.size)} "
-            f"with {problem.size.max()}"
+            f"2**61 bytes, found {worst:.4g}; the largest is tensor {np.argmax(size)} "
+            f"with {size.max()}"
         )
 
 
 def _require_pairs(pairs: IntColumn, tensors: int) -> None:
     _require_tensors("unsafe_pairs", pairs, tensors)
-    wrong = np.flatnonzero(pairs[:, 0] == pairs[:, 1])
-    if len(wrong):
-        raise InstanceError(
-            f"field unsafe_pairs, entry {wrong[0]}: two different tensors are needed, found "
-            f"{pairs[wrong[0], 0]} twice"
-        )
+    differ = pairs[:, 0] != pairs[:, 1]
+    rule = "two different tensors are needed"
+    require_each("unsafe_pairs", "entry", differ, rule, pairs, lambda row: f"{row[0]} twice")
 
 
 def _require_chains(chains: tuple[tuple[int, ...], ...], tensors: int) -> None:
@@ -274,22 +258,16 @@ def _require_gaps(problem: ProblemFields) -> None:
 
 
 def _require_pins(tensors: IntColumn, offsets: IntColumn) -> None:
-    wrong = np.flatnonzero(offsets < 0)
-    if len(wrong):
-        raise InstanceError(
-            f"field pinned, tensor {tensors[wrong[0]]}: an offset is at least 0, found "
-            f"{offsets[wrong[0]]}"
-        )
+    right = offsets >= 0
+    require_each("pinned", "tensor", right, "an offset is at least 0", offsets, index=tensors)
 
 
 def _require_tensors(field: str, rows: IntColumn, tensors: int) -> None:
-    wrong = np.argwhere((rows < 0) | (rows >= tensors))
-    if len(wrong):
-        row, column = wrong[0]
-        raise InstanceError(
-            f"field {field}, entry {row}: tensors are numbered 0 to "
-            f"{tensors - 1}, found {rows[row, column]}"
-        )
+    # Row by row, so that the message names the number that is wrong.
+    index = np.repeat(np.arange(len(rows)), rows.shape[1])
+    right = (rows >= 0) & (rows < tensors)
+    rule = f"tensors are numbered 0 to {tensors - 1}"
+    require_each(field, "entry", right.ravel(), rule, rows.ravel(), index=index)
 
 
 def _decider(graph: Graph | None) -> str:

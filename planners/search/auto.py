@@ -14,8 +14,7 @@ from planners.model.budget import Budget
 from planners.model.findings import Findings
 from planners.model.problem import Problem, Safety
 from planners.registry import SomeOf, register
-from planners.search.bound_search import BoundSearch
-from planners.search.exact_step import ExactStep
+from planners.search.exact_step import BoundSearch, ExactStep
 from planners.search.incumbent import Incumbent
 from planners.search.large_neighbourhood import LargeNeighbourhoodSearch
 from planners.search.largest_first import LargestFirst
@@ -62,22 +61,10 @@ LEAST_ATTEMPTS = 24
 def auto(problem: Problem, budget: Budget, without: Annotated[str, SomeOf(NAMES)] = "") -> Findings:
     """Plan any problem: take what can be proven at once, and search on if nothing can.
 
-    Parameters
-    ----------
-    problem
-        Any. With a capacity, the first plan that fits is the answer.
-    budget
-        ``node_limit`` counts attempts and nodes of each thread. Further threads search with other
-        seeds; under a node limit they never make the answer worse. When the time is over, or at
-        Ctrl-C, the answer is the best plan so far.
-    without
-        Names of searches that take no turns, joined by ``+``: those of ``SEARCHES``.
-
-    Returns
-    -------
-    Findings
-        ``statistics``: ``attempts``, ``found_by`` of the best plan, ``turns`` of each search in the
-        first thread, and ``no_turn``: which searches had none, and why.
+    With a capacity, the first plan that fits is the answer. A node limit counts attempts and nodes
+    of each thread. Further threads search with other seeds; under a node limit they never make the
+    answer worse. The searches named in ``without``, joined by ``+``, take no turns. The statistics
+    say how many turns each search had, and why others had none.
     """
     return plan_any(problem, budget, Resumable(problem), frozenset(without.split("+")))
 

@@ -1,9 +1,10 @@
-"""The exact search as one of several that take turns."""
+"""The searches that take turns to prove: the exact search, and bounds."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from planners.model.bounds import bounds_are_known
 from planners.model.core_instance import lifetimes_decide
 from planners.model.problem import Problem
 from planners.search.incumbent import Incumbent
@@ -62,3 +63,19 @@ class ExactStep(Search):
         incumbent.prove(found.lower_bound, self._certificate)
         if found.interrupted:
             raise KeyboardInterrupt
+
+
+class BoundSearch(Search):
+    """Continues the computation of bounds, in a share of the time left."""
+
+    name = "bounds"
+    is_seeded = False
+
+    @classmethod
+    def reason_against(cls, problem: Problem) -> str | None:
+        """Return a reason if every bound is known."""
+        return "every bound is known" if bounds_are_known(problem) else None
+
+    def run(self, length: int) -> None:  # noqa: ARG002
+        """Compute bounds for a share of the time left."""
+        self._incumbent.ask_for_bounds()

@@ -45,25 +45,8 @@ LEAST_SKYLINES = 1_000
 def skyline(problem: Problem, budget: Budget) -> Findings:
     """Fill the tightest place of many partial plans in parallel until a plan meets a bound.
 
-    Parameters
-    ----------
-    problem
-        With lifetimes, given or from a graph of one stream; over several streams the answer is a
-        greedy plan. Chains, alignment, pins and gaps are handled. With a capacity, the first plan
-        that fits is the answer.
-    budget
-        ``node_limit`` counts skylines. When the time is over, or at Ctrl-C, the answer is the best
-        plan so far.
-
-    Returns
-    -------
-    Findings
-        ``statistics``: ``attempts``, the skylines, and ``found_by`` of the best plan.
-
-    Raises
-    ------
-    UnsupportedProblemError
-        Lifetimes are not known.
+    A node limit counts skylines. With a capacity, the first plan that fits is the answer. Several
+    streams have no skylines: their answer is a greedy plan.
     """
     if problem.safety is Safety.PAIRS:
         raise UnsupportedProblemError("explicit pairs: a skyline needs sections of time; use auto")

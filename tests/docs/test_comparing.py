@@ -6,7 +6,7 @@ import re
 from itertools import dropwhile, takewhile
 
 from planners.compare.__main__ import EXIT_INVALID_PLAN, EXIT_OF_ANSWER, GRAVEST_FIRST
-from planners.compare.capacity_verdict import Answer
+from planners.compare.comparison import Answer
 from planners.compare.records import (
     CSV_COLUMNS,
     SCHEMA,

@@ -13,9 +13,7 @@ import numpy as np
 from planners import _core
 from planners.exact.branch_and_bound.components import Component, components_of
 from planners.exact.common_unit import ScaledBlocks, scale_blocks
-from planners.exact.plan_exactly import plan_exactly
-from planners.exact.search_outcome import SearchOutcome
-from planners.exact.warm_start import WarmStart
+from planners.exact.plan_exactly import SearchOutcome, WarmStart, plan_exactly
 from planners.model.budget import Budget
 from planners.model.columns import IntColumn
 from planners.model.findings import Findings
@@ -133,20 +131,7 @@ def branch_and_bound(
 ) -> Findings:
     """Search between the best bound and the best greedy plan until both meet.
 
-    Parameters
-    ----------
-    problem
-        Any, of some thousand tensors.
-    budget
-        All of it but ``threads``; ``node_limit`` counts nodes, and a run with it repeats exactly.
-    dominance, passed_over, lowest, identical, split, memory, forced
-        See :class:`Rules`.
-
-    Returns
-    -------
-    Findings
-        ``statistics``: ``nodes``, ``questions``, the ``order`` of the best plan, and how often
-        each rule pruned.
+    A node limit counts nodes, and a run with it repeats exactly. See :class:`Rules` for the others.
     """
     rules = Rules(dominance, passed_over, lowest, identical, split, memory, forced)
     return search(problem, budget, rules=rules)

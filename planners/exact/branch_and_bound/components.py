@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planners import _core
-from planners.exact.cliques import clique_cover
+from planners.exact.cliques import clique_cover, list_unsafe_pairs, require_unsafe_pairs
 from planners.exact.common_unit import ScaledBlocks
 from planners.exact.model_limits import require_room
 from planners.exact.sections import sections_of
-from planners.exact.unsafe_pairs import list_unsafe_pairs, require_unsafe_pairs
 from planners.model.bounds import SHARE_FOR_BOUNDS, BoundTooLargeError, antichain_bound
 from planners.model.budget import Budget
 from planners.model.columns import IntColumn

@@ -12,8 +12,13 @@ from typing import Any
 import numpy as np
 
 from planners.exact.common_unit import ScaledBlocks, scale_blocks
-from planners.exact.cp_sat.offset_model import OffsetModel, build_model, require_room_for_pairs
-from planners.exact.cp_sat.tie_orders import TIE_ORDERS, TieOrder
+from planners.exact.cp_sat.offset_model import (
+    TIE_ORDERS,
+    OffsetModel,
+    TieOrder,
+    build_model,
+    require_room_for_pairs,
+)
 from planners.exact.interruptible import run_interruptibly
 from planners.exact.model_limits import (
     RESERVE_SECONDS,
@@ -21,10 +26,7 @@ from planners.exact.model_limits import (
     require_time,
     solver_seconds,
 )
-from planners.exact.plan_exactly import plan_exactly
-from planners.exact.search_outcome import SearchOutcome
-from planners.exact.solver_package import require_package
-from planners.exact.warm_start import WarmStart
+from planners.exact.plan_exactly import SearchOutcome, WarmStart, plan_exactly, require_package
 from planners.model.budget import Budget
 from planners.model.columns import IntColumn
 from planners.model.findings import Findings
@@ -75,29 +77,14 @@ def _load_cp_model() -> Any:
 def cp_sat(problem: Problem, budget: Budget) -> Findings:
     """Search with OR-Tools' CP-SAT, between the best bound and the best greedy plan.
 
+    A node limit counts conflicts. With it several threads take turns, so that the run repeats.
+
     Note: who leads. By itself CP-SAT does not close tight packings of 150 tensors in an hour. It is
     told to place next the block that can lie lowest, and among several the first in one of the
     orders of `branch-and-bound`. Then it needs some hundred conflicts, if the order suits. So every
     order gets its turn, with few conflicts, at a fixed peak, which prunes far more than a variable
     one: first at the bound or the capacity, then at peaks on the way to it. Between them CP-SAT
     leads, with all of its strategies. Each turn is longer than the one before.
-
-    Parameters
-    ----------
-    budget
-        All of it; ``node_limit`` counts conflicts, and with it several threads take turns, so
-        that the run repeats exactly.
-
-    Returns
-    -------
-    Findings
-        ``statistics``: ``branches``, ``conflicts``, ``questions``, and the ``order`` that led to
-        the best plan.
-
-    Raises
-    ------
-    MissingDependencyError
-        OR-Tools is not installed.
     """
     return plan_exactly(
         problem,

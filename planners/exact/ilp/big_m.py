@@ -2,22 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
-from planners.exact.cliques import clique_cover
+import numpy as np
+
+from planners.exact.cliques import clique_cover, list_unsafe_pairs, require_unsafe_pairs
 from planners.exact.common_unit import ScaledBlocks
-from planners.exact.disjunctions import disjunctions_of
 from planners.exact.ilp.linear_program import MilpModel
-from planners.exact.ilp.longest_paths import longest_path_heads
 from planners.exact.model_limits import require_room, require_time
 from planners.exact.sections import sections_of
 from planners.exact.symmetry import symmetry_of
-from planners.exact.unsafe_pairs import list_unsafe_pairs, require_unsafe_pairs
+from planners.model.blocks import NOT_PINNED
 from planners.model.budget import Budget
 from planners.model.columns import IntColumn
 from planners.model.core_instance import lifetimes_decide
 from planners.model.plan import Plan
 from planners.model.problem import Problem, Safety
+
+
+@dataclass(frozen=True)
+class Disjunction:
+    """Two blocks may not lie at a distance ``below < head[second] - head[first] < above``.
+
+    Two tensors give one such range. Chains may give several, if one chain fits into a hole of the
+    other. So the order of two blocks is not one decision, but one for each range.
+    """
+
+    # Blocks, ``first < second``.
+    first: int
+    second: int
+    # The two ends of the range, in units.
+    below: int
+    above: int
+
+
+def disjunctions_of(
+    scaled: ScaledBlocks, pairs: IntColumn
+) -> tuple[list[Disjunction], dict[tuple[int, int], int]]:
+    """Return the disjunctions of blocks with unsafe tensors, and each pair's disjunction by index.
+
+    Two blocks may have several disjunctions, sorted by distance; overlapping ranges are merged. In
+    a pair ``(a, b)``, tensor ``a`` is in the ``first`` block.
+    """
+    turned = scaled.block_of[pairs[:, 0]] > scaled.block_of[pairs[:, 1]]
+    a, b = np.where(turned[:, None], pairs[:, ::-1], pairs).T
+    apart = scaled.block_of[a] != scaled.block_of[b]
+    a, b = a[apart], b[apart]
+    ahead = scaled.before[a] - scaled.before[b]
+    rows = np.column_stack(
+        (
+            scaled.block_of[a], scaled.block_of[b],
+            ahead - scaled.tensor_size[b], ahead + scaled.tensor_size[a], a, b,
+        )
+    )  # fmt: skip
+    disjunctions: list[Disjunction] = []
+    belongs: dict[tuple[int, int], int] = {}
+    for first, second, below, above, one, other in rows[np.lexsort(rows.T[::-1])].tolist():
+        last = disjunctions[-1] if disjunctions else None
+        if last is None or (last.first, last.second) != (first, second) or below >= last.above:
+            disjunctions.append(Disjunction(first, second, below, above))
+        elif above > last.above:
+            disjunctions[-1] = Disjunction(first, second, last.below, above)
+        belongs[one, other] = len(disjunctions) - 1
+    return disjunctions, belongs
+
 
 # Far more pairs than either solver can handle; up to here the model is built within a second.
 MOST_PAIRS = 20_000
@@ -198,3 +248,40 @@ class BigM:
             return column, 1, known
         column, known = self._second_above[self._belongs[upper, lower]]
         return (None, 0, 1 - known) if column is None else (column, -1, 1)
+
+
+def longest_path_heads(
+    scaled: ScaledBlocks, distances: Iterable[tuple[int, int, int]], peak: int
+) -> list[int] | None:
+    """Return the least offsets that keep every distance, or None if one exceeds the peak.
+
+    Only the order is taken from a floating-point solver. Its offsets are computed here: start every
+    block at the bottom, and raise blocks that are too low to the next offset of their residue until
+    none is.
+    """
+    above: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+    for lower, upper, distance in distances:
+        above[lower].append((upper, distance))
+    size, modulus, residue = (c.tolist() for c in (scaled.size, scaled.modulus, scaled.residue))
+    pinned = (scaled.pinned != NOT_PINNED).tolist()
+    heads: list[int] = scaled.lowest.tolist()
+    # A cycle of positive length would raise its blocks until the peak ends it. This limit ends it
+    # sooner; it is far above the longest path of any order without such a cycle.
+    rounds = 4 * scaled.count + 16
+    raised = set(range(scaled.count))
+    for _ in range(rounds):
+        if not raised:
+            return heads
+        changed = set()
+        for lower in sorted(raised):
+            for upper, distance in above[lower]:
+                least = heads[lower] + distance
+                if heads[upper] >= least:
+                    continue
+                least += (residue[upper] - least) % modulus[upper]
+                if pinned[upper] or least + size[upper] > peak:
+                    return None
+                heads[upper] = least
+                changed.add(upper)
+        raised = changed
+    return None

@@ -24,7 +24,7 @@ from planners.errors import MissingDependencyError
 from planners.exact.ilp.highs import Solver
 from planners.exact.ilp.linear_program import INFINITE, MilpAnswer, MilpModel
 from planners.exact.model_limits import RESERVE_SECONDS, require_time, solver_seconds
-from planners.exact.solver_package import require_package
+from planners.exact.plan_exactly import require_package
 from planners.model.budget import Budget
 from planners.processes import child_process
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from planners.exact.ilp.linear_program import INFINITE, MilpAnswer, MilpModel
 from planners.exact.model_limits import require_time, solver_seconds
-from planners.exact.solver_package import require_package
+from planners.exact.plan_exactly import require_package
 from planners.model.budget import Budget
 from planners.processes.isolated_process import Ended, call_isolated
 

@@ -11,9 +11,7 @@ from planners.exact.ilp.big_m import BigM
 from planners.exact.ilp.cbc import load_cbc, require_cbc
 from planners.exact.ilp.highs import Solver, load_highs, require_highs
 from planners.exact.ilp.linear_program import MilpAnswer
-from planners.exact.plan_exactly import plan_exactly
-from planners.exact.search_outcome import SearchOutcome
-from planners.exact.warm_start import WarmStart
+from planners.exact.plan_exactly import SearchOutcome, WarmStart, plan_exactly
 from planners.model.budget import Budget
 from planners.model.findings import Findings
 from planners.model.problem import Problem

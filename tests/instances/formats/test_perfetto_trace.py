@@ -17,7 +17,7 @@ from instances.formats.perfetto_trace import write_perfetto_trace
 from planners import Plan, Problem, place
 from planners.errors import InstanceError, InvalidPlanError
 from planners.model.graph import Graph
-from planners.model.liveness import liveness
+from planners.model.problem_fields import liveness
 
 PROBLEM = Problem([10, 20, 10, 0], [5, 5, 7, 5], [7, 9, 9, 6], tensor_name=["a", "b", "c", "none"])
 PLAN = Plan.of(PROBLEM, [0, 10, 0, 0])

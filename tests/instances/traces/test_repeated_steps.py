@@ -13,7 +13,7 @@ from instances.traces.repeated_steps import (
 )
 from planners import InstanceError, Problem
 from planners.files.recording_slice import LAST, RecordingSlice
-from planners.model.liveness import liveness
+from planners.model.problem_fields import liveness
 from tests.instances.traces.microbatch_trace import microbatch_trace
 
 # Weights, an activation of each microbatch, a gradient that the second one makes, an update:

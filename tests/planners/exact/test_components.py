@@ -14,12 +14,11 @@ import pytest
 from hypothesis import given
 
 from planners import Budget, Problem, Safety, _core, place
-from planners.exact.cliques import clique_cover
+from planners.exact.cliques import clique_cover, list_unsafe_pairs
 from planners.exact.common_unit import scale_blocks
 from planners.exact.model_limits import ModelTooLargeError
 from planners.exact.sections import sections_of
 from planners.exact.symmetry import symmetry_of
-from planners.exact.unsafe_pairs import list_unsafe_pairs
 from tests.definitions import unsafe
 from tests.random_problems import problems
 

@@ -10,8 +10,7 @@ from instances.synthetic import tight_capacity
 from planners import Budget, Problem, Status, run
 from planners.exact.common_unit import scale_blocks
 from planners.exact.cp_sat import offset_model
-from planners.exact.cp_sat.offset_model import build_model
-from planners.exact.cp_sat.tie_orders import TIE_ORDERS, blocks_in_order
+from planners.exact.cp_sat.offset_model import TIE_ORDERS, blocks_in_order, build_model
 from planners.exact.model_limits import ModelTooLargeError
 from planners.exact.sections import sections_of
 from planners.model.columns import IntColumn

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from planners.exact.warm_start import warm_incumbent
+from planners.exact.plan_exactly import warm_incumbent
 from planners.greedy.naive import naive
 from planners.greedy.place import place
 from planners.model.bounds import Bound

@@ -7,8 +7,7 @@ from random import Random
 import numpy as np
 
 from planners import Budget, Problem, Safety, check, place
-from planners.greedy.place import place_blocks
-from planners.greedy.stacking import stack_rest
+from planners.greedy.place import place_blocks, stack_rest
 from tests.random_problems import SOLVABLE, random_problem
 
 

@@ -11,10 +11,9 @@ from hypothesis import given
 from planners import Problem, write_problem
 from planners.homosize import __main__ as command
 from planners.homosize.explain import MOST_ROWS, explain
-from planners.homosize.fragmentation import fragmentation_of
 from planners.homosize.paper_variant import PaperVariant
 from planners.homosize.requests import static_requests
-from planners.homosize.synthesis import synthesize
+from planners.homosize.synthesis import fragmentation_of, synthesize
 from tests.planners.homosize.published import Request, columns, requests
 
 # A group of two activations, into which a gradient is fused, and a transient beside it.

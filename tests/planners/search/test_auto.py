@@ -27,7 +27,7 @@ from planners import (
     registry,
     run,
 )
-from planners.greedy.stacking import stack_rest
+from planners.greedy.place import stack_rest
 from planners.registry import get
 from planners.search.auto import NAMES
 from planners.search.exact_step import ExactStep

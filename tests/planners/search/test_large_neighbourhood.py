@@ -12,8 +12,7 @@ from planners.model.columns import IntColumn
 from planners.model.plan import Status
 from planners.registry import get
 from planners.search.incumbent import Incumbent
-from planners.search.large_neighbourhood import LargeNeighbourhoodSearch, place_window
-from planners.search.subproblem import Subproblem
+from planners.search.large_neighbourhood import LargeNeighbourhoodSearch, Subproblem, place_window
 from tests.random_problems import SOLVABLE, random_problem
 
 
