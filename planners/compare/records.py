@@ -8,9 +8,9 @@ import json
 import math
 import os
 import platform
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import cache
-from typing import Any, TypedDict
+from typing import Any
 
 from planners.compare.comparison import Comparison, ComparisonRow, verdict_of
 from planners.compare.report import about_reference
@@ -18,7 +18,7 @@ from planners.files.json_file import compact_json
 from planners.model.budget import Budget
 from planners.online.online_records import online_fields, online_record
 from planners.online.online_run import OnlineRun
-from planners.reorder.reordering_report import ReorderingFields, reordering_record
+from planners.reorder.reordering_report import reordering_record
 from planners.text.csv_cell import csv_cell
 
 SCHEMA = "gapless-comparison"
@@ -28,91 +28,17 @@ REFERENCE_STATUS = "reference"
 ONLINE_STATUS = "online"
 
 
-class InstanceFields(TypedDict):
-    """What both outputs say of an instance; docs/comparing.md says what each means."""
-
-    instance: str
-    file: str
-    tensors: int
-    streams: int
-    chains: int
-    unsafe_share: float | None
-    naive: int
-    capacity: int | None
-    verdict: str | None
-    verdict_by: str | None
-    bounds: dict[str, int]
-    safety_seconds: float
-    bounds_seconds: float
-    interrupted: bool
-    left_out: list[str]
-    reordering: ReorderingFields | None
-
-
-class ResultFields(TypedDict):
-    """What both outputs say of a planner's answer."""
-
-    planner: str
-    status: str
-    peak: int | None
-    lower_bound: int
-    certificate: str
-    gap_to_bound: float | None
-    gap_to_best: float | None
-    seconds: float
-    cpu_seconds: float
-    valid: bool
-    reason: str
-    label: str
-    parameters: dict[str, str | int | float | bool]
-    seed: int
-    claim: str | None
-
-
-class ReferenceFields(TypedDict):
-    """What the allocator of a recorded run had reserved; in CSV a line of its own."""
-
-    label: str
-    reserved: int
-    exact: bool
-    below_lifetime_bound: bool
-    gap_to_bound: float | None
-    gap_to_best: float | None
-    about: str
-
-
-class BudgetFields(TypedDict):
-    """What each planner was given."""
-
-    time_limit_seconds: float | None
-    threads: int
-    seed: int
-
-
-class EnvironmentFields(TypedDict):
-    """Where and with what everything ran."""
-
-    platform: str
-    processors: int | None
-    python: str
-    packages: dict[str, str | None]
-
-
-class RunFields(TypedDict):
-    """What both outputs say of a run as a whole."""
-
-    version: int
-    environment: EnvironmentFields
-    budget: BudgetFields
-
-
-# Columns are only ever added, at the end, for those who count them.
-CSV_COLUMNS = tuple(
-    dict.fromkeys(
-        ["instance", *ResultFields.__annotations__, *InstanceFields.__annotations__, "version",
-         *BudgetFields.__annotations__, *EnvironmentFields.__annotations__]
-    )
+# docs/comparing.md says what each column means. New columns come last, because programs may count
+# columns.
+CSV_COLUMNS = (
+    "instance", "planner", "status", "peak", "lower_bound", "certificate", "gap_to_bound",
+    "gap_to_best", "seconds", "cpu_seconds", "valid", "reason", "label", "parameters", "seed",
+    "claim", "file", "tensors", "streams", "chains", "unsafe_share", "naive", "capacity", "verdict",
+    "verdict_by", "bounds", "safety_seconds", "bounds_seconds", "interrupted", "left_out",
+    "reordering", "version", "time_limit_seconds", "threads", "platform", "processors", "python",
+    "packages",
 )  # fmt: skip
+Fields = dict[str, Any]
 
 
 def json_text(budget: Budget, instances: list[dict[str, Any]]) -> str:
@@ -126,7 +52,7 @@ def comparison_record(
     rows: Iterable[ComparisonRow],
     file: str,
     online: OnlineRun | None = None,
-) -> dict[str, Any]:
+) -> Fields:
     """Return a comparison as plain values."""
     return {
         **_instance_fields(comparison, file),
@@ -153,40 +79,32 @@ def csv_lines(
         **run["environment"],
         **_instance_fields(comparison, file),
     }
-    lines: list[Mapping[str, object]] = [_result_fields(row) for row in rows]
+    lines = [_result_fields(row) for row in rows]
     reference = _reference_fields(comparison)
     if reference is not None:
         lines.append(
             {
-                "planner": reference["label"],
-                "label": reference["label"],
-                "status": REFERENCE_STATUS,
-                "peak": reference["reserved"],
+                **_not_planned(reference["label"], REFERENCE_STATUS, reference["reserved"]),
                 "gap_to_bound": reference["gap_to_bound"],
                 "gap_to_best": reference["gap_to_best"],
                 "reason": reference["about"],
-                "seed": None,
             }
         )
-    lines += [
-        {
-            "planner": fields["allocator"],
-            "label": fields["allocator"],
-            "status": ONLINE_STATUS,
-            "peak": fields["reserved_peak"],
-            "seconds": fields["seconds"],
-            "reason": fields["reason"],
-            "seed": None,
-        }
-        for fields in map(online_fields, online.rows if online is not None else ())
-    ]
+    for fields in map(online_fields, online.rows if online is not None else ()):
+        line = _not_planned(fields["allocator"], ONLINE_STATUS, fields["reserved_peak"])
+        lines.append({**line, "seconds": fields["seconds"], "reason": fields["reason"]})
     for line in lines:
         writer.writerow({key: _csv_cell(value) for key, value in {**shared, **line}.items()})
     return text.getvalue()
 
 
+def _not_planned(label: str, status: str, peak: int | None) -> Fields:
+    """Return the CSV fields of a row that no planner answered."""
+    return {"planner": label, "label": label, "status": status, "peak": peak, "seed": None}
+
+
 @cache
-def environment() -> EnvironmentFields:
+def environment() -> Fields:
     """Return where and with what a comparison ran: machine, Python, versions of packages."""
     # Imported here because the text table does without it.
     from importlib import metadata
@@ -205,7 +123,7 @@ def environment() -> EnvironmentFields:
     }
 
 
-def _run_fields(budget: Budget) -> RunFields:
+def _run_fields(budget: Budget) -> Fields:
     limit = budget.time_limit_seconds
     return {
         "version": SCHEMA_VERSION,
@@ -218,7 +136,7 @@ def _run_fields(budget: Budget) -> RunFields:
     }
 
 
-def _instance_fields(comparison: Comparison, file: str) -> InstanceFields:
+def _instance_fields(comparison: Comparison, file: str) -> Fields:
     problem, verdict = comparison.problem, verdict_of(comparison)
     return {
         "instance": problem.name,
@@ -242,7 +160,7 @@ def _instance_fields(comparison: Comparison, file: str) -> InstanceFields:
     }
 
 
-def _reference_fields(comparison: Comparison) -> ReferenceFields | None:
+def _reference_fields(comparison: Comparison) -> Fields | None:
     row = comparison.reference_row
     if row is None:
         return None
@@ -257,7 +175,7 @@ def _reference_fields(comparison: Comparison) -> ReferenceFields | None:
     }
 
 
-def _result_fields(row: ComparisonRow) -> ResultFields:
+def _result_fields(row: ComparisonRow) -> Fields:
     result = row.result
     return {
         "planner": result.planner,
