@@ -8,8 +8,8 @@ if __name__ == "__main__":
     start()
 
 import traceback
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -75,14 +75,14 @@ from planners.text.byte_units import parse_bytes
 from planners.text.plain_text import one_line
 from planners.text.table import aligned_pairs
 
-# A planner that searches takes all the time it is given; with a handful of them, an instance of
-# some thousand tensors is answered in seconds.
+# A planner that searches uses up its time limit. This limit answers an instance with a handful of
+# such planners in some 15 seconds. A guess.
 DEFAULT_TIME_LIMIT_SECONDS = 3.0
 
 EXIT_INVALID_PLAN = 1
 EXIT_OF_ANSWER = {Answer.FITS: 0, Answer.DOES_NOT_FIT: 3, Answer.NOT_KNOWN: 4}
-# Of several instances: one that does not fit answers whether all of them do, so it comes before
-# one of which that is not known.
+# The exit status of several instances is the first of these that one of them gives. An instance
+# that does not fit proves that not all fit, so its status comes before that of an undecided one.
 GRAVEST_FIRST = [
     EXIT_INTERRUPTED, EXIT_ERROR, EXIT_INVALID_PLAN, EXIT_OF_ANSWER[Answer.DOES_NOT_FIT],
     EXIT_OF_ANSWER[Answer.NOT_KNOWN], 0,
@@ -93,7 +93,7 @@ app = CommandLine()
 
 @dataclass(frozen=True)
 class ComparisonRequest:
-    """What the user asked for, after the first look at it."""
+    """The options of one call, read and checked one by one."""
 
     files: Sequence[Path]
     recording_slice: RecordingSlice
@@ -101,7 +101,7 @@ class ComparisonRequest:
     only_static: bool
     is_reordered: bool
     chosen: Sequence[ChosenPlanner]
-    # On recordings by default, and on other instances where they are asked for.
+    # They run on a recording by default, and on any other instance if the user names them.
     online: Sequence[ChosenOnline]
     is_online_asked: bool
     budget: Budget
@@ -109,11 +109,10 @@ class ComparisonRequest:
     sort: SortBy
     as_json: bool
     as_csv: bool
-    save_plan: Path | None
+    # The file of each option that writes one, or None.
+    targets: dict[str, Path | None]
     plot: Plot | None
-    picture: Path | None
     page: ComparisonPage | None
-    html: Path | None
     isolation: Isolation | None
     show_traceback: bool
 
@@ -146,7 +145,7 @@ def compare(
         int, typer.Option(help="Threads that a planner may use; auto, cp-sat and ilp-cbc do.")
     ] = 1,
     seed: Annotated[int, typer.Option(help="Start of every random choice.")] = 0,
-    sort: Annotated[SortBy, typer.Option(help="What the rows are sorted by.")] = SortBy.PEAK,
+    sort: Annotated[SortBy, typer.Option(help="Column by which rows are sorted.")] = SortBy.PEAK,
     capacity: Annotated[
         str | None,
         typer.Option(metavar="BYTES", help="Ask whether a plan fits; such as 24GiB or 1.5GB."),
@@ -210,9 +209,9 @@ def compare(
 
     Exits with 130 after Ctrl-C, 2 after an error, 1 after an invalid plan; else:
 
-    0 without a capacity, or where every instance that has one fits it;
+    0 without a capacity, or if every instance fits its capacity;
 
-    3 where one of them does not, which is proven; 4 where one is not known to.
+    3 if one is proven not to fit; 4 if it is not known whether one fits.
     """
     with standard_output.kept_for_the_answer():
         for path in plugin or []:
@@ -222,6 +221,7 @@ def compare(
     if list_planners:
         standard_output.write(aligned_pairs(listing(chosen)))
         return
+    limit = [] if memory_limit is None else [parse_bytes("--memory-limit", memory_limit)]
     request = ComparisonRequest(
         files=files or [],
         recording_slice=RecordingSlice(
@@ -241,12 +241,10 @@ def compare(
         sort=sort,
         as_json=as_json,
         as_csv=as_csv,
-        save_plan=save_plan,
+        targets={"--save-plan": save_plan, "--plot": plot, "--html": html},
         plot=find_plot("layout", Plot) if plot else None,
-        picture=plot,
         page=find_plot("comparison-page", ComparisonPage) if html else None,
-        html=html,
-        isolation=_isolation(memory_limit) if isolate else None,
+        isolation=Isolation(*limit) if isolate else None,
         show_traceback=show_traceback,
     )
     if memory_limit is not None and not isolate:
@@ -258,7 +256,7 @@ def compare(
 
 
 def _choose_online(patterns: str | None) -> list[ChosenOnline]:
-    """Return who is named; an empty name is nobody's."""
+    """Return the named online allocators; all by default, and none for an empty name."""
     if patterns is None:
         with suppress(UnknownPlannerError):  # no installed package offers any
             return choose_online("*")
@@ -270,28 +268,26 @@ def _require_sense(request: ComparisonRequest) -> None:
         raise GaplessError("no instance file named; give at least one, or --list for the planners")
     if request.as_json and request.as_csv:
         raise GaplessError("--json and --csv: one of the two is needed, found both")
-    if request.is_reordered and request.save_plan is not None:
+    if request.is_reordered and request.targets["--save-plan"] is not None:
         raise GaplessError(
             "--reorder and --save-plan: a plan belongs to an instance file; write the new order "
             "with python -m planners.reorder FILE -o NEW.json, and compare on that"
         )
-    for option, path in _targets(request).items():
+    for option, path in request.targets.items():
         if path is not None and len(request.files) > 1:
             raise GaplessError(f"{option}: one instance is needed, found {len(request.files)}")
 
 
-def _targets(request: ComparisonRequest) -> dict[str, Path | None]:
-    return {"--save-plan": request.save_plan, "--plot": request.picture, "--html": request.html}
-
-
 def _require_targets(request: ComparisonRequest, plugins: Sequence[Path]) -> None:
-    require_targets(_targets(request), [*request.files, *plugins])
-    if request.save_plan is not None:
-        require_suffix("--save-plan", request.save_plan, "a plan", SUFFIXES)
-    if request.picture is not None and request.plot is not None:
-        require_suffix("--plot", request.picture, "a picture", request.plot.suffixes)
-    if request.html is not None and request.page is not None:
-        require_suffix("--html", request.html, "a page", request.page.suffixes)
+    require_targets(request.targets, [*request.files, *plugins])
+    kinds = {
+        "--save-plan": ("a plan", SUFFIXES),
+        "--plot": ("a picture", request.plot.suffixes if request.plot else ()),
+        "--html": ("a page", request.page.suffixes if request.page else ()),
+    }
+    for option, path in request.targets.items():
+        if path is not None:
+            require_suffix(option, path, *kinds[option])
 
 
 def _answer(request: ComparisonRequest, interrupt: Interrupt) -> int:
@@ -303,10 +299,8 @@ def _answer(request: ComparisonRequest, interrupt: Interrupt) -> int:
     for index, path in enumerate(request.files):
         try:
             whole, recorded = read_with_requests(path, request.recording_slice, request.dimensions)
-            if request.plot is not None:
-                request.plot.require_drawable(whole)
-            if request.page is not None:
-                request.page.require_drawable(whole)
+            for drawn in filter(None, (request.plot, request.page)):
+                drawn.require_drawable(whole)
             comparison = _compare_problem(whole, request, interrupt)
             online = _run_online(comparison, recorded, request, interrupt)
             rows = sorted_rows(comparison.rows, request.sort)
@@ -325,8 +319,9 @@ def _answer(request: ComparisonRequest, interrupt: Interrupt) -> int:
             if verdict is not None:
                 codes.add(EXIT_OF_ANSWER[verdict.answer])
             _keep_best(comparison, whole, request)
-            if request.page is not None and request.html is not None:
-                request.page.write(comparison, rows, online, request.html)
+            html = request.targets["--html"]
+            if request.page is not None and html is not None:
+                request.page.write(comparison, rows, online, html)
         except GaplessError as error:
             codes.add(complain(error))
             continue
@@ -352,24 +347,28 @@ def _compare_problem(
         show_progress(f"{problem.name}: another order")
         reordering = reorder(problem, request.budget)
         problem = reordering.problem
-    total = len(request.chosen)
+    with _progress(problem, len(request.chosen)) as on_start:
+        return compare_planners(
+            problem,
+            request.chosen,
+            request.budget,
+            on_start=on_start,
+            is_interrupted=lambda: (
+                interrupt.came or (reordering is not None and reordering.interrupted)
+            ),
+            isolation=request.isolation,
+            on_error=_show_traceback if request.show_traceback else lambda _error: None,
+            reordering=reordering,
+        )
 
-    def show_planner(index: int, label: str) -> None:
-        show_progress(f"{problem.name}: {label} ({index + 1} of {total})")
 
+@contextmanager
+def _progress(problem: Problem, total: int) -> Iterator[Callable[[int, str], None]]:
+    """Yield a function that shows the number and label of the planner that runs now."""
     try:
         with standard_output.kept_for_the_answer():
-            return compare_planners(
-                problem,
-                request.chosen,
-                request.budget,
-                on_start=show_planner,
-                is_interrupted=lambda: (
-                    interrupt.came or (reordering is not None and reordering.interrupted)
-                ),
-                isolation=request.isolation,
-                on_error=_show_traceback if request.show_traceback else lambda _error: None,
-                reordering=reordering,
+            yield lambda index, label: show_progress(
+                f"{problem.name}: {label} ({index + 1} of {total})"
             )
     finally:
         show_progress("")
@@ -381,48 +380,41 @@ def _run_online(
     request: ComparisonRequest,
     interrupt: Interrupt,
 ) -> OnlineRun | None:
-    """Run online allocators on a recording, or on the lifetimes of the problem where asked to."""
+    """Run online allocators on a recording or, on request, on the lifetimes of the problem."""
     problem = comparison.problem
     is_recorded = recorded is not None and not request.only_static
     if not request.online or not (is_recorded or request.is_online_asked):
         return None
     requests = recorded if recorded is not None and is_recorded else requests_of_problem(problem)
-    total = len(request.online)
-
-    def show_allocator(index: int, label: str) -> None:
-        show_progress(f"{problem.name}: {label} ({index + 1} of {total})")
-
-    try:
-        with standard_output.kept_for_the_answer():
-            return run_online(
-                requests,
-                request.online,
-                OnlineTerms(capacity=problem.capacity),
-                on_start=show_allocator,
-                is_interrupted=lambda: interrupt.came or comparison.interrupted,
-            )
-    finally:
-        show_progress("")
+    with _progress(problem, len(request.online)) as on_start:
+        return run_online(
+            requests,
+            request.online,
+            OnlineTerms(capacity=problem.capacity),
+            on_start=on_start,
+            is_interrupted=lambda: interrupt.came or comparison.interrupted,
+        )
 
 
 def _keep_best(comparison: Comparison, whole: Problem, request: ComparisonRequest) -> None:
-    for option, path in _targets(request).items():
+    for option, path in request.targets.items():
         if path is not None and comparison.best is None:
-            raise GaplessError(f"{option} {path}: not written, for there is no plan that fits")
+            raise GaplessError(f"{option} {path}: not written, because there is no plan that fits")
     if comparison.best is None:
         return
     result = comparison.best.result
-    if request.save_plan is not None:
+    save_plan, picture = request.targets["--save-plan"], request.targets["--plot"]
+    if save_plan is not None:
         space = _space_for_dynamic(whole, result.plan, request)
-        write_plan(comparison.problem, result, request.save_plan, space)
-    if request.plot is not None and request.picture is not None:
-        request.plot.draw(comparison.problem, result, comparison.bounds, request.picture)
+        write_plan(comparison.problem, result, save_plan, space)
+    if request.plot is not None and picture is not None:
+        request.plot.draw(comparison.problem, result, comparison.bounds, picture)
 
 
 def _space_for_dynamic(
     whole: Problem, plan: Plan | None, request: ComparisonRequest
 ) -> ReusableSpace | None:
-    """Return what a plan leaves idle for the dynamic tensors of a problem; None without any."""
+    """Return the memory that a plan leaves idle for dynamic tensors; None without such tensors."""
     if plan is None or whole.safety is not Safety.LIFETIMES or not is_dynamic(whole).any():
         return None
     is_static = request.only_static
@@ -445,14 +437,8 @@ def _show(
         standard_output.write_table(online_table(online), above, below)
 
 
-def _isolation(memory_limit: str | None) -> Isolation:
-    if memory_limit is None:
-        return Isolation()
-    return Isolation(parse_bytes("--memory-limit", memory_limit))
-
-
 def _show_traceback(error: BaseException) -> None:
-    """Print where a planner raised, each line fit for a terminal."""
+    """Print the traceback of a planner's error, without control characters."""
     show_progress("")
     for line in "".join(traceback.format_exception(error)).splitlines():
         indent = " " * (len(line) - len(line.lstrip(" ")))

@@ -1,4 +1,4 @@
-"""Run several planners on one problem, and hold their answers against each other."""
+"""Runs several planners on one problem, compares their answers, and judges its capacity."""
 
 from __future__ import annotations
 
@@ -28,72 +28,72 @@ import enum
 
 from planners.text.byte_units import both_bytes
 
-# Of the pairs with a tensor that has gaps each is looked at, some 15 ns long.
+# Limits the pairs that are counted one by one, because one of their tensors has gaps. A pair takes
+# some 15 ns.
 MAX_PAIRS_WITH_GAPS = 1 << 25
 
 
 @dataclass(frozen=True, eq=False)
 class ComparisonRow:
-    """What one planner answered, beside the others."""
+    """The answer of one planner, with its distance from the best answer."""
 
     # Planner and parameters, as written on the command line.
     label: str
-    # Judged, also against the answers of the others.
+    # The result after the judge has compared it with the results of all other planners.
     result: Result
-    # ``peak / best peak - 1``; None without a valid plan, or where the ratio is not finite.
+    # ``peak / best peak - 1``; None without a valid plan, or if the ratio is not finite.
     gap_to_best: float | None
 
     @property
     def gap_to_bound(self) -> float | None:
-        """``peak / lower_bound - 1``; None without a valid plan, or where it is not finite."""
+        """``peak / lower_bound - 1``; None without a valid plan, or if it is infinite."""
         return _gap(_valid_peak(self.result), self.result.lower_bound)
 
 
 @dataclass(frozen=True, eq=False)
 class ReferenceRow:
-    """What an allocator had reserved in the run that was recorded, beside the plans."""
+    """The bytes that the allocator of a recorded run had reserved, to compare with the plans."""
 
-    # Neither a plan nor judged.
     reference: Reference
     gap_to_bound: float | None
     gap_to_best: float | None
-    # Whether less was reserved than was in use at once: the recording began when memory had been
-    # reserved already, and does not know how much.
+    # True if the recording shows fewer reserved bytes than live bytes. Then the recording began
+    # after the allocator had reserved memory.
     below_lifetime_bound: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """What several planners answered on one problem."""
+    """The answers of several planners on one problem."""
 
     problem: Problem
-    # Lower bounds, computed once.
+    # The lower bounds that all planners share.
     bounds: tuple[Bound, ...]
-    # Wall time of the safety relation, which all planners share, and of the bounds.
+    # Wall seconds that the shared safety relation took, and the bounds.
     safety_seconds: float
     bounds_seconds: float
-    # One a planner that ran, in the order in which they were chosen.
+    # One row for each planner that ran, in the order in which the user named them.
     rows: tuple[ComparisonRow, ...]
-    # Labels of the planners that an interrupt kept from running.
+    # Labels of the planners that did not run because Ctrl-C came before.
     left_out: tuple[str, ...] = ()
-    # Whether Ctrl-C ended the comparison early.
+    # True if Ctrl-C ended the comparison early.
     interrupted: bool = False
-    # What an allocator had reserved in the run that was recorded, where the problem knows it.
+    # The bytes that the allocator of the recorded run had reserved; None if nobody recorded them.
     reference: Reference | None = None
-    # Number of pairs of tensors that may not share bytes; None where counting takes too long.
+    # Number of pairs of tensors that may not share bytes; None if counting takes too long.
     unsafe_pairs: int | None = None
-    # Where the problem is one in another order: what that order saves.
+    # The search that changed the order of the graph; None if the problem has its own order.
     reordering: Reordering | None = None
 
     @property
     def unsafe_share(self) -> float | None:
-        """Unsafe pairs among all pairs, from 0 to 1; None without pairs, or where not counted."""
+        """Unsafe pairs among all pairs, from 0 to 1; None without pairs, or if not counted."""
         pairs = math.comb(self.problem.tensor_count, 2)
         return None if self.unsafe_pairs is None or not pairs else self.unsafe_pairs / pairs
 
     @property
     def reference_row(self) -> ReferenceRow | None:
-        """The reference beside the bound and the best plan; None without one."""
+        """The reference with its gaps to the bound and to the best plan, or None."""
         if self.reference is None:
             return None
         reserved = self.reference.reserved
@@ -108,7 +108,7 @@ class Comparison:
 
     @property
     def best_bound(self) -> tuple[int, str]:
-        """The most bytes that are proven to be needed, and the certificate; 0 without one."""
+        """The largest proven lower bound in bytes, and its certificate; 0 if nothing is proven."""
         known = [(bound.bytes, bound.name) for bound in self.bounds]
         known += [
             (row.result.lower_bound, row.result.certificate)
@@ -157,7 +157,7 @@ def compare_planners(
         except KeyboardInterrupt:
             results.append(_lost(problem, planner, budget))
             interrupted = True
-        # What a third party says ends nothing.
+        # A third party's planner may falsely report an interrupt, so its report is ignored.
         interrupted |= is_interrupted() or (planner.info.built_in and results[-1].interrupted)
         if interrupted:
             break
@@ -178,7 +178,7 @@ def compare_planners(
 
 
 def _count_quickly(problem: Problem) -> int | None:
-    """Count the unsafe pairs; None where each tensor with gaps against all others takes long."""
+    """Return the number of unsafe pairs, or None if the tensors with gaps make counting slow."""
     with_gaps = len(np.unique(problem.gaps[:, 0]))
     if with_gaps * problem.tensor_count > MAX_PAIRS_WITH_GAPS:
         return None
@@ -214,7 +214,7 @@ def _lost(problem: Problem, planner: ChosenPlanner, budget: Budget) -> Result:
 
 
 class Answer(enum.Enum):
-    """What several planners together say of a capacity."""
+    """The answer of all planners together to the question whether the problem fits."""
 
     FITS = "fits"
     DOES_NOT_FIT = "does_not_fit"
@@ -223,18 +223,18 @@ class Answer(enum.Enum):
 
 @dataclass(frozen=True)
 class Verdict:
-    """An answer, and what it stands on."""
+    """An answer, and its evidence."""
 
     answer: Answer
-    # The planner whose plan shows that it fits, or the certificate that proves that it does not;
-    # empty where nothing is known.
+    # The planner whose plan fits, or the certificate that proves that no plan fits; empty if
+    # neither is known.
     by: str
-    # The peak, the proof, or what is missing, in words.
+    # One sentence for people: the peak, the proof, or both limits of the open range.
     because: str
 
 
 def verdict_of(comparison: Comparison) -> Verdict | None:
-    """Return whether a plan fits, as far as a comparison knows."""
+    """Return the verdict of a comparison, or None if the problem has no capacity."""
     capacity = comparison.problem.capacity
     if capacity is None:
         return None

@@ -1,4 +1,4 @@
-"""Pictures of a result, drawn by what installed packages offer."""
+"""Pictures and pages of a comparison, which installed packages draw."""
 
 from __future__ import annotations
 
@@ -26,14 +26,8 @@ Kind = TypeVar("Kind")
 class Plot:
     """A kind of picture, which an installed package offers in the group ``gapless.plots``.
 
-    Parameters
-    ----------
-    draw
-        Takes problem, result, bounds and the path of the picture.
-    suffixes
-        How the name of a picture may end.
-    require_drawable
-        Raises ``GaplessError`` for a problem of which there is no such picture.
+    ``suffixes`` are the endings that the file of a picture may have. ``require_drawable`` raises
+    ``GaplessError`` for a problem that has no such picture.
     """
 
     draw: Draw
@@ -43,15 +37,7 @@ class Plot:
 
 @dataclass(frozen=True)
 class OnlinePlot:
-    """A kind of picture of online allocators, offered as a :class:`Plot` is.
-
-    Parameters
-    ----------
-    draw
-        Takes a run whose results have series, and the path of the picture.
-    suffixes
-        How the name of a picture may end.
-    """
+    """A kind of picture of online allocators whose results have series."""
 
     draw: Callable[[OnlineRun, Path], None]
     suffixes: tuple[str, ...]
@@ -59,30 +45,19 @@ class OnlinePlot:
 
 @dataclass(frozen=True)
 class ComparisonPage:
-    """A page of a whole comparison, offered as a :class:`Plot` is.
-
-    Parameters
-    ----------
-    write
-        Takes a comparison, its rows as they are to be shown, the run of online allocators, if any,
-        and the path of the page.
-    suffixes
-        How the name of a page may end.
-    require_drawable
-        Raises ``GaplessError`` for a problem of which there is no such page.
-    """
+    """A page of a whole comparison; ``write`` takes its rows in the order in which they appear."""
 
     write: Callable[[Comparison, Sequence[ComparisonRow], OnlineRun | None, Path], None]
     suffixes: tuple[str, ...]
     require_drawable: Callable[[Problem], None]
 
 
-# What draws the other kinds is in the extra `plot`.
+# The extra of Gapless that installs the package for a kind; `plot` for all other kinds.
 EXTRA_OF_KIND: dict[type, str] = {ComparisonPage: "report"}
 
 
 def find_plot(name: str, kind: type[Kind]) -> Kind:
-    """Return a picture of a kind."""
+    """Return the installed picture or page with a name and a kind."""
     # Imported here because most runs draw nothing.
     from importlib.metadata import entry_points
 

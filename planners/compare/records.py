@@ -41,7 +41,7 @@ CSV_COLUMNS = (
 Fields = dict[str, Any]
 
 
-def json_text(budget: Budget, instances: list[dict[str, Any]]) -> str:
+def json_text(budget: Budget, instances: list[Fields]) -> str:
     """Return what ``--json`` prints."""
     answer = {"schema": SCHEMA, **_run_fields(budget), "instances": instances}
     return json.dumps(answer, indent=1, allow_nan=False) + "\n"
@@ -105,8 +105,8 @@ def _not_planned(label: str, status: str, peak: int | None) -> Fields:
 
 @cache
 def environment() -> Fields:
-    """Return where and with what a comparison ran: machine, Python, versions of packages."""
-    # Imported here because the text table does without it.
+    """Return the machine, the Python and the versions of packages of this process."""
+    # Imported here because the text table, the usual output, does not need this slow module.
     from importlib import metadata
 
     versions: dict[str, str | None] = {}

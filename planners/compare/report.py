@@ -1,4 +1,4 @@
-"""A comparison for people: the instance in one line, the table, and what needs saying."""
+"""A comparison for people: the instance in one line, the table, and notes below it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ STYLES = {
     Status.NO_PLAN_FOUND: "yellow",
     Status.INFEASIBLE: "yellow",
 }
-# How good an answer is, for sorting by status.
+# The order of rows that are sorted by status, best first.
 RANKS = [
     Status.OPTIMAL, Status.FEASIBLE, Status.INFEASIBLE, Status.NO_PLAN_FOUND, Status.UNSUPPORTED,
     Status.INVALID,
@@ -42,7 +42,7 @@ RANKS = [
 
 
 class SortBy(enum.StrEnum):
-    """What the rows of a table are sorted by."""
+    """The column by which the rows of a table are sorted."""
 
     PEAK = "peak"
     GAP = "gap"
@@ -101,7 +101,7 @@ def _order_in_words(found: Reordering) -> str:
 
 
 def comparison_table(comparison: Comparison, rows: Sequence[ComparisonRow]) -> Table:
-    """Return the table, with the reference in the last line where there is one."""
+    """Return the table; the last line is the reference, if the problem has one."""
     lines = [
         Row.best(_cells(row))
         if is_best(comparison, row)
@@ -115,7 +115,7 @@ def comparison_table(comparison: Comparison, rows: Sequence[ComparisonRow]) -> T
 
 
 def notes(comparison: Comparison, rows: Sequence[ComparisonRow]) -> list[str]:
-    """Return the lines below the table: what the gaps refer to, every reason once, the verdict."""
+    """Return the lines below the table: the bound of the gaps, every reason once, the verdict."""
     lines = []
     best = comparison.best
     if best is not None:
@@ -141,7 +141,7 @@ def notes(comparison: Comparison, rows: Sequence[ComparisonRow]) -> list[str]:
 
 
 def about_reference(comparison: Comparison) -> str:
-    """Return what the reference of a comparison is, and how far it can be trusted."""
+    """Return a sentence on the reference of a comparison, with the reasons to doubt it."""
     row = comparison.reference_row
     if row is None:
         return ""
@@ -156,7 +156,7 @@ def about_reference(comparison: Comparison) -> str:
 
 
 def is_best(comparison: Comparison, row: ComparisonRow) -> bool:
-    """Return whether a row has the smallest peak of all valid plans that fit."""
+    """Return True if a row has the smallest peak of all valid plans that fit."""
     best = comparison.best
     return (
         best is not None
@@ -166,7 +166,7 @@ def is_best(comparison: Comparison, row: ComparisonRow) -> bool:
 
 
 def percent(ratio: float | None) -> str:
-    """Return a gap as text that never shows 0 for what is above 0."""
+    """Return a ratio as percent; a ratio above 0 is never shown as 0 %."""
     if ratio is None:
         return "-"
     if ratio == 0:
@@ -178,7 +178,7 @@ def percent(ratio: float | None) -> str:
 
 def _cells(row: ComparisonRow) -> tuple[str, ...]:
     result = row.result
-    # An invalid plan has no peak that could be compared with anything.
+    # The peak of an invalid plan means nothing, so it is not shown.
     peak = result.peak if result.valid else None
     return (
         row.label,
@@ -213,7 +213,7 @@ def _in_words(verdict: Verdict) -> str:
 
 
 def _beside_the_verdict(result: Result, verdict: Verdict | None) -> str:
-    """Return the reason of a result, less what the verdict and the peaks say already."""
+    """Return the reason of a result, less the part that the verdict or the peak states."""
     proven = verdict is not None and verdict.answer is Answer.DOES_NOT_FIT
     if proven and result.status is Status.INFEASIBLE:
         return ""

@@ -42,7 +42,6 @@ class ScaledBlocks:
 
     @property
     def count(self) -> int:
-        """Number of blocks."""
         return len(self.size)
 
     def up(self, bytes_: int) -> int:

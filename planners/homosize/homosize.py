@@ -33,7 +33,6 @@ NAME = "homosize"
 # Without any limit, `best` ends after this many attempts times blocks, but makes at least
 # LEAST_ATTEMPTS attempts. SHARE_FOR_A_PROOF of them only ask for a proof; the rest has room for the
 # published planner and every greedy one. Guesses.
-# published planner and every greedy one.
 DEFAULT_EFFORT = 6_000_000
 LEAST_ATTEMPTS = 120
 SHARE_FOR_A_PROOF = 0.5

@@ -38,7 +38,6 @@ class Requests:
 
     @property
     def count(self) -> int:
-        """Number of requests."""
         return len(self.size)
 
     def select(self, chosen: NDArray[np.bool_] | IntColumn) -> Requests:

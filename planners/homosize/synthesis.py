@@ -26,7 +26,6 @@ class Synthesis:
 
     @property
     def fusion_count(self) -> int:
-        """Number of accepted fusions."""
         return sum(trial.accepted for trial in self.trials)
 
 

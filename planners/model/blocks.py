@@ -45,8 +45,14 @@ class Blocks:
 
     @property
     def count(self) -> int:
-        """Number of blocks."""
         return len(self.size)
+
+    def tensors_of(self, blocks: IntColumn) -> tuple[IntColumn, IntColumn, IntColumn]:
+        """Return the tensors of some blocks, block by block, and where each begins, and counts."""
+        counts = np.diff(self.indptr)[blocks]
+        first = np.cumsum(counts) - counts
+        entries = np.repeat(self.indptr[blocks] - first, counts) + np.arange(counts.sum())
+        return self.members[entries], first, counts
 
 
 def make_blocks(

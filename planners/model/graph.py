@@ -142,7 +142,7 @@ class Graph:
             )
         self._require_nodes("producer", self.producer, np.arange(self.tensor_count))
         self._require_nodes("consumers", self.consumer_nodes, self.consumer_tensors)
-        known = ((self.control >= 0) & (self.control < nodes)).all(1)
+        known = np.all((self.control >= 0) & (self.control < nodes), axis=1)
         rule = f"nodes are numbered 0 to {nodes - 1}"
         require_each("graph.control", "arc", known, rule, self.control, " -> ".join)
         self._require_topological_order()

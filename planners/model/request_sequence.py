@@ -68,12 +68,10 @@ class RequestSequence:
 
     @property
     def row_count(self) -> int:
-        """Number of rows."""
         return len(self.action)
 
     @property
     def request_count(self) -> int:
-        """Number of requests."""
         return len(self.size)
 
     @property

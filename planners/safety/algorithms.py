@@ -1,4 +1,4 @@
-"""Multi-stream safety: from a graph with streams to the pairs that may not share bytes."""
+"""Multi-stream safety: algorithms that find the pairs of tensors that may not share bytes."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from planners.errors import GaplessError, InstanceError, near_names
 from planners.model.graph import Graph
 
 DEFAULT_ALGORITHM = "clocks"
+# Limits the memory of vector clocks: one number for each node and stream.
 MAX_CLOCK_BYTES = _core.MOST_TABLE_BYTES
 
 ALGORITHMS: dict[str, Callable[[_core.Graph], _core.BitRows]] = {
@@ -23,7 +24,7 @@ ALGORITHMS: dict[str, Callable[[_core.Graph], _core.BitRows]] = {
 
 
 def unsafe_rows(graph: Graph, algorithm: str = DEFAULT_ALGORITHM) -> _core.BitRows:
-    """Return the relation of unsafe pairs; every algorithm returns the same.
+    """Return the unsafe pairs as rows of bits; every algorithm returns the same rows.
 
     Source: Lamprou et al. 2023, section 3, algorithms 1 to 5.
     """
@@ -35,9 +36,10 @@ def unsafe_rows(graph: Graph, algorithm: str = DEFAULT_ALGORITHM) -> _core.BitRo
 
 
 def core_graph(graph: Graph) -> _core.Graph:
-    """Return the graph as the core holds it, its streams numbered densely.
+    """Return the graph in the core's form, with streams numbered without holes.
 
-    Raises ``InstanceError`` where a clock a node would take more than ``MAX_CLOCK_BYTES``.
+    Raises ``InstanceError`` if the vector clocks of all nodes would take more than
+    ``MAX_CLOCK_BYTES``.
     """
     needed = graph.node_count * graph.stream_count * 4
     if needed > MAX_CLOCK_BYTES:

@@ -44,7 +44,6 @@ class ExactStep(Search):
 
     @classmethod
     def reason_against(cls, problem: Problem) -> str | None:
-        """Return a reason if the problem has too many blocks."""
         most = MOST_BLOCKS if lifetimes_decide(problem) else MOST_BLOCKS_IN_GENERAL
         if problem.contiguous:
             most = MOST_BLOCKS_WITH_CHAINS
@@ -73,7 +72,6 @@ class BoundSearch(Search):
 
     @classmethod
     def reason_against(cls, problem: Problem) -> str | None:
-        """Return a reason if every bound is known."""
         return "every bound is known" if bounds_are_known(problem) else None
 
     def run(self, length: int) -> None:  # noqa: ARG002

@@ -78,7 +78,6 @@ class LargeNeighbourhoodSearch(Search):
 
     @classmethod
     def reason_against(cls, problem: Problem) -> str | None:
-        """Return a reason if the problem is hardly larger than a window."""
         return f"fewer than {LEAST_BLOCKS} blocks" if problem.blocks.count < LEAST_BLOCKS else None
 
     def run(self, length: int) -> None:
@@ -196,11 +195,8 @@ class Subproblem:
     ) -> None:
         blocks = whole.blocks
         self._blocks = np.array([b for b in free if blocks.pinned[b] == NOT_PINNED], dtype=np.int64)
-        length = np.diff(blocks.indptr)[self._blocks]
         # The moving tensors come first, block by block.
-        self._first = np.cumsum(length) - length
-        entries = np.repeat(blocks.indptr[self._blocks] - self._first, length)
-        moving = blocks.members[entries + np.arange(len(entries))]
+        moving, self._first, length = blocks.tensors_of(self._blocks)
         unsafe = [whole.core.unsafe_with(tensor) for tensor in moving.tolist()]
         others = np.concatenate([moving[:0], *unsafe])
         is_around = np.zeros(whole.tensor_count, dtype=np.bool_)

@@ -87,7 +87,6 @@ class LargestFirst(Search):
 
     @classmethod
     def reason_against(cls, problem: Problem) -> str | None:
-        """Return a reason if an attempt takes too long, or if the sizes make a single level."""
         if problem.blocks.count > MOST_BLOCKS_IN_ROWS:
             return f"more than {MOST_BLOCKS_IN_ROWS} blocks"
         return None if len(levels_of(problem.blocks.size)) > 1 else "sizes make a single level"

@@ -161,7 +161,6 @@ class Nests(Search):
 
     @classmethod
     def reason_against(cls, problem: Problem) -> str | None:
-        """Return a reason if the problem has no sections of time, or has pins."""
         if not lifetimes_decide(problem):
             return NO_SECTIONS
         return None if (problem.blocks.pinned == NOT_PINNED).all() else "tensors are pinned"
@@ -229,10 +228,7 @@ class Nests(Search):
         incumbent.require_time()
         whole = incumbent.problem
         blocks = whole.blocks
-        counts = np.diff(blocks.indptr)[piece.blocks]
-        first = np.cumsum(counts) - counts
-        entries = np.repeat(blocks.indptr[piece.blocks] - first, counts) + np.arange(counts.sum())
-        tensors = blocks.members[entries]
+        tensors, first, _ = blocks.tensors_of(piece.blocks)
         problem = whole.select(
             tensors,
             start=whole.start[tensors],

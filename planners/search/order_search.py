@@ -55,7 +55,6 @@ class OrderSearch(Search):
 
     @classmethod
     def reason_against(cls, problem: Problem) -> str | None:
-        """Return a reason if an attempt takes too long."""
         most = MOST_BLOCKS_IN_ROWS
         return f"more than {most} blocks" if problem.blocks.count > most else None
 

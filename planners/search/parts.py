@@ -63,7 +63,6 @@ class Parts(Search):
 
     @classmethod
     def reason_against(cls, problem: Problem) -> str | None:
-        """Return a reason if lifetimes decide safety, or if tensors have other conditions."""
         if lifetimes_decide(problem):
             return "lifetimes decide what is unsafe"
         if problem.tensor_count > MOST_TENSORS:

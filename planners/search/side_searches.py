@@ -37,29 +37,29 @@ from planners import _core
 from planners.exact.interruptible import POLL_SECONDS
 from planners.search.incumbent import Incumbent
 
-Search = Callable[[Incumbent], object]
+Improve = Callable[[Incumbent], object]
 """Improves an incumbent until it is over; may end with ``TimeoutError``."""
 
 
-def search_in_threads(main: Incumbent, threads: int, search: Search, search_beside: Search) -> None:
+def search_in_threads(main: Incumbent, threads: int, search: Improve, beside: Improve) -> None:
     """Improve an incumbent by one search, and by another in each further thread."""
     if threads == 1:
         search(main)
     else:
-        _Threads(main, threads - 1, search_beside).run(search)
+        _Threads(main, threads - 1, beside).run(search)
 
 
 class _Threads:
-    def __init__(self, main: Incumbent, count: int, search_beside: Search) -> None:
+    def __init__(self, main: Incumbent, count: int, beside: Improve) -> None:
         self._main = main
         self._repeats = main.budget.deadline == math.inf
         self._stop_main, self._stop_sides = _core.StopSignal(), _core.StopSignal()
         self._sides = [
-            _Side(main, number, search_beside, self._stop_sides, self._tell_main)
+            _Side(main, number, beside, self._stop_sides, self._tell_main)
             for number in range(2, count + 2)
         ]
 
-    def run(self, search: Search) -> None:
+    def run(self, search: Improve) -> None:
         main = self._main
         main.ended_outside = lambda: self._stop_main.given
         self._stop_main.take()
@@ -106,9 +106,9 @@ class _Side:
         self,
         main: Incumbent,
         number: int,
-        search: Search,
+        search: Improve,
         stop: _core.StopSignal,
-        tell: Search,
+        tell: Improve,
     ) -> None:
         self.number = number
         self.error: Exception | None = None

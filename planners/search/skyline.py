@@ -108,7 +108,6 @@ class SkylineBeams(Search):
 
     @classmethod
     def reason_against(cls, problem: Problem) -> str | None:
-        """Return a reason if the problem has no skylines, or too many blocks for turns."""
         if not lifetimes_decide(problem):
             return NO_SECTIONS
         if problem.blocks.count > MOST_BLOCKS_IN_TURNS:

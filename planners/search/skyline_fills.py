@@ -51,7 +51,6 @@ class SkylineFills(Search):
 
     @classmethod
     def reason_against(cls, problem: Problem) -> str | None:
-        """Return a reason if blocks are not single tensors, or if a plan takes too long."""
         blocks = problem.blocks
         if not lifetimes_decide(problem):
             return NO_SECTIONS

@@ -126,7 +126,7 @@ def test_of_several_instances_the_status_says_whether_all_fit(
 def test_the_help_says_what_the_exit_status_means(compare: Compare) -> None:
     said = " ".join(compare("--help").stdout.split())
     for words in ("130 after Ctrl-C", "2 after an error", "1 after an invalid plan",
-                  "0 without a capacity", "3 where one", "4 where one"):  # fmt: skip
+                  "0 without a capacity", "3 if one", "4 if it is not known"):  # fmt: skip
         assert words in said
 
 

@@ -25,20 +25,7 @@ from tests.definitions import unsafe
 
 
 def optimal_peak(problem: Problem, below: int | None = None) -> int | None:
-    """Return the smallest peak of any plan, its capacity aside; None where no plan is valid.
-
-    Parameters
-    ----------
-    problem
-        Small.
-    below
-        Only plans with a lower peak count; None for all.
-
-    Returns
-    -------
-    int or None
-        Bytes.
-    """
+    """Return the smallest peak in bytes, below a given one, without the capacity; or None."""
     return _Search(problem, below).best
 
 

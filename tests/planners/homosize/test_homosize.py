@@ -69,9 +69,17 @@ def test_the_better_of_groups_and_layers_alone(seed: int) -> None:
     assert better == min(with_groups, layers_alone)
 
 
-@pytest.mark.parametrize("seed", range(24))
-def test_never_worse_than_the_paper_nor_than_greedy(seed: int) -> None:
-    problem = phased(seed)
+PROBLEMS = [
+    *map(phased, range(24)),
+    *(with_phases(guillotine_packing(80, seed=seed), 40) for seed in (0, 1, 2, 5, 30, 47, 52)),
+    *(with_phases(non_guillotine_packing(8, seed=seed), 40) for seed in (0, 1, 3, 9)),
+    *(with_phases(trap, 16) for trap in (best_fit_trap(8), first_fit_trap(3), size_order_trap(6))),
+]
+
+
+@pytest.mark.parametrize("problem", PROBLEMS, ids=lambda problem: problem.name)
+def test_never_worse_than_the_paper_nor_than_greedy(problem: Problem) -> None:
+    """Of these problems now one and now another planner is best."""
     best = solve(problem, get("homosize"))
     check(problem, best)
     for parameters in PAPER:
@@ -80,21 +88,6 @@ def test_never_worse_than_the_paper_nor_than_greedy(seed: int) -> None:
         assert best.peak <= published.peak
     for info in planners(GREEDY):
         assert best.peak <= solve(problem, get(info.name)).peak, info.name
-
-
-PACKINGS = [
-    *(with_phases(guillotine_packing(80, seed=seed), 40) for seed in (0, 1, 2, 5, 30, 47, 52)),
-    *(with_phases(non_guillotine_packing(8, seed=seed), 40) for seed in (0, 1, 3, 9)),
-    *(with_phases(trap, 16) for trap in (best_fit_trap(8), first_fit_trap(3), size_order_trap(6))),
-]
-
-
-@pytest.mark.parametrize("problem", PACKINGS, ids=lambda problem: problem.name)
-def test_packings_on_which_now_one_and_now_another_planner_is_best(problem: Problem) -> None:
-    best = solve(problem, get("homosize"))
-    others = [solve(problem, get(info.name)).peak for info in planners(GREEDY)]
-    published = [solve(problem, get("homosize", variant="paper", **p)).peak for p in PAPER]
-    assert best.peak <= min(others + published)
 
 
 @pytest.mark.parametrize(
@@ -222,11 +215,6 @@ def test_first_fit_in_the_order_of_addresses_never_raises_a_tensor(seed: int) ->
     assert (sunk.offsets <= plan.offsets).all()
 
 
-def orders_of(problem: Problem) -> dict[str, list[int]]:
-    found = structured_orders(problem, lifetime_bound(problem))
-    return {name: order.tolist() for name, order in found}
-
-
 def test_every_order_holds_every_block_once() -> None:
     for seed in range(30):
         problem = random_problem(Random(seed), Safety.LIFETIMES, (0, 12))
@@ -234,34 +222,25 @@ def test_every_order_holds_every_block_once() -> None:
             assert sorted(order.tolist()) == list(range(problem.blocks.count))
 
 
-def test_the_tightest_step_comes_first_then_layers_by_size() -> None:
-    # bytes        step 0 1 2 3
-    #   9  a a . d
-    #   8  a a . d     live: 9 13 7 11. Tight is step 1 with a, b, c; then d.
-    problem = Problem([7, 2, 4, 9, 3], [0, 0, 1, 3, 2], [2, 4, 2, 4, 3],
-                      phase_start=[0, 0, 1, 1, 1], phase_end=[0, 1, 1, 1, 1])  # fmt: skip
-    orders = {
-        name: order.tolist() for name, order in structured_orders(problem, lifetime_bound(problem))
-    }
-    assert orders["layers"] == [0, 2, 1, 3, 4]
-    assert orders["areas"] == [0, 1, 2, 3, 4]
-    assert orders["groups"] == [0, 1, 2, 3, 4]
-
-
-def test_areas_put_every_tightest_step_first() -> None:
-    # Steps 0 and 2 are equally tight; the bound names the first of them alone.
-    problem = Problem([4, 1, 3, 2, 3], [0, 0, 1, 2, 2], [1, 1, 2, 3, 3])
-    orders = orders_of(problem)
-    assert orders["layers"] == [0, 1, 2, 4, 3]
-    assert orders["areas"] == [0, 4, 3, 1, 2]
-
-
-def test_groups_come_by_their_byte_steps() -> None:
-    # One tight step: the group of 1 and 2 has eight byte-steps there, that of 0 has five.
-    problem = Problem([5, 2, 2], [1, 0, 0], [2, 2, 2],
-                      phase_start=[1, 0, 0], phase_end=[1, 1, 1])  # fmt: skip
-    assert orders_of(problem)["layers"] == [0, 1, 2]
-    assert orders_of(problem)["groups"] == [1, 2, 0]
+@pytest.mark.parametrize(
+    ("problem", "expected"),
+    [
+        # Live bytes by step: 9 13 7 11. Tight is step 1 with tensors 0, 1 and 2; then comes 3.
+        (Problem([7, 2, 4, 9, 3], [0, 0, 1, 3, 2], [2, 4, 2, 4, 3],
+                 phase_start=[0, 0, 1, 1, 1], phase_end=[0, 1, 1, 1, 1]),
+         {"layers": [0, 2, 1, 3, 4], "areas": [0, 1, 2, 3, 4], "groups": [0, 1, 2, 3, 4]}),
+        # Steps 0 and 2 are equally tight; the bound names the first of them alone.
+        (Problem([4, 1, 3, 2, 3], [0, 0, 1, 2, 2], [1, 1, 2, 3, 3]),
+         {"layers": [0, 1, 2, 4, 3], "areas": [0, 4, 3, 1, 2]}),
+        # One tight step: the group of 1 and 2 has eight byte-steps there, that of 0 has five.
+        (Problem([5, 2, 2], [1, 0, 0], [2, 2, 2], phase_start=[1, 0, 0], phase_end=[1, 1, 1]),
+         {"layers": [0, 1, 2], "areas": [0, 1, 2], "groups": [1, 2, 0]}),
+    ],
+    ids=["layers by size", "every tightest step", "groups by byte-steps"],
+)  # fmt: skip
+def test_structured_orders(problem: Problem, expected: dict[str, list[int]]) -> None:
+    found = structured_orders(problem, lifetime_bound(problem))
+    assert {name: order.tolist() for name, order in found} == expected
 
 
 def test_a_node_limit_counts_attempts() -> None:

@@ -26,6 +26,12 @@ def pairs_of(graph: Graph, algorithm: str) -> definitions.Pairs:
     return {(int(a), int(b)) for a, b in np.argwhere(matrix) if a < b}
 
 
+def assert_relation(graph: Graph, expected: definitions.Pairs) -> None:
+    for algorithm in ALGORITHMS:
+        assert pairs_of(graph, algorithm) == expected, algorithm
+        assert unsafe_rows(graph, algorithm).equals(unsafe_rows(graph, DEFAULT_ALGORITHM))
+
+
 def stream_arcs(graph: Graph) -> set[tuple[int, int]]:
     """Return the arcs of the stream graph."""
     stream = graph.stream.tolist()
@@ -68,18 +74,14 @@ def has_safe_pair_between_streams(graph: Graph) -> bool:
 def test_all_algorithms_return_the_defined_relation(rng: Random) -> None:
     graph = random_graph(rng, max_nodes=12)
     event(f"stream graph with a cycle: {has_stream_cycle(graph)}")
-    expected = definitions.unsafe_by_paths(graph)
-    for algorithm in ALGORITHMS:
-        assert pairs_of(graph, algorithm) == expected, algorithm
+    assert_relation(graph, definitions.unsafe_by_paths(graph))
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_all_algorithms_agree_on_graphs_wider_than_a_word(seed: int) -> None:
     rng = Random(seed)
     graph = random_graph(rng, (0, 200), max_nodes=70, max_streams=8)
-    expected = definitions.unsafe_by_paths(graph)
-    for algorithm in ALGORITHMS:
-        assert pairs_of(graph, algorithm) == expected, algorithm
+    assert_relation(graph, definitions.unsafe_by_paths(graph))
 
 
 @pytest.mark.parametrize("tensors", [63, 64, 65, 127, 128, 129])
@@ -92,10 +94,7 @@ def test_algorithms_agree_where_a_row_ends_at_a_word(tensors: int) -> None:
         producer=producer,
         consumers=[[rng.randint(p, 20)] for p in producer],
     )
-    expected = definitions.unsafe_by_paths(graph)
-    for algorithm in ALGORITHMS:
-        assert pairs_of(graph, algorithm) == expected, algorithm
-        assert unsafe_rows(graph, algorithm).equals(unsafe_rows(graph, DEFAULT_ALGORITHM))
+    assert_relation(graph, definitions.unsafe_by_paths(graph))
 
 
 def test_the_definition_is_what_executions_need_at_once() -> None:
@@ -126,40 +125,40 @@ def test_side_note_two_tensors_between_streams_in_a_cyclic_stream_graph() -> Non
     graph = Graph(op=["op"] * 4, stream=[0, 1, 0, 1], producer=[0, 1, 2], consumers=[[1], [2], [3]])
     assert stream_arcs(graph) == {(0, 1), (1, 0)}
     assert has_stream_cycle(graph)
-    for algorithm in ALGORITHMS:
-        assert pairs_of(graph, algorithm) == {(0, 1), (1, 2)}
+    assert_relation(graph, {(0, 1), (1, 2)})
 
 
-def test_the_last_reader_of_a_stream_need_not_be_its_last_node() -> None:
-    # The published formula for MaxNodes takes all nodes of the stream where it means the readers.
-    #
-    #  stream 0:   0 -----------> 3       a: 0 -> 1     b: made by 3
-    #               \a
-    #  stream 1:     `-> 1 --> 2          No arc leads from 1 or 2 to 3.
-    graph = Graph(op=["op"] * 4, stream=[0, 1, 1, 0], producer=[0, 3], consumers=[[1], []])
-    for algorithm in ALGORITHMS:
-        assert pairs_of(graph, algorithm) == {(0, 1)}
+def two_streams(stream: list[int], producer: list[int], consumers: list[list[int]]) -> Graph:
+    return Graph(op=["op"] * len(stream), stream=stream, producer=producer, consumers=consumers)
+
+
+@pytest.mark.parametrize(
+    ("graph", "expected"),
+    [
+        # The published formula for MaxNodes takes all nodes of the stream where it means the
+        # readers.
+        #
+        #  stream 0:   0 -----------> 3       a: 0 -> 1     b: made by 3
+        #               \a
+        #  stream 1:     `-> 1 --> 2          No arc leads from 1 or 2 to 3.
+        (two_streams([0, 1, 1, 0], [0, 3], [[1], []]), {(0, 1)}),
+        # A workspace is unsafe with the outputs of its node.
+        (two_streams([0, 0], [0, 0, 1, 1], [[0], [1], [1], []]), {(0, 1), (1, 2), (1, 3), (2, 3)}),
+        (two_streams([], [], []), set()),
+        (two_streams([0, 0, 0], [], []), set()),
+    ],
+    ids=["last reader", "workspace", "no nodes", "no tensors"],
+)
+def test_small_graphs(graph: Graph, expected: definitions.Pairs) -> None:
+    assert_relation(graph, expected)
 
 
 def test_an_unread_tensor_lives_while_its_producer_runs() -> None:
     # 0 and 1 run side by side, 2 after both.
     graph = Graph(
-        op=["op"] * 3,
-        stream=[0, 1, 0],
-        producer=[0, 1, 2],
-        consumers=[[], [], []],
-        control=[(1, 2)],
+        op=["op"] * 3, stream=[0, 1, 0], producer=[0, 1, 2], consumers=[[]] * 3, control=[(1, 2)]
     )
-    for algorithm in ALGORITHMS:
-        assert pairs_of(graph, algorithm) == {(0, 1)}
-
-
-def test_a_workspace_is_unsafe_with_the_outputs_of_its_node() -> None:
-    graph = Graph(
-        op=["op"] * 2, stream=[0, 0], producer=[0, 0, 1, 1], consumers=[[0], [1], [1], []]
-    )
-    for algorithm in ALGORITHMS:
-        assert pairs_of(graph, algorithm) == {(0, 1), (1, 2), (1, 3), (2, 3)}
+    assert_relation(graph, {(0, 1)})
 
 
 @given(st.randoms(use_true_random=False))
@@ -167,16 +166,7 @@ def test_one_stream_is_the_relation_of_its_lifetimes(rng: Random) -> None:
     graph = random_graph(rng, max_streams=1)
     start, end = graph.lifetimes()
     in_time = Problem([1] * graph.tensor_count, start, end)
-    for algorithm in ALGORITHMS:
-        assert pairs_of(graph, algorithm) == definitions.unsafe(in_time)
-
-
-def test_empty_graphs() -> None:
-    for nodes in (0, 3):
-        graph = Graph(op=["op"] * nodes, stream=[0] * nodes, producer=[], consumers=[])
-        for algorithm in ALGORITHMS:
-            assert pairs_of(graph, algorithm) == set()
-            assert unsafe_rows(graph, algorithm).equals(unsafe_rows(graph))
+    assert_relation(graph, definitions.unsafe(in_time))
 
 
 def test_an_unknown_algorithm_is_refused_by_name() -> None:
@@ -239,6 +229,4 @@ def test_all_algorithms_agree_on_many_graphs(fresh_seed: int) -> None:
     rng = Random(fresh_seed)
     for _ in range(20_000):
         graph = random_graph(rng, max_nodes=rng.choice([4, 10, 40]), max_streams=rng.choice([2, 6]))
-        expected = definitions.unsafe_by_paths(graph)
-        for algorithm in ALGORITHMS:
-            assert pairs_of(graph, algorithm) == expected, (fresh_seed, algorithm)
+        assert_relation(graph, definitions.unsafe_by_paths(graph))
