@@ -16,35 +16,16 @@ from typing import Annotated, Any
 
 import typer
 
-from planners.command_line import standard_output
+from planners import registry
+from planners.command_line import shared_options, standard_output
 from planners.command_line.ending import EXIT_INTERRUPTED, complain
 from planners.command_line.interrupt import Interrupt
 from planners.command_line.progress_line import show_progress
-from planners.command_line.shared_options import (
-    AsJson,
-    Iteration,
-    OnlyStatic,
-    Persistent,
-    Plugins,
-    SizedDimensions,
-)
 from planners.command_line.starting import EXIT_ERROR
 from planners.command_line.typer_frame import CommandLine
+from planners.compare import records, report
 from planners.compare.comparison import Answer, Comparison, compare_planners, verdict_of
 from planners.compare.plots import ComparisonPage, Plot, find_plot
-from planners.compare.records import (
-    CSV_COLUMNS,
-    comparison_record,
-    csv_lines,
-    json_text,
-)
-from planners.compare.report import (
-    SortBy,
-    comparison_table,
-    instance_line,
-    notes,
-    sorted_rows,
-)
 from planners.dynamic.reusable_space import ReusableSpace, reusable_space
 from planners.dynamic.static_part import is_dynamic, static_part
 from planners.errors import GaplessError, UnknownPlannerError
@@ -62,14 +43,6 @@ from planners.model.request_sequence import RequestSequence, requests_of_problem
 from planners.online.online_report import online_notes, online_table, requests_line
 from planners.online.online_run import OnlineRun, run_online
 from planners.processes.isolated_planner import GRACE_SECONDS, Isolation
-from planners.registry import (
-    ChosenOnline,
-    ChosenPlanner,
-    choose,
-    choose_online,
-    listing,
-    load_plugin,
-)
 from planners.reorder.order_planning import reorder
 from planners.text.byte_units import parse_bytes
 from planners.text.plain_text import one_line
@@ -100,13 +73,13 @@ class ComparisonRequest:
     dimensions: Dimensions
     only_static: bool
     is_reordered: bool
-    chosen: Sequence[ChosenPlanner]
+    chosen: Sequence[registry.ChosenPlanner]
     # They run on a recording by default, and on any other instance if the user names them.
-    online: Sequence[ChosenOnline]
+    online: Sequence[registry.ChosenOnline]
     is_online_asked: bool
     budget: Budget
     capacity: int | None
-    sort: SortBy
+    sort: report.SortBy
     as_json: bool
     as_csv: bool
     # The file of each option that writes one, or None.
@@ -145,13 +118,15 @@ def compare(
         int, typer.Option(help="Threads that a planner may use; auto, cp-sat and ilp-cbc do.")
     ] = 1,
     seed: Annotated[int, typer.Option(help="Start of every random choice.")] = 0,
-    sort: Annotated[SortBy, typer.Option(help="Column by which rows are sorted.")] = SortBy.PEAK,
+    sort: Annotated[
+        report.SortBy, typer.Option(help="Column by which rows are sorted.")
+    ] = report.SortBy.PEAK,
     capacity: Annotated[
         str | None,
         typer.Option(metavar="BYTES", help="Ask whether a plan fits; such as 24GiB or 1.5GB."),
     ] = None,
-    iteration: Iteration = "all",
-    persistent: Persistent = True,
+    iteration: shared_options.Iteration = "all",
+    persistent: shared_options.Persistent = True,
     round_to: Annotated[
         str,
         typer.Option(metavar="BYTES", help="Round the sizes of a recording up to multiples."),
@@ -162,8 +137,8 @@ def compare(
             metavar="PATTERNS", help="Modules of a recording whose sizes vary, by commas."
         ),
     ] = "",
-    only_static: OnlyStatic = False,
-    dimension: SizedDimensions = None,
+    only_static: shared_options.OnlyStatic = False,
+    dimension: shared_options.SizedDimensions = None,
     reordered: Annotated[
         bool,
         typer.Option(
@@ -172,9 +147,9 @@ def compare(
             "as long as a planner's.",
         ),
     ] = False,
-    as_json: AsJson = False,
+    as_json: shared_options.AsJson = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
-    plugin: Plugins = None,
+    plugin: shared_options.Plugins = None,
     save_plan: Annotated[
         Path | None, typer.Option(metavar="FILE.json", help="Write the best plan.")
     ] = None,
@@ -215,11 +190,11 @@ def compare(
     """
     with standard_output.kept_for_the_answer():
         for path in plugin or []:
-            load_plugin(path)
-        chosen = choose(patterns)
+            registry.load_plugin(path)
+        chosen = registry.choose(patterns)
         chosen_online = _choose_online(online)
     if list_planners:
-        standard_output.write(aligned_pairs(listing(chosen)))
+        standard_output.write(aligned_pairs(registry.listing(chosen)))
         return
     limit = [] if memory_limit is None else [parse_bytes("--memory-limit", memory_limit)]
     request = ComparisonRequest(
@@ -255,12 +230,12 @@ def compare(
         raise typer.Exit(_answer(request, interrupt))
 
 
-def _choose_online(patterns: str | None) -> list[ChosenOnline]:
+def _choose_online(patterns: str | None) -> list[registry.ChosenOnline]:
     """Return the named online allocators; all by default, and none for an empty name."""
     if patterns is None:
         with suppress(UnknownPlannerError):  # no installed package offers any
-            return choose_online("*")
-    return choose_online(patterns) if patterns else []
+            return registry.choose_online("*")
+    return registry.choose_online(patterns) if patterns else []
 
 
 def _require_sense(request: ComparisonRequest) -> None:
@@ -292,10 +267,10 @@ def _require_targets(request: ComparisonRequest, plugins: Sequence[Path]) -> Non
 
 def _answer(request: ComparisonRequest, interrupt: Interrupt) -> int:
     """Compare on each file, show it, and return the exit status."""
-    records: list[dict[str, Any]] = []
+    instances: list[dict[str, Any]] = []
     codes = {0}
     if request.as_csv:
-        standard_output.write(",".join(CSV_COLUMNS) + "\n")
+        standard_output.write(",".join(records.CSV_COLUMNS) + "\n")
     for index, path in enumerate(request.files):
         try:
             whole, recorded = read_with_requests(path, request.recording_slice, request.dimensions)
@@ -303,11 +278,11 @@ def _answer(request: ComparisonRequest, interrupt: Interrupt) -> int:
                 drawn.require_drawable(whole)
             comparison = _compare_problem(whole, request, interrupt)
             online = _run_online(comparison, recorded, request, interrupt)
-            rows = sorted_rows(comparison.rows, request.sort)
+            rows = report.sorted_rows(comparison.rows, request.sort)
             if request.as_json:
-                records.append(comparison_record(comparison, rows, str(path), online))
+                instances.append(records.comparison_record(comparison, rows, str(path), online))
             elif request.as_csv:
-                lines = csv_lines(comparison, rows, str(path), request.budget, online)
+                lines = records.csv_lines(comparison, rows, str(path), request.budget, online)
                 standard_output.write(lines)
             else:
                 alike = [other for other in request.files if other.name == path.name]
@@ -332,7 +307,7 @@ def _answer(request: ComparisonRequest, interrupt: Interrupt) -> int:
             codes.add(EXIT_INTERRUPTED)
             break
     if request.as_json:
-        standard_output.write(json_text(request.budget, records))
+        standard_output.write(records.json_text(request.budget, instances))
     return min(codes, key=GRAVEST_FIRST.index)
 
 
@@ -427,10 +402,10 @@ def _show(
     request: ComparisonRequest,
     above_all: str,
 ) -> None:
-    rows = sorted_rows(comparison.rows, request.sort)
-    below = "".join(f"{note}\n" for note in notes(comparison, rows))
-    above = f"{above_all}{instance_line(comparison)}\n"
-    standard_output.write_table(comparison_table(comparison, rows), above, below)
+    rows = report.sorted_rows(comparison.rows, request.sort)
+    below = "".join(f"{note}\n" for note in report.notes(comparison, rows))
+    above = f"{above_all}{report.instance_line(comparison)}\n"
+    standard_output.write_table(report.comparison_table(comparison, rows), above, below)
     if online is not None:
         below = "".join(f"{note}\n" for note in online_notes(online))
         above = f"\nonline, {requests_line(online.requests)}\n"

@@ -37,11 +37,11 @@ class Portfolio:
     def run(self, incumbent: Incumbent, prove: Callable[[], None] = lambda: None) -> None:
         """Run every planner, and look for a proof between the first and the others.
 
-        Note: the time for a proof. Within a time limit a user is owed the best plan that the greedy
-        planners reach in it, so no other work may take their time. The first planner is timed, and
-        as much is reserved for each of the others. They mostly end sooner, because a planner stops
-        when its plan gets worse than the best. The remaining time goes to the proof, which mostly
-        succeeds and saves all other planners.
+        Note: the time for a proof. The search for a proof must leave every greedy planner enough
+        time to end within the time limit. So the first planner is timed, and as much time is
+        reserved for each of the others. They mostly end sooner, because a planner stops when its
+        plan gets worse than the best. The remaining time goes to the proof. A proof mostly
+        succeeds, and then the other planners need not run.
         """
         started = time.monotonic()
         self.run_first(incumbent)

@@ -1,4 +1,4 @@
-"""Pressure: tensors that are alive where memory is tightest come first, in many orders.
+"""Pressure: the tensors that are alive at the steps with the most live bytes come first.
 
 Note [Pressure]
 ~~~~~~~~~~~~~~~

@@ -17,7 +17,7 @@ MOST_ROWS = 20
 
 
 def explain(synthesis: Synthesis) -> str:
-    """Return a report of what every stage made of the requests."""
+    """Return a report of the result of every stage."""
     stages = (_groups(synthesis), _fusions(synthesis.trials), _layers(synthesis), _sums(synthesis))
     return "\n".join(line for stage in stages for line in stage) + "\n"
 

@@ -12,9 +12,9 @@ from planners.registry import UnsupportedProblemError
 class PaperVariant:
     """One reading of sections 4 and 5.1; the defaults are the readings that measured best."""
 
-    # Whether requests are grouped by phases at all.
+    # True if requests are grouped by phases.
     phases: bool = True
-    # Whether adjacent groups are fused.
+    # True if adjacent groups are fused.
     fusion: bool = True
     # The treatment of requests that are freed in the phase that allocated them: ``single`` leaves
     # each to the layers, ``group`` forms HomoPhase groups of them as of all others.
@@ -28,7 +28,7 @@ class PaperVariant:
     # The partner for a fusion among several adjacent groups: the ``first`` in time that is
     # accepted, or the ``best``, which saves the most.
     partner: Literal["first", "best"] = "first"
-    # Whether a fused plan may be fused again.
+    # True if a fused plan may be fused again.
     again: bool = True
     # The place of guests that do not fit within the host's bytes: on ``top`` of the host, or in a
     # ``group`` of their own.
@@ -42,12 +42,12 @@ class PaperVariant:
     # Groups with a smaller product are dissolved before any fusion: each of their members goes to
     # the layers on its own.
     least_product: float = 0.0
-    # Whether layers alone are planned too; the plan with the smaller peak is the answer.
+    # True if a plan of layers alone is made too; the plan with the smaller peak is the answer.
     layers_too: bool = False
     # The layers in which a smaller request looks for idle time first: the ``largest`` or the
     # ``smallest``.
     layer: Literal["largest", "smallest"] = "largest"
-    # Whether several smaller requests may lie side by side in idle time of a layer.
+    # True if several smaller requests may lie side by side in idle time of a layer.
     beside: bool = True
 
     def __post_init__(self) -> None:

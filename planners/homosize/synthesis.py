@@ -1,4 +1,4 @@
-"""The paper's plan synthesizer: its stages in sequence, and where its plan leaves memory idle."""
+"""The paper's plan synthesizer: its stages in sequence, and the idle memory of its plan."""
 
 from __future__ import annotations
 

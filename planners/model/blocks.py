@@ -48,7 +48,11 @@ class Blocks:
         return len(self.size)
 
     def tensors_of(self, blocks: IntColumn) -> tuple[IntColumn, IntColumn, IntColumn]:
-        """Return the tensors of some blocks, block by block, and where each begins, and counts."""
+        """Return the tensors of some blocks, block by block.
+
+        Also return, for each block, the index of its first tensor in this list, and the number of
+        its tensors.
+        """
         counts = np.diff(self.indptr)[blocks]
         first = np.cumsum(counts) - counts
         entries = np.repeat(self.indptr[blocks] - first, counts) + np.arange(counts.sum())

@@ -15,7 +15,7 @@ class Findings:
 
     # The best plan, if any.
     plan: Plan | None = None
-    # A lower bound in bytes, and the name of what proves it.
+    # A lower bound in bytes, and the name of its proof.
     lower_bound: int = 0
     certificate: str = ""
     # Why there is no plan, or no better one; empty if there is nothing to say.

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from planners._core import Instance
+from planners.model import rules
 from planners.model.blocks import make_blocks
 from planners.model.columns import BoolColumn, IntColumn, frozen_names, frozen_rows
 from planners.model.core_instance import make_core_instance
@@ -17,19 +18,6 @@ from planners.model.known_bounds import KnownBounds
 from planners.model.problem_fields import ProblemFields
 from planners.model.problem_fields import Safety as Safety
 from planners.model.problem_fields import Scalar as Scalar
-from planners.model.rules import (
-    require_length,
-    require_one_decider,
-    require_rules,
-    take_capacity,
-    take_chains,
-    take_column,
-    take_flags,
-    take_name,
-    take_origin,
-    take_pins,
-    take_sizes,
-)
 from planners.model.selection import selected_fields
 from planners.text.byte_units import both_bytes, counted
 from planners.text.plain_text import shown
@@ -109,37 +97,37 @@ class Problem(ProblemFields):
         def put(field: str, value: object) -> None:
             object.__setattr__(self, field, value)
 
-        put("size", take_sizes(size))
+        put("size", rules.take_sizes(size))
         tensors = self.tensor_count
-        put("alignment", take_column("alignment", alignment, tensors, default=1))
+        put("alignment", rules.take_column("alignment", alignment, tensors, default=1))
         put("graph", graph)
         put("unsafe_pairs", None)
         if unsafe_pairs is not None:
             put("unsafe_pairs", frozen_rows("unsafe_pairs", unsafe_pairs, width=2))
-        require_one_decider(graph, self.unsafe_pairs, start, end)
+        rules.require_one_decider(graph, self.unsafe_pairs, start, end)
         if graph is not None:
-            require_length("graph.producer", graph.tensor_count, tensors)
+            rules.require_length("graph.producer", graph.tensor_count, tensors)
             start, end = graph.lifetimes()
-        put("start", take_column("start", start, tensors))
-        put("end", take_column("end", end, tensors))
-        put("contiguous", take_chains(contiguous))
-        put("pinned", take_pins(pinned, tensors))
+        put("start", rules.take_column("start", start, tensors))
+        put("end", rules.take_column("end", end, tensors))
+        put("contiguous", rules.take_chains(contiguous))
+        put("pinned", rules.take_pins(pinned, tensors))
         put("gaps", frozen_rows("gaps", gaps, width=3))
-        put("capacity", take_capacity(capacity))
+        put("capacity", rules.take_capacity(capacity))
         for field, values in (
             ("phase_start", phase_start),
             ("phase_end", phase_end),
             ("layer_start", layer_start),
             ("layer_end", layer_end),
         ):
-            put(field, None if values is None else take_column(field, values, tensors))
-        put("dynamic", None if dynamic is None else take_flags("dynamic", dynamic, tensors))
+            put(field, None if values is None else rules.take_column(field, values, tensors))
+        put("dynamic", None if dynamic is None else rules.take_flags("dynamic", dynamic, tensors))
         put("tensor_name", None)
         if tensor_name is not None:
             put("tensor_name", frozen_names("tensor_name", tensor_name, entry="tensor"))
-        put("name", take_name(name))
-        put("origin", take_origin(origin or {}))
-        require_rules(self)
+        put("name", rules.take_name(name))
+        put("origin", rules.take_origin(origin or {}))
+        rules.require_rules(self)
         put("blocks", make_blocks(self.size, self.alignment, self.pinned, self.contiguous))
 
     def __repr__(self) -> str:
@@ -165,11 +153,11 @@ class Problem(ProblemFields):
 
     def with_capacity(self, capacity: int | None) -> Problem:
         """Return the same problem with another capacity; None asks for the smallest peak."""
-        return self._copy_with("capacity", take_capacity(capacity))
+        return self._copy_with("capacity", rules.take_capacity(capacity))
 
     def with_name(self, name: str) -> Problem:
         """Return the same problem under another name."""
-        return self._copy_with("name", take_name(name))
+        return self._copy_with("name", rules.take_name(name))
 
     def select(self, tensors: Iterable[int] | IntColumn, **changes: Any) -> Problem:
         """Return the problem of some tensors, numbered in the order in which they are given.

@@ -59,7 +59,7 @@ LEAST_ATTEMPTS = 24
     source="Gapless",
 )
 def auto(problem: Problem, budget: Budget, without: Annotated[str, SomeOf(NAMES)] = "") -> Findings:
-    """Plan any problem: take what can be proven at once, and search on if nothing can.
+    """Plan any problem: look for quick proofs first, then search until the budget is spent.
 
     With a capacity, the first plan that fits is the answer. A node limit counts attempts and nodes
     of each thread. Further threads search with other seeds; under a node limit they never make the

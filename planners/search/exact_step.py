@@ -57,11 +57,8 @@ class ExactStep(Search):
         found = self._search(incumbent.problem, budget, incumbent.best)
         used = found.statistics.get("nodes", nodes)
         incumbent.count += min(int(used), nodes)
-        if found.plan is not None:
-            incumbent.offer(found.plan, "exact search")
         incumbent.prove(found.lower_bound, self._certificate)
-        if found.interrupted:
-            raise KeyboardInterrupt
+        incumbent.take(found, "exact search")
 
 
 class BoundSearch(Search):

@@ -159,6 +159,13 @@ class Incumbent:
             self.best, self.found_by = plan, found_by
             self.tell(time.perf_counter(), plan.peak)
 
+    def take(self, found: Findings, found_by: str) -> None:
+        """Offer the plan of another search, and pass on a Ctrl-C that ended the search."""
+        if found.plan is not None:
+            self.offer(found.plan, found_by)
+        if found.interrupted:
+            raise KeyboardInterrupt
+
     def tell(self, when: float, peak: int) -> None:
         """Record for the anytime curve when, by ``time.perf_counter``, a peak was reached."""
         if not self._history or peak < self._history[-1][1]:

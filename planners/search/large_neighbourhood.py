@@ -176,10 +176,7 @@ def place_window(
     if incumbent.best.peak > problem.capacity and not problem.contiguous:
         answer = exact(problem, replace(budget, node_limit=EXACT_NODES_A_WINDOW), incumbent.best)
         nodes += EXACT_NODES_A_WINDOW
-        if answer.plan is not None:
-            incumbent.offer(answer.plan, "exact search")
-        if answer.interrupted:
-            raise KeyboardInterrupt
+        incumbent.take(answer, "exact search")
     return incumbent.best if incumbent.best.peak <= problem.capacity else None, nodes
 
 

@@ -159,10 +159,7 @@ class _Part:
             budget = replace(whole.budget, node_limit=whole.most(NODES * length))
             found = branch_and_bound(problem, budget, inner.best)
             whole.count += budget.node_limit or 0
-            if found.plan is not None:
-                inner.offer(found.plan, "exact search")
-            if found.interrupted:
-                raise KeyboardInterrupt
+            inner.take(found, "exact search")
         self._keep(inner)
 
     def _keep(self, inner: Incumbent) -> None:

@@ -75,10 +75,10 @@ BRANCHINGS = {
 FIRST_NODES = 1000
 GROWTH = 4
 WAY_SHARE = 4
-# Longer rounds also try lots, each of which is given up soon, since a few early choices decide
-# whether a plan is near. A round spends as many nodes as its orders on lots near the bound, and as
-# many on lots with random orders, or with orders that are left at random in WANDERS of a thousand
-# nodes. The numbers are guesses.
+# A lot is a short question of LOT_NODES nodes: a few early choices decide whether a plan is near, so
+# the search gives up a lot soon. A longer round spends as many nodes on lots near the bound as on
+# its orders. It spends as many again on lots with random orders, and on lots that leave their order
+# at random in WANDERS of a thousand nodes. The numbers are guesses.
 WANDERS = (30, 0, 100, 15, 30)
 LOT_NODES = 3000
 # A search without limits ends eventually; this keeps its node budget within 63 bits.
@@ -202,7 +202,8 @@ class _Question:
     order: tuple[str, ...]
     nodes: int
     wander: int
-    # How far below the best plan, or the capacity, to ask, as a share of the distance to the bound.
+    # The share of the distance from the best plan, or the capacity, to the bound by which the asked
+    # capacity is lower.
     aim: float
 
 
@@ -266,7 +267,7 @@ class _Search:
         )
 
     def _known(self, part: Component, known: IntColumn) -> _Part:
-        """Return a part with what the start plan says of it.
+        """Return a part with the heads and the peak that it has in the start plan.
 
         The plan's offsets are rounded down to units. The plan stays valid: sizes, pins and the
         remaining alignments are whole units, so no two blocks begin to overlap.

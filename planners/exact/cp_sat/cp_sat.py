@@ -50,12 +50,13 @@ MOST_GROWTHS = 20
 PATIENCE = 2
 SHARE_OF_AN_ORDER = 0.2
 SHARE_WITHOUT_ORDER = 0.5
-# Between the goal and the best plan: how often the distance is halved, in turn.
+# A descent aims between the best peak and the bound: below the best peak by 1/2, 1/4, 1/8 or 1/16
+# of the distance. The orders use these HALVINGS shares in turn. A guess.
 HALVINGS = 4
 
 SPENT = "the budget was spent before the proof"
 
-# More bytes than an offset takes as text, with room for a message.
+# Limits the bytes that CP-SAT's process may send for each block. An offset takes some 20 as text.
 MOST_BYTES_A_HEAD = 1000
 
 # Seconds that CP-SAT gets after Ctrl-C to return its best plan. A guess.
@@ -79,12 +80,13 @@ def cp_sat(problem: Problem, budget: Budget) -> Findings:
 
     A node limit counts conflicts. With it several threads take turns, so that the run repeats.
 
-    Note: who leads. By itself CP-SAT does not close tight packings of 150 tensors in an hour. It is
-    told to place next the block that can lie lowest, and among several the first in one of the
-    orders of `branch-and-bound`. Then it needs some hundred conflicts, if the order suits. So every
-    order gets its turn, with few conflicts, at a fixed peak, which prunes far more than a variable
-    one: first at the bound or the capacity, then at peaks on the way to it. Between them CP-SAT
-    leads, with all of its strategies. Each turn is longer than the one before.
+    Note: two kinds of questions. With its own strategies CP-SAT does not close tight packings of
+    150 tensors in an hour. With a fixed branching rule some hundred conflicts suffice, if the order
+    of blocks suits the problem: the next block is the one that can lie lowest, and ties go to the
+    first in one of the orders of `branch-and-bound`. So each order gets a few conflicts at a fixed
+    peak, which prunes far more than a variable peak. The first peak is the bound or the capacity;
+    later peaks lie between it and the best plan. Between these questions CP-SAT gets questions
+    without an order, for its own strategies. Each turn is longer than the one before.
     """
     return plan_exactly(
         problem,
@@ -135,7 +137,7 @@ class _Question:
     # The least and the most that the peak may be, in units.
     peaks: tuple[int, int]
     decide: bool = True
-    # None if CP-SAT leads.
+    # The fixed branching order; None if CP-SAT uses its own strategies.
     tie_order: TieOrder | None = None
 
 

@@ -32,7 +32,8 @@ from planners.exact.branch_and_bound.branch_and_bound import ORDERS
 
 TieOrder = tuple[str, ...]
 
-# CP-SAT gets the order before anything is placed, when "left" and "total" are the same.
+# CP-SAT gets an order before it places any tensor. Then the unplaced bytes of a section ("left")
+# equal all of its bytes ("total").
 TIE_ORDERS: tuple[TieOrder, ...] = tuple(
     dict.fromkeys(tuple(key.replace("left", "total") for key in order) for order in ORDERS)
 )
@@ -81,8 +82,9 @@ MOST_RECTANGLES = 50_000
 MOST_PAIRS = 4_000_000
 MOST_CLIQUE_MEMBERS = 1_000_000
 
-# Sections repeat in one dimension what the rectangles say in two. They are added up to this many
-# members of all sections together.
+# Limits the live tensors, summed over all sections, up to which each section becomes a
+# one-dimensional no-overlap. These constraints follow from the rectangles; they help CP-SAT prune.
+# A guess.
 MOST_SECTION_MEMBERS = 60_000
 
 # CP-SAT requires every linear row to stay within int64, and a row adds a few such numbers.

@@ -47,9 +47,9 @@ def _search(
 ) -> SearchOutcome:
     """Look for a plan that beats the incumbent, or, with a capacity, for one that fits.
 
-    Note: two questions. Most best plans meet the bound, and a fixed peak leaves the binaries less
-    room than a variable one. So without a capacity the first question is whether a plan meets the
-    bound. It has half of the budget.
+    Note: two questions. Most best plans meet the bound, and a program with a fixed peak is tighter
+    than one with a variable peak. So without a capacity the first question is whether a plan meets
+    the bound. It gets half of the budget.
     """
     scaled = scale_blocks(problem)
     least = scaled.up(start.bound.bytes)
@@ -115,9 +115,9 @@ def _whole(objective: float) -> int:
 
 
 def _outcome(program: BigM, scaled: ScaledBlocks, most: int, answer: MilpAnswer) -> SearchOutcome:
-    """Take from a floating-point answer only what holds in integers.
+    """Return the plan and the proofs of a floating-point answer that hold in integers.
 
-    Note: what is believed. The plan is recomputed from the ordering binaries, so it is exact
+    Note: rounding. The plan is recomputed from the ordering binaries, so it is exact
     whatever the solver's tolerances are. A solution that only tolerances allow makes the solver's
     bound too low, which is harmless. The remaining error is rounding in the solver's linear
     algebra, assumed to be below ``TOLERANCE`` of the largest number. If that is less than half a

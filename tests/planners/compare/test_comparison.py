@@ -8,16 +8,8 @@ import numpy as np
 import pytest
 
 from planners import Plan, Safety, get
+from planners.compare import report
 from planners.compare.comparison import MAX_PAIRS_WITH_GAPS, Comparison, compare_planners
-from planners.compare.report import (
-    SortBy,
-    comparison_table,
-    instance_line,
-    is_best,
-    notes,
-    percent,
-    sorted_rows,
-)
 from planners.model.budget import Budget
 from planners.model.plan import Status
 from planners.model.problem import Problem
@@ -62,22 +54,26 @@ def test_no_plan_gives_no_best_and_no_gap() -> None:
     assert nothing.rows[0].gap_to_best is None
     assert nothing.rows[0].gap_to_bound is None
     assert (
-        "unsupported     -      -             -" in comparison_table(nothing, nothing.rows).plain()
+        "unsupported     -      -             -"
+        in report.comparison_table(nothing, nothing.rows).plain()
     )
-    assert notes(nothing, nothing.rows)[0].startswith("naive: unsupported, pinned tensors")
+    assert report.notes(nothing, nothing.rows)[0].startswith("naive: unsupported, pinned tensors")
 
 
 def test_a_plan_over_the_capacity_is_not_the_best() -> None:
     over = comparison(two_tensors(capacity=5), ["naive", "greedy-size-first"])
-    assert [is_best(over, row) for row in over.rows] == [False, True]
+    assert [report.is_best(over, row) for row in over.rows] == [False, True]
     assert comparison(two_tensors(capacity=5), ["naive"]).best is None
 
 
 def test_rows_without_a_value_come_last() -> None:
     problem = Problem(size=[4, 4], start=[0, 1], end=[1, 2], pinned={0: 4})
     rows = comparison(problem, ["naive", "greedy-size-first"]).rows
-    for key in (SortBy.PEAK, SortBy.GAP, SortBy.STATUS):
-        assert [row.label for row in sorted_rows(rows, key)] == ["greedy-size-first", "naive"]
+    for key in (report.SortBy.PEAK, report.SortBy.GAP, report.SortBy.STATUS):
+        assert [row.label for row in report.sorted_rows(rows, key)] == [
+            "greedy-size-first",
+            "naive",
+        ]
 
 
 @pytest.mark.parametrize(
@@ -88,7 +84,7 @@ def test_rows_without_a_value_come_last() -> None:
     ],
 )  # fmt: skip
 def test_percent(ratio: float | None, text: str) -> None:
-    assert percent(ratio) == text
+    assert report.percent(ratio) == text
 
 
 def test_a_narrow_terminal_gets_fewer_columns_and_whole_numbers() -> None:
@@ -98,7 +94,7 @@ def test_a_narrow_terminal_gets_fewer_columns_and_whole_numbers() -> None:
     for width, human in ((120, True), (60, False)):
         console = Console(width=width, record=True, force_terminal=True)
         with console.capture() as capture:
-            console.print(comparison_table(both, both.rows).rich(width))
+            console.print(report.comparison_table(both, both.rows).rich(width))
         lines = capture.get().splitlines()
         assert ("1.863 GiB" in capture.get()) is human
         assert any("2,000,000,000" in line for line in lines)
@@ -144,7 +140,7 @@ def test_the_share_is_what_the_referee_objects_to(safety: Safety) -> None:
 def test_without_pairs_there_is_no_share(tensors: int) -> None:
     comparison = compared(Problem([1] * tensors, [0] * tensors, [1] * tensors))
     assert comparison.unsafe_share is None
-    assert "pairs" not in instance_line(comparison)
+    assert "pairs" not in report.instance_line(comparison)
 
 
 def test_lifetimes_take_no_matrix() -> None:
@@ -154,7 +150,7 @@ def test_lifetimes_take_no_matrix() -> None:
         Problem(np.ones(tensors, dtype=np.int64), start, start + 2), [], Budget()
     )
     assert comparison.unsafe_pairs == tensors - 1
-    assert "chains; <0.001 % of pairs unsafe; naive" in instance_line(comparison)
+    assert "chains; <0.001 % of pairs unsafe; naive" in report.instance_line(comparison)
 
 
 def test_gaps_of_very_many_are_not_counted() -> None:
@@ -164,4 +160,4 @@ def test_gaps_of_very_many_are_not_counted() -> None:
     start = np.zeros(tensors, dtype=np.int64)
     comparison = compare_planners(Problem(ones, start, start + 3, gaps=rows), [], Budget())
     assert comparison.unsafe_share is None
-    assert "pairs" not in instance_line(comparison)
+    assert "pairs" not in report.instance_line(comparison)

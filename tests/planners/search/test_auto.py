@@ -7,13 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from instances.synthetic import (
-    data_parallel_graph,
-    guillotine_packing,
-    random_lifetimes,
-    scaling_family,
-    training_graph,
-)
+from instances import synthetic
 from planners import (
     Budget,
     Problem,
@@ -34,7 +28,7 @@ from planners.search.exact_step import ExactStep
 from tests.interrupts import interrupt_after, stop_after
 from tests.random_problems import SOLVABLE, random_problem
 
-HARD = training_graph(200, streams=2, chains=10, chain_length=8, seed=200)
+HARD = synthetic.training_graph(200, streams=2, chains=10, chain_length=8, seed=200)
 """No greedy planner and no search met a bound of it yet."""
 
 RING = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 0)]
@@ -80,8 +74,8 @@ def test_names_the_bound_that_it_met_and_what_met_it() -> None:
 @pytest.mark.parametrize(
     "problem",
     [
-        training_graph(200, streams=2, chains=4, seed=200),
-        data_parallel_graph(10, branches=1, bucket_layers=16, seed=10),
+        synthetic.training_graph(200, streams=2, chains=4, seed=200),
+        synthetic.data_parallel_graph(10, branches=1, bucket_layers=16, seed=10),
     ],
     ids=lambda problem: problem.name,
 )
@@ -107,7 +101,7 @@ def test_a_node_limit_is_kept() -> None:
 
 
 def test_without_a_limit_it_ends() -> None:
-    result = auto(random_lifetimes(3_000, seed=1))
+    result = auto(synthetic.random_lifetimes(3_000, seed=1))
     assert result.plan is not None
 
 
@@ -155,7 +149,7 @@ def test_the_time_limit_keeps_the_best_plan(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_no_time_for_the_first_plan_is_no_proof() -> None:
-    result = auto(random_lifetimes(2_000), Budget(time_limit_seconds=0.0))
+    result = auto(synthetic.random_lifetimes(2_000), Budget(time_limit_seconds=0.0))
     assert result.status is Status.NO_PLAN_FOUND
     assert "time limit" in result.reason
 
@@ -212,7 +206,7 @@ def test_a_search_that_is_switched_off_has_no_turn(off: str, threads: int) -> No
 def test_pieces_of_a_nest_are_searched_without_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
     monkeypatch.setattr(ExactStep, "run", lambda *_: asked.append("exact"))
-    problem = scaling_family(600, seed=1)
+    problem = synthetic.scaling_family(600, seed=1)
     run(problem, get("auto", without="exact"), Budget(node_limit=10_000))
     assert asked == []
     run(problem, get("auto"), Budget(node_limit=10_000))
@@ -222,7 +216,7 @@ def test_pieces_of_a_nest_are_searched_without_it_too(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("left", [(), *((name,) for name in NAMES)], ids=str)
 @pytest.mark.parametrize(
     "problem",
-    [HARD, guillotine_packing(30, seed=1), Problem([2] * 5, unsafe_pairs=RING)],
+    [HARD, synthetic.guillotine_packing(30, seed=1), Problem([2] * 5, unsafe_pairs=RING)],
     ids=["graph", "lifetimes", "pairs"],
 )
 def test_with_one_search_left_it_ends(problem: Problem, left: tuple[str, ...]) -> None:
@@ -241,5 +235,5 @@ def test_an_unknown_search_is_named_with_all_that_there_are(wrong: str | int) ->
 
 @pytest.mark.long
 def test_a_million_tensors() -> None:
-    result = auto(random_lifetimes(1_000_000), Budget(time_limit_seconds=60))
+    result = auto(synthetic.random_lifetimes(1_000_000), Budget(time_limit_seconds=60))
     assert result.status in (Status.FEASIBLE, Status.OPTIMAL)

@@ -12,15 +12,7 @@ from random import Random
 
 import pytest
 
-from instances.synthetic import (
-    chained_packing,
-    guillotine_packing,
-    multi_stream_packing,
-    neighbour_ring,
-    non_guillotine_packing,
-    scaling_family,
-    training_graph,
-)
+from instances import synthetic
 from planners import Budget, Plan, Problem, Result, Safety, Status, _core, bounds_of, check, run
 from planners.greedy.portfolio import Portfolio
 from planners.search import auto as auto_module
@@ -33,17 +25,17 @@ from tests.random_problems import random_problem
 
 LONG = 3600.0
 THREADS = 3
-HARD = training_graph(200, streams=2, chains=10, chain_length=8, seed=200)
+HARD = synthetic.training_graph(200, streams=2, chains=10, chain_length=8, seed=200)
 """No search met a bound of it yet."""
 
 FAMILIES: list[Callable[[int], Problem]] = [
-    lambda seed: guillotine_packing(60, seed=seed),
-    lambda seed: non_guillotine_packing(12, seed=seed),
-    lambda seed: chained_packing(60, seed=seed),
-    lambda seed: multi_stream_packing(80, seed=seed),
-    lambda seed: scaling_family(600, seed=seed),
-    lambda seed: neighbour_ring(6, seed=seed),
-    lambda seed: training_graph(100, streams=2, chains=5, chain_length=8, seed=seed),
+    lambda seed: synthetic.guillotine_packing(60, seed=seed),
+    lambda seed: synthetic.non_guillotine_packing(12, seed=seed),
+    lambda seed: synthetic.chained_packing(60, seed=seed),
+    lambda seed: synthetic.multi_stream_packing(80, seed=seed),
+    lambda seed: synthetic.scaling_family(600, seed=seed),
+    lambda seed: synthetic.neighbour_ring(6, seed=seed),
+    lambda seed: synthetic.training_graph(100, streams=2, chains=5, chain_length=8, seed=seed),
 ]
 
 
@@ -141,7 +133,7 @@ def test_a_node_limit_repeats_beside_busy_processes(family: int) -> None:
 def test_a_capacity_repeats() -> None:
     """The first plan that fits is the answer, and what others had by then hangs on the load."""
     for seed in range(10):
-        problem = guillotine_packing(60, seed=seed)
+        problem = synthetic.guillotine_packing(60, seed=seed)
         bound = max(bound.bytes for bound in bounds_of(problem))
         problem = problem.with_capacity(bound * 102 // 100)
         one = plan(problem, THREADS, 4_000)
@@ -177,7 +169,7 @@ def optimum_of(problem: Problem) -> Plan:
 
 @pytest.mark.parametrize("search", [wait_until_over, walk_for_ever])
 def test_whoever_meets_the_goal_ends_all(search: Callable[[Incumbent], None]) -> None:
-    problem = guillotine_packing(200)
+    problem = synthetic.guillotine_packing(200)
     best = optimum_of(problem)
     incumbent = started(problem, Budget(time_limit_seconds=LONG))
     assert not incumbent.over
@@ -197,7 +189,7 @@ def test_whoever_meets_the_goal_ends_all(search: Callable[[Incumbent], None]) ->
 
 @pytest.mark.parametrize("limits", [{"time_limit_seconds": LONG}, {"node_limit": 10_000}])
 def test_the_main_search_at_its_goal_ends_all(limits: dict[str, float]) -> None:
-    problem = guillotine_packing(200)
+    problem = synthetic.guillotine_packing(200)
     best = optimum_of(problem)
     incumbent = started(problem, Budget(**limits))  # type: ignore[arg-type]
     search_in_threads(incumbent, 3, lambda main: main.offer(best, "luck"), walk_for_ever)
@@ -212,7 +204,7 @@ def test_with_a_node_limit_every_thread_goes_to_its_end() -> None:
 
 
 def test_what_is_called_later_heeds_no_signal() -> None:
-    problem = guillotine_packing(200)
+    problem = synthetic.guillotine_packing(200)
     best = optimum_of(problem)
     incumbent = started(problem, Budget(time_limit_seconds=LONG))
     search_in_threads(incumbent, 2, wait_until_over, lambda side: side.offer(best, "luck"))
@@ -253,7 +245,7 @@ def ctrl_c() -> Iterator[Callable[[], None]]:
 
 
 def test_ctrl_c_ends_all_and_keeps_the_best_plan(ctrl_c: Callable[[], None]) -> None:
-    problem = guillotine_packing(200)
+    problem = synthetic.guillotine_packing(200)
     best = optimum_of(problem)
     incumbent = started(problem, Budget(node_limit=10_000))
 
@@ -289,6 +281,6 @@ def test_pieces_of_a_nest_start_no_threads(monkeypatch: pytest.MonkeyPatch) -> N
         search_in_threads(main, threads, *searches)
 
     monkeypatch.setattr(auto_module, "search_in_threads", note)
-    plan(scaling_family(600, seed=1), 2, 10_000)
+    plan(synthetic.scaling_family(600, seed=1), 2, 10_000)
     assert asked[0] == 2
     assert set(asked[1:]) == {1}
