@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from itertools import product
 
 from planners.greedy.place import FITS
@@ -74,10 +74,10 @@ class Portfolio:
             blocks = self._by(order)
             incumbent.place(blocks, name, fit, objects=objects, only_goal=only_goal)
 
-    def orders(self) -> Iterator[tuple[str, IntColumn]]:
-        """Yield the name of each order, and the blocks in that order."""
-        for name in ORDERS:
-            yield name, self._by(name)
+    @property
+    def all_orders(self) -> list[IntColumn]:
+        """The blocks in each of the orders."""
+        return [self._by(name) for name in ORDERS]
 
     def _by(self, order: str) -> IntColumn:
         if order not in self._orders:

@@ -7,8 +7,7 @@ from dataclasses import replace
 from planners.model.bounds import bounds_are_known
 from planners.model.core_instance import lifetimes_decide
 from planners.model.problem import Problem
-from planners.search.incumbent import Incumbent
-from planners.search.turns import ExactSearch, Search, Shared
+from planners.search.turns import Search, Shared
 
 # The most blocks for which the exact search takes turns, where lifetimes decide, where a clique
 # cover of unsafe pairs decides, and with chains. With more blocks it proves nothing and delays the
@@ -31,16 +30,10 @@ class ExactStep(Search):
     name = "exact"
     is_seeded = False
 
-    def __init__(self, incumbent: Incumbent, search: ExactSearch, certificate: str) -> None:
-        super().__init__(incumbent)
-        self._search = search
-        self._certificate = certificate
-        chains = incumbent.problem.contiguous
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
+        chains = shared.incumbent.problem.contiguous
         self._nodes = NODES_A_TURN_WITH_CHAINS if chains else NODES_A_TURN
-
-    @classmethod
-    def begin(cls, shared: Shared) -> ExactStep:
-        return cls(shared.incumbent, shared.exact, shared.certificate)
 
     @classmethod
     def reason_against(cls, problem: Problem) -> str | None:
@@ -54,10 +47,10 @@ class ExactStep(Search):
         incumbent = self._incumbent
         nodes = incumbent.most(self._nodes * length)
         budget = replace(incumbent.budget, node_limit=nodes)
-        found = self._search(incumbent.problem, budget, incumbent.best)
+        found = self._shared.exact(incumbent.problem, budget, incumbent.best)
         used = found.statistics.get("nodes", nodes)
         incumbent.count += min(int(used), nodes)
-        incumbent.prove(found.lower_bound, self._certificate)
+        incumbent.prove(found.lower_bound, self._shared.certificate)
         incumbent.take(found, "exact search")
 
 

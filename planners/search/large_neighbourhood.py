@@ -19,9 +19,8 @@ then it begins again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from random import Random
 from typing import Any
 
@@ -38,9 +37,6 @@ from planners.model.problem import Problem
 from planners.search.incumbent import Incumbent
 from planners.search.order_search import OrderSearch
 from planners.search.turns import ExactSearch, Search, Shared
-
-WindowSearch = Callable[[Problem, Budget], tuple[Plan | None, int]]
-"""Returns a plan within the capacity, if it finds one, and the nodes that it used."""
 
 # Blocks in the first window around a block; the factor to the next window; and the number of
 # windows after which the block is given up at this target. NODES_A_WINDOW limits the nodes of one
@@ -64,17 +60,12 @@ class LargeNeighbourhoodSearch(Search):
 
     name = "windows"
 
-    def __init__(self, incumbent: Incumbent, search: WindowSearch) -> None:
-        super().__init__(incumbent)
-        self._search = search
-        self._random = Random(incumbent.budget.seed)
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
+        self._random = Random(shared.incumbent.budget.seed)
         self._share = FIRST_SHARE
-        blocks = incumbent.problem.blocks
+        blocks = shared.incumbent.problem.blocks
         self._first_member = blocks.members[blocks.indptr[:-1]]
-
-    @classmethod
-    def begin(cls, shared: Shared) -> LargeNeighbourhoodSearch:
-        return cls(shared.incumbent, partial(place_window, exact=shared.exact))
 
     @classmethod
     def reason_against(cls, problem: Problem) -> str | None:
@@ -117,7 +108,7 @@ class LargeNeighbourhoodSearch(Search):
             incumbent.require_time()
             free = self._free(block, count, heads, target)
             window = Subproblem(incumbent.problem, free, heads, target)
-            plan, nodes = self._search(window.problem, self._budget())
+            plan, nodes = place_window(window.problem, self._budget(), self._shared.exact)
             incumbent.count += incumbent.most(max(1, nodes))
             if plan is not None:
                 window.write_heads(plan, heads)
@@ -164,13 +155,13 @@ class LargeNeighbourhoodSearch(Search):
 def place_window(
     problem: Problem, budget: Budget, exact: ExactSearch = branch_and_bound
 ) -> tuple[Plan | None, int]:
-    """Look for a plan that fits: greedy by size, local search over orders, then exact search."""
+    """Look for a plan that fits, and count nodes: greedy by size, order search, exact search."""
     assert problem.capacity is not None
     incumbent = Incumbent(problem, budget, problem.capacity)
     portfolio = Portfolio(problem)
     portfolio.run_first(incumbent)
     if not incumbent.over:
-        OrderSearch(incumbent, [order for _, order in portfolio.orders()]).walk()
+        OrderSearch(Shared(incumbent, portfolio)).walk()
     assert incumbent.best is not None
     nodes = incumbent.count
     if incumbent.best.peak > problem.capacity and not problem.contiguous:

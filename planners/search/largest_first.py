@@ -25,7 +25,7 @@ n. This costs at most a logarithmic factor more than the best limit, whatever th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from itertools import islice
 from random import Random
@@ -39,7 +39,6 @@ from planners.model.bounds import SHARE_FOR_BOUNDS, best_bound_of
 from planners.model.columns import IntColumn
 from planners.model.plan import Plan
 from planners.model.problem import Problem, Safety
-from planners.search.incumbent import Incumbent
 from planners.search.order_search import MOST_BLOCKS_IN_ROWS
 from planners.search.turns import Search, Shared
 
@@ -70,20 +69,14 @@ class LargestFirst(Search):
 
     name = "largest-first"
 
-    def __init__(
-        self, incumbent: Incumbent, find_orders: Callable[[], Sequence[IntColumn]]
-    ) -> None:
-        super().__init__(incumbent)
-        self._find_orders = find_orders
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
+        incumbent = shared.incumbent
         self._instance = incumbent.problem.core.with_rows()
         self._random = Random(incumbent.budget.seed)
         self._levels = levels_of(incumbent.problem.blocks.size)
         self._bounds: dict[int, int] = {}
         self._descents = 0
-
-    @classmethod
-    def begin(cls, shared: Shared) -> LargestFirst:
-        return cls(shared.incumbent, lambda: _peak_orders(shared))
 
     @classmethod
     def reason_against(cls, problem: Problem) -> str | None:
@@ -101,7 +94,12 @@ class LargestFirst(Search):
 
     @cached_property
     def _orders(self) -> Sequence[IntColumn]:
-        return self._find_orders()
+        """Orders in which blocks alive at the peak come first, if lifetimes are known."""
+        incumbent = self._incumbent
+        if incumbent.problem.safety is Safety.PAIRS:
+            return self._shared.portfolio.all_orders
+        families = PressureOrders(incumbent.problem, incumbent.bound).families()
+        return [order for _, orders in islice(families, PEAK_FAMILIES) for _, order in orders]
 
     def _descend(self) -> int:
         """Descend once, as far as possible, and return the effort."""
@@ -184,15 +182,6 @@ class LargestFirst(Search):
             chosen.append(self._levels[at])
             at += 1 + self._random.randint(0, MOST_SKIPPED)
         return [*chosen, self._levels[-1]]
-
-
-def _peak_orders(shared: Shared) -> list[IntColumn]:
-    """Return orders in which blocks alive at the peak come first, if lifetimes are known."""
-    incumbent = shared.incumbent
-    if incumbent.problem.safety is Safety.PAIRS:
-        return [order for _, order in shared.portfolio.orders()]
-    families = PressureOrders(incumbent.problem, incumbent.bound).families()
-    return [order for _, orders in islice(families, PEAK_FAMILIES) for _, order in orders]
 
 
 def levels_of(size: IntColumn) -> list[int]:

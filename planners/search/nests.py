@@ -39,8 +39,7 @@ from planners.model.columns import IntColumn
 from planners.model.core_instance import lifetimes_decide
 from planners.model.plan import Plan
 from planners.model.problem import Problem
-from planners.search.incumbent import Incumbent
-from planners.search.turns import NO_SECTIONS, PieceSearch, Search, Shared
+from planners.search.turns import NO_SECTIONS, Search, Shared
 
 # Limits, in nodes times blocks, a piece in a turn of length one; and the least nodes of a piece.
 # Guesses.
@@ -145,19 +144,13 @@ class Nests(Search):
     name = "nests"
     is_seeded = False
 
-    def __init__(self, incumbent: Incumbent, search: PieceSearch, certificate: str) -> None:
-        super().__init__(incumbent)
-        self._search = search
-        self._certificate = certificate
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
         self._proven = 0
         self._shares = cycle(SHARES)
         # The best heads so far; and the end of each piece's highest block with these heads.
-        self._heads = incumbent.problem.blocks.residue.copy()
+        self._heads = shared.incumbent.problem.blocks.residue.copy()
         self._peaks: list[int | None] = []
-
-    @classmethod
-    def begin(cls, shared: Shared) -> Nests:
-        return cls(shared.incumbent, shared.plan_piece, shared.certificate)
 
     @classmethod
     def reason_against(cls, problem: Problem) -> str | None:
@@ -183,7 +176,7 @@ class Nests(Search):
                 self._peaks[index] = end
             if self._nest.is_exact:
                 self._proven = max(self._proven, bound)
-                self._incumbent.prove(self._proven, self._certificate)
+                self._incumbent.prove(self._proven, self._shared.certificate)
         self._offer(self._heads, "pieces of a nest")
 
     def _run_stretched(self, share: float, length: int) -> None:
@@ -237,7 +230,7 @@ class Nests(Search):
             tensor_name=None,
         )
         nodes = max(LEAST_NODES, EFFORT_A_PIECE * length // len(piece.blocks))
-        findings = self._search(
+        findings = self._shared.plan_piece(
             problem, replace(incumbent.budget, node_limit=incumbent.most(nodes))
         )
         used = int(findings.statistics.get("attempts", nodes)) * len(piece.blocks)

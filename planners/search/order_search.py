@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from random import Random
 
 import numpy as np
 from numpy.typing import NDArray
 
 from planners import _core
-from planners.model.columns import IntColumn
 from planners.model.plan import Plan
 from planners.model.problem import Problem
-from planners.search.incumbent import Incumbent
 from planners.search.turns import Search, Shared
 
 # Limits a slice, in attempts times blocks. At the end of a slice the walk forgets the values of its
@@ -40,18 +37,14 @@ class OrderSearch(Search):
 
     name = "orders"
 
-    def __init__(self, incumbent: Incumbent, starts: Sequence[IntColumn]) -> None:
-        super().__init__(incumbent)
-        self._starts = [start.astype(np.int32) for start in starts]
-        self._instance = incumbent.problem.core.with_rows()
-        self._random = Random(incumbent.budget.seed)
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
+        self._starts = [start.astype(np.int32) for start in shared.portfolio.all_orders]
+        self._instance = shared.incumbent.problem.core.with_rows()
+        self._random = Random(shared.incumbent.budget.seed)
         self._order: NDArray[np.int32] = self._starts[0]
         self._restarts = 0
         self._idle = 0
-
-    @classmethod
-    def begin(cls, shared: Shared) -> OrderSearch:
-        return cls(shared.incumbent, [order for _, order in shared.portfolio.orders()])
 
     @classmethod
     def reason_against(cls, problem: Problem) -> str | None:

@@ -40,7 +40,7 @@ from planners.model.problem import Problem, Safety
 from planners.search.incumbent import Incumbent
 from planners.search.order_search import OrderSearch
 from planners.search.skyline import SkylineBeams
-from planners.search.turns import Search
+from planners.search.turns import Search, Shared
 
 Unsafe = NDArray[np.bool_]
 
@@ -133,7 +133,7 @@ class _Part:
             return
         if self._beams is None:
             self._incumbent = Incumbent(self._problem, whole.budget)
-            self._beams = SkylineBeams(self._incumbent, self._problem.blocks.count)
+            self._beams = SkylineBeams(Shared(self._incumbent, Portfolio(self._problem)))
         inner, begun = self._incumbent, self._incumbent.count
         inner.budget = replace(whole.budget, node_limit=begun + whole.most(_core.NO_LIMIT - begun))
         if inner.best is None:
@@ -152,7 +152,7 @@ class _Part:
         portfolio.run_first(inner)
         inner.ask_for_bounds()
         if not inner.over:
-            OrderSearch(inner, [order for _, order in portfolio.orders()]).walk()
+            OrderSearch(Shared(inner, portfolio)).walk()
         whole.count += inner.count
         assert inner.best is not None
         if inner.best.peak > inner.goal and whole.most(1):

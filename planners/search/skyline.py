@@ -56,7 +56,7 @@ def skyline(problem: Problem, budget: Budget) -> Findings:
     portfolio = Portfolio(problem)
     stages: list[Stage] = [lambda: portfolio.run_first(incumbent), incumbent.ask_for_bounds]
     if not reason:
-        stages.append(lambda: _widen(incumbent))
+        stages.append(lambda: _widen(Shared(incumbent, portfolio)))
     findings = plan_in_stages(incumbent, stages)
     proven = findings.plan is not None and findings.plan.peak == findings.lower_bound
     if proven or not reason:
@@ -73,10 +73,10 @@ def _reason_against(problem: Problem) -> str:
     return ""
 
 
-def _widen(incumbent: Incumbent) -> None:
-    beams = SkylineBeams(incumbent)
+def _widen(shared: Shared) -> None:
+    beams = SkylineBeams(shared, skylines_an_attempt=1)
     for turn in count():
-        if incumbent.over or beams.exhausted:
+        if shared.incumbent.over or beams.exhausted:
             return
         beams.run(1 << min(turn, MOST_DOUBLINGS))
 
@@ -91,20 +91,17 @@ class SkylineBeams(Search):
 
     name = "beams"
 
-    def __init__(self, incumbent: Incumbent, skylines_an_attempt: int = 1) -> None:
-        super().__init__(incumbent)
-        # If the node limit counts attempts, each of which places all blocks, this many skylines
-        # count as one.
-        self._skylines_an_attempt = max(1, skylines_an_attempt)
+    def __init__(self, shared: Shared, skylines_an_attempt: int | None = None) -> None:
+        super().__init__(shared)
+        incumbent = shared.incumbent
+        # If the node limit counts attempts, each of which places all blocks, as many skylines as
+        # there are blocks count as one attempt.
+        self._skylines_an_attempt = skylines_an_attempt or max(1, incumbent.problem.blocks.count)
         self._random = Random(incumbent.budget.seed)
         self._share = FIRST_SHARE
         # At or below this capacity, a beam that dropped nothing found no plan.
         self._hopeless = -1
         self._most_width = max(FIRST_WIDTH, MOST_BYTES // _bytes_a_plan(incumbent.problem))
-
-    @classmethod
-    def begin(cls, shared: Shared) -> SkylineBeams:
-        return cls(shared.incumbent, shared.incumbent.problem.blocks.count)
 
     @classmethod
     def reason_against(cls, problem: Problem) -> str | None:

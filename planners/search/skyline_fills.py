@@ -11,8 +11,7 @@ from planners.model.blocks import NOT_PINNED
 from planners.model.core_instance import lifetimes_decide
 from planners.model.plan import Plan
 from planners.model.problem import Problem
-from planners.search.incumbent import Incumbent
-from planners.search.turns import NO_SECTIONS, Search
+from planners.search.turns import NO_SECTIONS, Search, Shared
 
 Reals = NDArray[np.float64]
 
@@ -40,9 +39,9 @@ class SkylineFills(Search):
 
     name = "fills"
 
-    def __init__(self, incumbent: Incumbent) -> None:
-        super().__init__(incumbent)
-        self._random = np.random.default_rng(incumbent.budget.seed)
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
+        self._random = np.random.default_rng(shared.incumbent.budget.seed)
         # The weights and priorities of the best draw, and the peak of its plan.
         self._drawn: tuple[Reals, Reals] | None = None
         self._drawn_peak = _core.NO_LIMIT

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import ClassVar
 
+from planners.exact.branch_and_bound.branch_and_bound import search as branch_and_bound
 from planners.greedy.portfolio import Portfolio
 from planners.model.budget import Budget
 from planners.model.findings import Findings
@@ -40,11 +41,11 @@ class Shared:
 
     incumbent: Incumbent
     portfolio: Portfolio
-    exact: ExactSearch
+    exact: ExactSearch = branch_and_bound
     # Plans a piece of the problem in the way in which the whole is planned.
-    plan_piece: PieceSearch
+    plan_piece: PieceSearch = branch_and_bound
     # The name under which an exact search proves a bound.
-    certificate: str
+    certificate: str = "search"
 
 
 class Search(ABC):
@@ -54,13 +55,8 @@ class Search(ABC):
     # True if another seed leads to other plans, so that further threads run this search too.
     is_seeded: ClassVar[bool] = True
 
-    def __init__(self, incumbent: Incumbent) -> None:
-        self._incumbent = incumbent
-
-    @classmethod
-    def begin(cls, shared: Shared) -> Search:
-        """Return the search before its first turn."""
-        return cls(shared.incumbent)
+    def __init__(self, shared: Shared) -> None:
+        self._shared, self._incumbent = shared, shared.incumbent
 
     @classmethod
     @abstractmethod
@@ -100,7 +96,7 @@ class Turns:
         self._take(shared, [search for search in self._asked if search.is_seeded], Counter())
 
     def _take(self, shared: Shared, asked: Sequence[type[Search]], turns_of: Counter[str]) -> None:
-        incumbent, searches = shared.incumbent, [search.begin(shared) for search in asked]
+        incumbent, searches = shared.incumbent, [search(shared) for search in asked]
         idle = 0
         for doublings in count():
             attempts = incumbent.count

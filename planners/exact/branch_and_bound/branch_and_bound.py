@@ -75,10 +75,10 @@ BRANCHINGS = {
 FIRST_NODES = 1000
 GROWTH = 4
 WAY_SHARE = 4
-# A lot is a short question of LOT_NODES nodes: a few early choices decide whether a plan is near, so
-# the search gives up a lot soon. A longer round spends as many nodes on lots near the bound as on
-# its orders. It spends as many again on lots with random orders, and on lots that leave their order
-# at random in WANDERS of a thousand nodes. The numbers are guesses.
+# A lot is a short question of LOT_NODES nodes: a few early choices decide whether a plan is near,
+# so the search gives up a lot soon. A longer round spends as many nodes on lots near the bound as
+# on its orders. It spends as many again on lots with random orders, and on lots that leave their
+# order at random in WANDERS of a thousand nodes. The numbers are guesses.
 WANDERS = (30, 0, 100, 15, 30)
 LOT_NODES = 3000
 # A search without limits ends eventually; this keeps its node budget within 63 bits.

@@ -8,11 +8,13 @@ import pytest
 
 from instances.synthetic import random_lifetimes, training_graph
 from planners import Budget, Plan, Problem, Safety, bounds_of, check, place, run
+from planners.greedy.portfolio import Portfolio
 from planners.model.columns import IntColumn
 from planners.model.plan import Status
 from planners.registry import get
 from planners.search.incumbent import Incumbent
-from planners.search.large_neighbourhood import LargeNeighbourhoodSearch, Subproblem, place_window
+from planners.search.large_neighbourhood import LargeNeighbourhoodSearch, Subproblem
+from planners.search.turns import Shared
 from tests.random_problems import SOLVABLE, random_problem
 
 
@@ -74,7 +76,7 @@ def test_windows_improve_a_bad_plan(problem: Problem) -> None:
     attempts = Incumbent(problem, Budget(node_limit=60_000).started(), bound)
     start = place(problem, "source")
     attempts.offer(start, "start")
-    windows = LargeNeighbourhoodSearch(attempts, place_window)
+    windows = LargeNeighbourhoodSearch(Shared(attempts, Portfolio(problem)))
     while not attempts.over:
         windows.run(1)
     assert attempts.best is not None

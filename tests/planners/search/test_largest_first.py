@@ -12,11 +12,8 @@ from planners import Budget, Plan, Problem, Safety, Status, _core, check, place,
 from planners.greedy.portfolio import Portfolio
 from planners.search.incumbent import Incumbent
 from planners.search.largest_first import LEAST_GROWTH, LargestFirst, levels_of
+from planners.search.turns import Shared
 from tests.random_problems import SOLVABLE, random_problem
-
-
-def descents(problem: Problem, incumbent: Incumbent) -> LargestFirst:
-    return LargestFirst(incumbent, lambda: [order for _, order in Portfolio(problem).orders()])
 
 
 @pytest.mark.parametrize("safety", Safety)
@@ -29,7 +26,7 @@ def test_every_plan_is_valid_and_better_than_the_one_before(safety: Safety) -> N
         worst = place(problem, [rng.random() for _ in range(problem.tensor_count)])
         incumbent.offer(worst, "at random")
         incumbent.ask_for_bounds()
-        search = descents(problem, incumbent)
+        search = LargestFirst(Shared(incumbent, Portfolio(problem)))
         for _ in range(4):
             search.run(1)
         assert incumbent.best is not None

@@ -17,6 +17,7 @@ from planners.referee.naive import find_violation
 from planners.search.incumbent import Incumbent
 from planners.search.nests import Nest, Nests
 from planners.search.parts import Parts, find_parts
+from planners.search.turns import Shared
 from tests.planners.exact.brute_force import optimal_peak
 from tests.random_problems import SOLVABLE, random_problem
 
@@ -43,7 +44,8 @@ def nest_of(rng: Random) -> Problem:
 
 def planned_in_pieces(problem: Problem) -> Incumbent:
     incumbent = Incumbent(problem, Budget().started())
-    Nests(incumbent, minimise, "nests").run(1)
+    shared = Shared(incumbent, Portfolio(problem), plan_piece=minimise, certificate="nests")
+    Nests(shared).run(1)
     return incumbent
 
 
@@ -152,7 +154,7 @@ def test_plans_of_parts_make_a_plan_of_the_whole() -> None:
         incumbent = Incumbent(problem, Budget(node_limit=500))
         Portfolio(problem).run_first(incumbent)
         incumbent.ask_for_bounds()
-        Parts(incumbent).run(1)
+        Parts(Shared(incumbent, Portfolio(problem))).run(1)
         assert incumbent.best is not None
         assert find_violation(problem, incumbent.best) is None
         planned += 1

@@ -157,7 +157,7 @@ def wait_until_over(incumbent: Incumbent) -> None:
 def walk_for_ever(incumbent: Incumbent) -> None:
     """Ask the core for something that takes hours."""
     instance = incumbent.problem.core.with_rows()
-    order = next(Portfolio(incumbent.problem).orders())[1].astype("int32")
+    order = Portfolio(incumbent.problem).all_orders[0].astype("int32")
     _core.search_orders(instance, order, incumbent.bound.bytes, _core.NO_LIMIT, 0, LONG)
 
 
@@ -198,8 +198,11 @@ def test_the_main_search_at_its_goal_ends_all(limits: dict[str, float]) -> None:
 
 def test_with_a_node_limit_every_thread_goes_to_its_end() -> None:
     incumbent = started(HARD, Budget(node_limit=3_000))
-    orders = [order for _, order in Portfolio(HARD).orders()]
-    search_in_threads(incumbent, 3, lambda _: None, lambda side: OrderSearch(side, orders).walk())
+
+    def walk(side: Incumbent) -> None:
+        OrderSearch(Shared(side, Portfolio(HARD))).walk()
+
+    search_in_threads(incumbent, 3, lambda _: None, walk)
     assert incumbent.count == 1 + 2 * (3_000 - 1)
 
 

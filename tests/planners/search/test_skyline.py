@@ -18,6 +18,7 @@ from planners.greedy.portfolio import Portfolio
 from planners.referee.naive import find_violation
 from planners.search.incumbent import Incumbent
 from planners.search.skyline_fills import Reals, SkylineFills
+from planners.search.turns import Shared
 from tests.random_problems import SOLVABLE, random_problem
 
 pytestmark = pytest.mark.core
@@ -209,7 +210,7 @@ def test_tight_packings_come_near_their_optimum(problem: Problem, most: float) -
     Portfolio(problem).run_first(incumbent)
     assert incumbent.best is not None
     before = incumbent.best.peak
-    SkylineFills(incumbent).run(8)
+    SkylineFills(Shared(incumbent, Portfolio(problem))).run(8)
     assert incumbent.found_by == "filled places"
     assert incumbent.best.peak <= (1 + most) * incumbent.goal < before
 
@@ -220,7 +221,7 @@ def test_a_seed_fills_alike() -> None:
     for _ in range(2):
         incumbent = Incumbent(problem, Budget(node_limit=500, seed=7).started())
         Portfolio(problem).run_first(incumbent)
-        SkylineFills(incumbent).run(1)
+        SkylineFills(Shared(incumbent, Portfolio(problem))).run(1)
         assert incumbent.best is not None
         peaks.append(incumbent.best.offsets.tolist())
         assert incumbent.count <= 500
