@@ -274,8 +274,9 @@ def _answer(request: ComparisonRequest, interrupt: Interrupt) -> int:
     for index, path in enumerate(request.files):
         try:
             whole, recorded = read_with_requests(path, request.recording_slice, request.dimensions)
-            for drawn in filter(None, (request.plot, request.page)):
-                drawn.require_drawable(whole)
+            for drawn in (request.plot, request.page):
+                if drawn is not None:
+                    drawn.require_drawable(whole)
             comparison = _compare_problem(whole, request, interrupt)
             online = _run_online(comparison, recorded, request, interrupt)
             rows = report.sorted_rows(comparison.rows, request.sort)
