@@ -17,10 +17,11 @@ from planners import (
     Problem,
     Safety,
     UnsupportedProblemError,
+    check,
     place,
     place_in_objects,
 )
-from planners.greedy.place import CHAIN_RULES, FITS, sort_keys
+from planners.greedy.place import CHAIN_RULES, FITS, place_blocks, sort_keys, stack_rest
 from planners.greedy.sort_keys import ORDERS, block_order
 from planners.referee.naive import find_violation
 from tests import definitions
@@ -229,3 +230,29 @@ def test_an_expired_budget_is_a_time_out() -> None:
     for engine in (place, place_in_objects):
         with pytest.raises(TimeoutError):
             engine(problem, budget=budget)
+
+
+def test_any_part_of_a_plan_can_be_completed() -> None:
+    for seed in range(200):
+        rng = Random(f"stack {seed}")
+        problem = random_problem(rng, rng.choice(list(Safety)), (1, 12), features=SOLVABLE)
+        blocks = np.array(rng.sample(range(problem.blocks.count), problem.blocks.count))
+        rest = blocks[rng.randint(0, len(blocks)) :]
+        whole = place(problem, "size")
+        plan = stack_rest(problem, whole.offsets, rest)
+        assert plan is not None
+        check(problem, plan)
+        if not len(rest):
+            assert plan.offsets.tolist() == whole.offsets.tolist()
+
+
+def test_a_placement_that_time_ends_is_completed() -> None:
+    tensors = 3_000
+    problem = Problem([1] * tensors, [0] * tensors, [1] * tensors)
+    order = np.arange(tensors)
+    over = Budget(time_limit_seconds=0).started()
+    attempt = place_blocks(problem, order, budget=over, complete=True)
+    assert attempt.out_of_time
+    assert attempt.placed < tensors
+    assert attempt.plan is not None
+    check(problem, attempt.plan)

@@ -35,27 +35,22 @@ def test_pressure_is_the_most_that_is_alive_within_a_lifetime() -> None:
     assert pressures(PROBLEM).tolist() == [5, 6, 6]
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_pressure_by_brute_force(seed: int) -> None:
-    problem = random_lifetimes(40, seed=seed)
-    alive = [
-        sum(int(problem.size[t]) for t in range(40) if problem.start[t] <= step < problem.end[t])
-        for step in range(int(problem.end.max()))
-    ]
-    expected = [max(alive[a:b]) for a, b in zip(problem.start, problem.end, strict=True)]
-    assert pressures(problem).tolist() == expected
-
-
-@pytest.mark.parametrize("seed", range(40))
-def test_pressure_with_gaps_by_brute_force(seed: int) -> None:
-    problem = random_problem(Random(seed), Safety.LIFETIMES, (1, 9))
+@pytest.mark.parametrize(
+    "problem",
+    [
+        *(random_lifetimes(40, seed=seed) for seed in range(20)),
+        *(random_problem(Random(seed), Safety.LIFETIMES, (1, 9)) for seed in range(40)),
+    ],
+)
+def test_pressure_by_brute_force(problem: Problem) -> None:
     rows = problem.segments().tolist()
-
-    def live(step: int) -> int:
-        return sum(int(problem.size[t]) for t, begin, end in rows if begin <= step < end)
-
+    first, last = int(problem.start.min()), int(problem.end.max())
+    live = {
+        step: sum(int(problem.size[t]) for t, begin, end in rows if begin <= step < end)
+        for step in range(first, last)
+    }
     expected = [
-        max(map(live, range(begin, end)))
+        max(live[step] for step in range(begin, end))
         for begin, end in zip(problem.start.tolist(), problem.end.tolist(), strict=True)
     ]
     assert pressures(problem).tolist() == expected

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 
-import numpy as np
 import pytest
 
 from instances import synthetic
@@ -21,12 +20,11 @@ from planners import (
     registry,
     run,
 )
-from planners.greedy.place import stack_rest
 from planners.registry import get
 from planners.search.auto import NAMES
 from planners.search.exact_step import ExactStep
-from tests.interrupts import interrupt_after, stop_after
-from tests.random_problems import SOLVABLE, random_problem
+from tests.interrupts import interrupt_after
+from tests.random_problems import random_problem
 
 HARD = synthetic.training_graph(200, streams=2, chains=10, chain_length=8, seed=200)
 """No greedy planner and no search met a bound of it yet."""
@@ -116,36 +114,6 @@ def test_ctrl_c_keeps_the_best_plan(
     assert result.reason == "interrupted"
     assert result.interrupted
     assert result.statistics["attempts"] == attempts
-
-
-@pytest.mark.parametrize("ends", [KeyboardInterrupt, TimeoutError])
-def test_before_the_first_plan_there_is_one_without_reuse(
-    ends: type[BaseException], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for seed in range(60):
-        stop_after(monkeypatch, 0, ends)
-        rng = random.Random(f"no reuse {seed}")
-        problem = random_problem(rng, rng.choice(list(Safety)), (1, 12), features=SOLVABLE)
-        result = auto(problem)
-        assert result.plan is not None, result
-        assert result.statistics["found_by"] == "no reuse"
-        assert result.interrupted == (ends is KeyboardInterrupt)
-
-
-def test_no_plan_without_reuse_leaves_int64() -> None:
-    # Padded to the alignment of one tensor, these would take more than 2**63 bytes.
-    ones = np.ones((1 << 21) + 1, dtype=np.int64)
-    alignment = ones.copy()
-    alignment[0] = 1 << 40
-    problem = Problem(ones, 0 * ones, ones, alignment=alignment)
-    assert stack_rest(problem, 0 * ones, np.arange(problem.blocks.count)) is None
-
-
-def test_the_time_limit_keeps_the_best_plan(monkeypatch: pytest.MonkeyPatch) -> None:
-    stop_after(monkeypatch, 3, TimeoutError)
-    result = auto(HARD)
-    assert (result.status, result.reason) == (Status.FEASIBLE, "time limit")
-    assert result.lower_bound == max(bound.bytes for bound in bounds_of(HARD))
 
 
 def test_no_time_for_the_first_plan_is_no_proof() -> None:
