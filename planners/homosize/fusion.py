@@ -12,7 +12,6 @@ import numpy as np
 from planners import _core
 from planners.homosize.homophase import LocalPlan, plan_locally, stacking_order
 from planners.homosize.paper_variant import PaperVariant
-from planners.homosize.requests import Requests
 from planners.model.budget import Budget
 
 
@@ -80,7 +79,7 @@ def fuse(
     )  # fmt: skip
     placed = address >= 0
     fused = LocalPlan(
-        _joined(host.requests, guests.select(placed)),
+        host.requests.joined(guests.select(placed)),
         np.concatenate([host.address, address[placed]]),
         min(one.phase_start, other.phase_start),
         max(one.phase_end, other.phase_end),
@@ -157,15 +156,4 @@ def _trial(
         sum(part.size for part in fused),
         merit([one, other], paper_variant),
         merit(fused, paper_variant),
-    )
-
-
-def _joined(one: Requests, other: Requests) -> Requests:
-    return Requests(
-        np.concatenate([one.tensor, other.tensor]),
-        np.concatenate([one.size, other.size]),
-        np.concatenate([one.start, other.start]),
-        np.concatenate([one.end, other.end]),
-        np.concatenate([one.phase_start, other.phase_start]),
-        np.concatenate([one.phase_end, other.phase_end]),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,14 +42,15 @@ class Requests:
 
     def select(self, chosen: NDArray[np.bool_] | IntColumn) -> Requests:
         """Return some of the requests, by a mask or by indices."""
-        return Requests(
-            self.tensor[chosen],
-            self.size[chosen],
-            self.start[chosen],
-            self.end[chosen],
-            self.phase_start[chosen],
-            self.phase_end[chosen],
-        )
+        return Requests(*(column[chosen] for column in self._columns))
+
+    def joined(self, other: Requests) -> Requests:
+        """Return these requests, then those of another."""
+        return Requests(*map(np.concatenate, zip(self._columns, other._columns, strict=True)))
+
+    @property
+    def _columns(self) -> list[IntColumn]:
+        return [getattr(self, column.name) for column in fields(self)]
 
 
 def static_requests(problem: Problem) -> Requests:
