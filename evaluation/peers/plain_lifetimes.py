@@ -22,7 +22,6 @@ from random import Random
 import numpy as np
 
 from planners.model.blocks import NOT_PINNED
-from planners.model.core_instance import lifetimes_decide
 from planners.model.plan import Plan
 from planners.model.problem import Problem
 from planners.registry import UnsupportedProblemError
@@ -58,7 +57,7 @@ class PlainLifetimes:
 
 def require_lifetimes(problem: Problem, package: str) -> None:
     """Make sure that lifetimes on one stream say all, with neither gaps nor chains."""
-    if not lifetimes_decide(problem):
+    if not problem.lifetimes_decide:
         raise UnsupportedProblemError(
             f"{problem.name}: {package} plans lifetimes on one stream, and here field "
             f"{problem.safety.value} decides safety; leave the instance out"

@@ -9,7 +9,6 @@ from typing import TypeVar
 from planners.greedy.place import place
 from planners.model.bounds import antichain_bound, lifetime_bound
 from planners.model.budget import Budget
-from planners.model.core_instance import lifetimes_decide
 from planners.model.findings import Findings
 from planners.model.problem import Problem, Safety
 from planners.referee.fast import find_violation_fast
@@ -23,7 +22,7 @@ def planning_parts(problem: Problem, budget: Budget) -> Findings:
     """Time each part once, on a problem of which nothing is known; the plan is greedy."""
     if problem.safety is Safety.PAIRS:
         raise UnsupportedProblemError("pairs alone: the relation is given")
-    bound_of = lifetime_bound if lifetimes_decide(problem) else antichain_bound
+    bound_of = lifetime_bound if problem.lifetimes_decide else antichain_bound
     safety_seconds, _ = _timed(lambda: problem.core)
     bound_seconds, bound = _timed(lambda: bound_of(problem))
     plan = place(problem, "size", "first", budget=budget)

@@ -10,7 +10,6 @@ from planners.greedy.place import FITS
 from planners.greedy.sort_keys import ORDERS, block_order
 from planners.model.blocks import NOT_PINNED
 from planners.model.columns import IntColumn
-from planners.model.core_instance import lifetimes_decide
 from planners.model.problem import Problem
 from planners.search.incumbent import Incumbent
 
@@ -24,7 +23,7 @@ class Portfolio:
         families = [("greedy", False)]
         if (problem.blocks.pinned == NOT_PINNED).all():
             families.append(("many-objects", True))
-            if not lifetimes_decide(problem):
+            if not problem.lifetimes_decide:
                 families.reverse()  # for rows of unsafe pairs, objects cost less
         # First fit costs less. The orders are sorted from the best on most problems to the worst.
         self._planners = [

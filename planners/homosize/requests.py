@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from planners.dynamic.static_part import is_dynamic
 from planners.model.columns import IntColumn
-from planners.model.core_instance import lifetimes_decide
 from planners.model.problem import Problem
 from planners.model.rules import MAX_TOTAL_BYTES
 from planners.registry import UnsupportedProblemError
@@ -80,7 +79,7 @@ def static_requests(problem: Problem) -> Requests:
 def require_plain_lifetimes(problem: Problem) -> None:
     """Raise if a problem has more than sizes, lifetimes, phases and alignment."""
     obstacles = (
-        (not lifetimes_decide(problem), "pairs or several streams: groups are made of lifetimes"),
+        (not problem.lifetimes_decide, "pairs or several streams: groups are made of lifetimes"),
         (len(problem.contiguous) > 0, "contiguous chains: groups stack requests one by one"),
         (bool((problem.pinned >= 0).any()), "pinned tensors: groups are placed as a whole"),
         (len(problem.gaps) > 0, "gaps in lifetimes: a request has one start and one end"),

@@ -21,7 +21,6 @@ import numpy as np
 from planners import _core
 from planners.errors import GaplessError, InstanceError
 from planners.model.columns import IntColumn
-from planners.model.core_instance import lifetimes_decide
 from planners.model.graph import Graph
 from planners.model.known_bounds import Bound as Bound
 from planners.model.known_bounds import KnownBounds
@@ -130,7 +129,7 @@ def bounds_so_far(problem: Problem) -> list[Bound]:
         *first, block = known.quick
         if known.cliques_grown:
             first.append(known.clique)
-        if known.antichain is not None and not lifetimes_decide(problem):
+        if known.antichain is not None and not problem.lifetimes_decide:
             first.append(known.antichain)
         return [*first, block]
 
@@ -153,7 +152,7 @@ def bounds_of(problem: Problem, seconds: float = math.inf) -> list[Bound]:
     """
     if problem.safety is Safety.PAIRS:
         clique_bound(problem, seconds)
-    elif problem.safety is Safety.GRAPH and not lifetimes_decide(problem):
+    elif problem.safety is Safety.GRAPH and not problem.lifetimes_decide:
         with suppress(TimeoutError, BoundTooLargeError):
             antichain_bound(problem, seconds)
     return bounds_so_far(problem)
@@ -164,7 +163,7 @@ def bounds_are_known(problem: Problem) -> bool:
     known = problem.known_bounds
     if problem.safety is Safety.PAIRS:
         return known.cliques_grown >= min(CLIQUE_STARTS, problem.tensor_count)
-    return lifetimes_decide(problem) or known.antichain is not None or bool(known.too_large)
+    return problem.lifetimes_decide or known.antichain is not None or bool(known.too_large)
 
 
 def best_bound_of(problem: Problem, seconds: float = math.inf) -> Bound:

@@ -7,7 +7,7 @@ import numpy as np
 from planners import _core
 from planners.errors import InstanceError
 from planners.model.graph import Graph
-from planners.model.problem_fields import ProblemFields, Safety
+from planners.model.problem_fields import ProblemFields
 from planners.safety.algorithms import DEFAULT_ALGORITHM, core_graph, unsafe_rows
 
 MAX_ROW_BYTES = _core.MOST_TABLE_BYTES
@@ -26,7 +26,7 @@ def make_core_instance(problem: ProblemFields) -> _core.Instance:
         problem.blocks.residue,
         problem.blocks.pinned,
     )
-    if lifetimes_decide(problem):
+    if problem.lifetimes_decide:
         return _core.Instance.from_segments(problem.size, blocks, problem.segments())
     if problem.unsafe_pairs is not None:
         _require_room_for_rows(problem)
@@ -38,17 +38,6 @@ def make_core_instance(problem: ProblemFields) -> _core.Instance:
         rows = unsafe_rows(graph, DEFAULT_ALGORITHM)
         return _core.Instance.from_rows(problem.size, blocks, rows)
     return _core.Instance.from_graph(problem.size, blocks, core_graph(graph))
-
-
-def lifetimes_decide(problem: ProblemFields) -> bool:
-    """Return True if being unsafe is the same as overlapping in time.
-
-    Nodes of one stream run in the global order. So with a single stream, every reader of one tensor
-    precedes the producer of another if and only if their lifetimes are disjoint.
-    """
-    return problem.safety is Safety.LIFETIMES or (
-        problem.safety is Safety.GRAPH and problem.stream_count <= 1
-    )
 
 
 def _rows_are_small(graph: Graph) -> bool:

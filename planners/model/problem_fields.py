@@ -65,6 +65,15 @@ class ProblemFields:
         return Safety.LIFETIMES if self.unsafe_pairs is None else Safety.PAIRS
 
     @property
+    def lifetimes_decide(self) -> bool:
+        """True if being unsafe is the same as overlapping in time.
+
+        Nodes of one stream run in the global order. So with a single stream, every reader of one
+        tensor precedes the producer of another if and only if their lifetimes are disjoint.
+        """
+        return self.safety is not Safety.PAIRS and self.stream_count <= 1
+
+    @property
     def stream_count(self) -> int:
         """Number of streams; 1 without a graph."""
         return 1 if self.graph is None else self.graph.stream_count

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from planners.model.bounds import bounds_are_known
-from planners.model.core_instance import lifetimes_decide
 from planners.model.problem import Problem
 from planners.search.turns import Search, Shared
 
@@ -37,7 +36,7 @@ class ExactStep(Search):
 
     @classmethod
     def reason_against(cls, problem: Problem) -> str | None:
-        most = MOST_BLOCKS if lifetimes_decide(problem) else MOST_BLOCKS_IN_GENERAL
+        most = MOST_BLOCKS if problem.lifetimes_decide else MOST_BLOCKS_IN_GENERAL
         if problem.contiguous:
             most = MOST_BLOCKS_WITH_CHAINS
         return f"more than {most} such blocks" if problem.blocks.count > most else None

@@ -31,7 +31,6 @@ from planners.greedy.portfolio import Portfolio
 from planners.model.blocks import NOT_PINNED
 from planners.model.budget import Budget
 from planners.model.columns import IntColumn
-from planners.model.core_instance import lifetimes_decide
 from planners.model.plan import Plan
 from planners.model.problem import Problem
 from planners.search.incumbent import Incumbent
@@ -221,7 +220,7 @@ def _safety(
     whole: Problem, tensors: IntColumn, others: IntColumn, counts: IntColumn
 ) -> dict[str, Any]:
     """Return the fields that decide safety, given each moving tensor's unsafe ``others``."""
-    if lifetimes_decide(whole):
+    if whole.lifetimes_decide:
         return {"start": whole.start[tensors], "end": whole.end[tensors]}
     # The pinned tensors were placed together before, so only pairs with moving tensors matter.
     place = np.full(whole.tensor_count, -1, dtype=np.int64)

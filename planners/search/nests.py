@@ -36,7 +36,6 @@ from numpy.typing import NDArray
 from planners.exact.sections import sections_of
 from planners.model.blocks import NOT_PINNED
 from planners.model.columns import IntColumn
-from planners.model.core_instance import lifetimes_decide
 from planners.model.plan import Plan
 from planners.model.problem import Problem
 from planners.search.turns import NO_SECTIONS, Search, Shared
@@ -154,7 +153,7 @@ class Nests(Search):
 
     @classmethod
     def reason_against(cls, problem: Problem) -> str | None:
-        if not lifetimes_decide(problem):
+        if not problem.lifetimes_decide:
             return NO_SECTIONS
         return None if (problem.blocks.pinned == NOT_PINNED).all() else "tensors are pinned"
 

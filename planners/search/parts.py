@@ -34,7 +34,6 @@ from planners.exact.branch_and_bound.branch_and_bound import search as branch_an
 from planners.greedy.portfolio import Portfolio
 from planners.model.blocks import NOT_PINNED
 from planners.model.columns import IntColumn
-from planners.model.core_instance import lifetimes_decide
 from planners.model.plan import Plan
 from planners.model.problem import Problem, Safety
 from planners.search.incumbent import Incumbent
@@ -63,7 +62,7 @@ class Parts(Search):
 
     @classmethod
     def reason_against(cls, problem: Problem) -> str | None:
-        if lifetimes_decide(problem):
+        if problem.lifetimes_decide:
             return "lifetimes decide what is unsafe"
         if problem.tensor_count > MOST_TENSORS:
             return f"more than {MOST_TENSORS} tensors"

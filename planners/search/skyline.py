@@ -10,7 +10,6 @@ from planners import _core
 from planners.greedy.portfolio import Portfolio
 from planners.greedy.stages import Stage, plan_in_stages, with_node_limit
 from planners.model.budget import Budget
-from planners.model.core_instance import lifetimes_decide
 from planners.model.findings import Findings
 from planners.model.plan import Plan
 from planners.model.problem import Problem, Safety
@@ -66,7 +65,7 @@ def skyline(problem: Problem, budget: Budget) -> Findings:
 
 def _reason_against(problem: Problem) -> str:
     """Return why the problem's skylines are not searched, or an empty string."""
-    if not lifetimes_decide(problem):
+    if not problem.lifetimes_decide:
         return "several streams: a skyline needs sections of time"
     if _bytes_a_plan(problem) * FIRST_WIDTH > MOST_BYTES:
         return f"{problem.tensor_count} tensors: too many for skylines"
@@ -105,7 +104,7 @@ class SkylineBeams(Search):
 
     @classmethod
     def reason_against(cls, problem: Problem) -> str | None:
-        if not lifetimes_decide(problem):
+        if not problem.lifetimes_decide:
             return NO_SECTIONS
         if problem.blocks.count > MOST_BLOCKS_IN_TURNS:
             return f"more than {MOST_BLOCKS_IN_TURNS} blocks"

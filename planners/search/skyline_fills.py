@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from planners import _core
 from planners.exact.sections import sections_of
 from planners.model.blocks import NOT_PINNED
-from planners.model.core_instance import lifetimes_decide
 from planners.model.plan import Plan
 from planners.model.problem import Problem
 from planners.search.turns import NO_SECTIONS, Search, Shared
@@ -51,7 +50,7 @@ class SkylineFills(Search):
     @classmethod
     def reason_against(cls, problem: Problem) -> str | None:
         blocks = problem.blocks
-        if not lifetimes_decide(problem):
+        if not problem.lifetimes_decide:
             return NO_SECTIONS
         if problem.contiguous or len(problem.gaps) or (blocks.pinned != NOT_PINNED).any():
             return "tensors are chained, pinned or have gaps"

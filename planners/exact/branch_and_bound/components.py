@@ -17,7 +17,6 @@ from planners.exact.sections import sections_of
 from planners.model.bounds import SHARE_FOR_BOUNDS, BoundTooLargeError, antichain_bound
 from planners.model.budget import Budget
 from planners.model.columns import IntColumn
-from planners.model.core_instance import lifetimes_decide
 from planners.model.problem import Problem, Safety
 
 # Limits of the model. Beyond them a node takes too long for the search to be useful. All but
@@ -56,7 +55,7 @@ def _rows(problem: Problem, budget: Budget) -> IntColumn:
 
     If lifetimes do not decide safety, a section is a clique of unsafe tensors.
     """
-    if lifetimes_decide(problem):
+    if problem.lifetimes_decide:
         require_unsafe_pairs(problem, MOST_PAIRS)
         return sections_of(problem).segments
     pairs = list_unsafe_pairs(problem, MOST_PAIRS_TO_COVER)

@@ -21,7 +21,6 @@ from planners.exact.symmetry import Symmetry, symmetry_of
 from planners.model.blocks import NOT_PINNED
 from planners.model.budget import Budget
 from planners.model.columns import IntColumn
-from planners.model.core_instance import lifetimes_decide
 from planners.model.problem import Problem, Safety
 
 if TYPE_CHECKING:
@@ -135,7 +134,7 @@ def build_model(
     head, steps = _head_variables(model, scaled, peaks[1], budget)
     for offset, size in zip(head, scaled.size.tolist(), strict=True):
         model.add(offset + size <= peak)
-    if lifetimes_decide(problem):
+    if problem.lifetimes_decide:
         rows = tie_order is None
         symmetry, live = _add_rectangles(model, problem, scaled, head, budget, rows=rows)
     else:
@@ -160,7 +159,7 @@ def build_model(
 
 def require_room_for_pairs(problem: Problem) -> None:
     """Raise ``ModelTooLargeError`` if creating the variables alone would take seconds."""
-    if lifetimes_decide(problem):
+    if problem.lifetimes_decide:
         rectangles = np.count_nonzero(problem.size[problem.segments()[:, 0]])
         require_room("rectangles", int(rectangles), MOST_RECTANGLES)
     else:

@@ -17,7 +17,6 @@ from planners.exact.symmetry import symmetry_of
 from planners.model.blocks import NOT_PINNED
 from planners.model.budget import Budget
 from planners.model.columns import IntColumn
-from planners.model.core_instance import lifetimes_decide
 from planners.model.plan import Plan
 from planners.model.problem import Problem, Safety
 
@@ -211,7 +210,7 @@ class BigM:
 
     def _add_cliques(self, pairs: IntColumn) -> None:
         problem = self._problem
-        with_order = lifetimes_decide(problem) or problem.safety is Safety.GRAPH
+        with_order = problem.lifetimes_decide or problem.safety is Safety.GRAPH
         known = sections_of(problem).live_sets() if with_order else []
         for clique in clique_cover(
             problem.tensor_count, pairs, known, self._budget, MOST_CLIQUE_MEMBERS
