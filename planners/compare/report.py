@@ -26,7 +26,7 @@ COLUMNS = (
     Column("bytes"), Column("gap to\nbound"), Column("gap to\nbest"), Column("seconds"),
 )  # fmt: skip
 REFERENCE_MARK = "~"
-NOT_SINCE_THE_START = "what it reserved before the recording is not known"
+NOT_SINCE_THE_START = "bytes reserved before the recording are not known"
 REFERENCE_STYLE = "dim italic"
 STYLES = {
     Status.INVALID: "bold red",
@@ -128,7 +128,7 @@ def notes(comparison: Comparison, rows: Sequence[ComparisonRow]) -> list[str]:
     for row in rows:
         said = [_beside_the_verdict(row.result, verdict)]
         if row.result.claim is not None:
-            said.append(f"{row.result.claim}, which nothing here confirms")
+            said.append(f"{row.result.claim}, which no planner of Gapless confirms")
         reason = "; ".join(filter(None, said))
         if reason:
             told.setdefault(f"{row.result.status.value}, {reason}", []).append(row.label)
@@ -145,13 +145,13 @@ def about_reference(comparison: Comparison) -> str:
     row = comparison.reference_row
     if row is None:
         return ""
-    what = f"what {row.reference.allocator} had reserved at the peak of the recorded run"
+    what = f"bytes that {row.reference.allocator} had reserved at the peak of the recorded run"
     if row.below_lifetime_bound:
         rounded = comparison.problem.origin.get("round_to", 1) != 1
         late = not (rounded and row.reference.exact)
-        causes = ["the recording began late, when more was reserved already"] * late
+        causes = ["the recording began after memory had been reserved"] * late
         causes += ["sizes are rounded up here"] * rounded
-        return f"{what}; no gap, for it is below the lifetime bound: {', or '.join(causes)}"
+        return f"{what}; no gap, because this is below the lifetime bound: {', or '.join(causes)}"
     return what if row.reference.exact else f"{what}; {NOT_SINCE_THE_START}"
 
 

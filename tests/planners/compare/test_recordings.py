@@ -66,7 +66,7 @@ def test_the_reference_is_the_last_row_and_no_planner(compare: Compare, recordin
     assert lines[4].split() == [
         "~", "PyTorch", "reserved", "-", "0.977", "KiB", "1,000", "19.048", "%", "19.048", "%", "-",
     ]  # fmt: skip
-    assert lines[-1] == "~ no plan: what PyTorch had reserved at the peak of the recorded run"
+    assert lines[-1] == "~ no plan: bytes that PyTorch had reserved at the peak of the recorded run"
 
 
 def test_json_and_csv_carry_the_reference(compare: Compare, recording: Path) -> None:
@@ -76,7 +76,7 @@ def test_json_and_csv_carry_the_reference(compare: Compare, recording: Path) -> 
         "below_lifetime_bound": False,
         "gap_to_bound": pytest.approx(1000 / 840 - 1),
         "gap_to_best": pytest.approx(1000 / 840 - 1),
-        "about": "what PyTorch had reserved at the peak of the recorded run",
+        "about": "bytes that PyTorch had reserved at the peak of the recorded run",
     }  # fmt: skip
     assert [row["planner"] for row in instance["results"]] == ["greedy-size-first", "naive"]
     rows = list(csv.DictReader(io.StringIO(compare(recording, *QUICK, "--csv").stdout)))
@@ -130,7 +130,7 @@ def test_what_was_there_before_makes_the_reference_a_bound(
     lines = compare(late_recording(tmp_path / "late.npz", 118), *QUICK).stdout.splitlines()
     assert "PyTorch reserved, at least" in lines[4]
     assert "100.0 %" in lines[4]
-    assert lines[-1].endswith("; what it reserved before the recording is not known")
+    assert lines[-1].endswith("; bytes reserved before the recording are not known")
 
 
 def test_less_reserved_than_in_use_says_that_the_recording_began_late(
@@ -141,8 +141,8 @@ def test_less_reserved_than_in_use_says_that_the_recording_began_late(
     assert "PyTorch reserved, at least" in lines[4]
     assert "%" not in lines[4]
     assert lines[-1] == (
-        "~ no plan: what PyTorch had reserved at the peak of the recorded run; no gap, for it is "
-        "below the lifetime bound: the recording began late, when more was reserved already"
+        "~ no plan: bytes that PyTorch had reserved at the peak of the recorded run; no gap, because "
+        "this is below the lifetime bound: the recording began after memory had been reserved"
     )
     reference = only_instance(compare(path, *QUICK, "--json").stdout)["reference"]
     assert reference["below_lifetime_bound"] is True
@@ -150,7 +150,7 @@ def test_less_reserved_than_in_use_says_that_the_recording_began_late(
     *_, row = csv.DictReader(io.StringIO(compare(path, *QUICK, "--csv").stdout))
     assert (row["status"], row["peak"], row["seed"]) == ("reference", "20", "")
     assert (row["gap_to_bound"], row["gap_to_best"]) == ("", "")
-    assert "the recording began late" in row["reason"]
+    assert "the recording began after" in row["reason"]
 
 
 def test_sizes_that_are_rounded_up_may_be_why_less_was_reserved(
@@ -160,7 +160,7 @@ def test_sizes_that_are_rounded_up_may_be_why_less_was_reserved(
     assert lines[-1].endswith("below the lifetime bound: sizes are rounded up here")
     late = late_recording(recording.with_name("late.npz"), 20)
     lines = compare(late, *QUICK, "--round-to", "2MiB").stdout.splitlines()
-    assert lines[-1].endswith("was reserved already, or sizes are rounded up here")
+    assert lines[-1].endswith("had been reserved, or sizes are rounded up here")
 
 
 @pytest.mark.parametrize(

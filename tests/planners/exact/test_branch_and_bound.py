@@ -9,15 +9,15 @@ from collections.abc import Mapping
 import pytest
 
 from instances.synthetic import tight_capacity, training_graph
-from planners import Budget, Problem, Result, Safety, Status, bounds_of, run
-from planners.exact.branch_and_bound.branch_and_bound import FIRST_NODES, NAME, ORDERS
+from planners import Budget, Problem, Result, Safety, Status, bounds_of, check, place, run
+from planners.exact.branch_and_bound.branch_and_bound import FIRST_NODES, NAME, ORDERS, Resumable
 from planners.exact.branch_and_bound.components import components_of
 from planners.exact.common_unit import scale_blocks
 from planners.referee.naive import find_violation
 from planners.registry import get
 from tests.planners.exact.brute_force import optimal_peak
 from tests.planners.exact.search_cases import RULES, varied_problem, varied_rules
-from tests.random_problems import FEATURES
+from tests.random_problems import FEATURES, SOLVABLE, random_problem
 from tests.slow import in_parts, one_by_one
 
 PROBLEMS = 5_000
@@ -376,3 +376,46 @@ def test_a_tensor_too_large_for_the_hole_of_a_chain_is_no_matter_of_bytes(
     )
     result = answer(problem, node_limit=10_000)
     assert (result.status, result.peak) == (Status.OPTIMAL, 8 * unit + 5)
+
+
+RING = Problem([2] * 5, unsafe_pairs=[(0, 1), (1, 2), (2, 3), (3, 4), (4, 0)])
+TURNS, NODES = 40, 25
+
+
+@pytest.mark.parametrize("safety", Safety)
+def test_turns_end_in_the_optimum(safety: Safety) -> None:
+    for seed in range(40):
+        problem = random_problem(
+            random.Random(f"resumable {safety} {seed}"), safety, (1, 6), features=SOLVABLE
+        )
+        search, best, bound = Resumable(problem), place(problem, "source"), 0
+        for _ in range(TURNS):
+            answer = search(problem, Budget(node_limit=NODES).started(), best)
+            assert answer.statistics.get("nodes", 0) <= NODES
+            assert answer.plan is not None
+            check(problem, answer.plan)
+            assert answer.plan.peak <= best.peak
+            # What one turn proved is not forgotten in the next.
+            assert answer.lower_bound >= bound
+            best, bound = answer.plan, answer.lower_bound
+            if best.peak == bound:
+                break
+        assert (best.peak, bound) == (optimal_peak(problem),) * 2
+
+
+def test_a_better_plan_from_elsewhere_is_taken_over() -> None:
+    worse, best = place(RING, [4.0, 3.0, 2.0, 1.0, 0.0]), place(RING)
+    search = Resumable(RING)
+    search(RING, Budget(node_limit=1).started(), worse)
+    answer = search(RING, Budget(node_limit=100).started(), best)
+    assert answer.plan is not None
+    assert answer.plan.peak == answer.lower_bound == best.peak
+
+
+def test_another_problem_is_searched_afresh() -> None:
+    search = Resumable(RING)
+    search(RING, Budget(node_limit=1).started(), place(RING))
+    other = Problem([3, 2], [0, 0], [1, 1])
+    answer = search(other, Budget().started(), None)
+    assert answer.plan is not None
+    assert answer.plan.peak == answer.lower_bound == 5
