@@ -39,10 +39,6 @@ class Bound:
         return f"<Bound {self.name}: {both_bytes(self.bytes)}, by {witness}>"
 
 
-def _no_clique() -> Bound:
-    return Bound("clique", 0, np.empty(0, dtype=np.int64))
-
-
 @dataclass(eq=False)
 class KnownBounds:
     """The known bounds of a problem, and the state of the searches for more."""
@@ -56,7 +52,7 @@ class KnownBounds:
     # Why the antichain cannot be computed: the memory that it would take. Empty if it can.
     too_large: str = ""
     # The heaviest clique so far, and how many tensors have started one.
-    clique: Bound = field(default_factory=_no_clique)
+    clique: Bound = field(default_factory=lambda: Bound("clique", 0, np.empty(0, dtype=np.int64)))
     cliques_grown: int = 0
     # Held while these fields are read or extended.
     lock: Lock = field(default_factory=Lock)

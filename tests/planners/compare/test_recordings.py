@@ -141,8 +141,9 @@ def test_less_reserved_than_in_use_says_that_the_recording_began_late(
     assert "PyTorch reserved, at least" in lines[4]
     assert "%" not in lines[4]
     assert lines[-1] == (
-        "~ no plan: bytes that PyTorch had reserved at the peak of the recorded run; no gap, because "
-        "this is below the lifetime bound: the recording began after memory had been reserved"
+        "~ no plan: bytes that PyTorch had reserved at the peak of the recorded run; no gap, "
+        "because this is below the lifetime bound: the recording began after memory had been "
+        "reserved"
     )
     reference = only_instance(compare(path, *QUICK, "--json").stdout)["reference"]
     assert reference["below_lifetime_bound"] is True
