@@ -14,7 +14,8 @@ from planners.model.budget import Budget
 from planners.model.findings import Findings
 from planners.model.problem import Problem, Safety
 from planners.registry import SomeOf, register
-from planners.search.exact_step import BoundSearch, ExactStep
+from planners.search.bound_search import BoundSearch
+from planners.search.exact_step import ExactStep
 from planners.search.incumbent import Incumbent
 from planners.search.large_neighbourhood import LargeNeighbourhoodSearch
 from planners.search.largest_first import LargestFirst

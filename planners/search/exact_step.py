@@ -1,10 +1,9 @@
-"""The searches that take turns to prove: the exact search, and bounds."""
+"""The exact search as one of several that take turns."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from planners.model.bounds import bounds_are_known
 from planners.model.problem import Problem
 from planners.search.turns import Search, Shared
 
@@ -51,18 +50,3 @@ class ExactStep(Search):
         incumbent.count += min(int(used), nodes)
         incumbent.prove(found.lower_bound, self._shared.certificate)
         incumbent.take(found, "exact search")
-
-
-class BoundSearch(Search):
-    """Continues the computation of bounds, in a share of the time left."""
-
-    name = "bounds"
-    is_seeded = False
-
-    @classmethod
-    def reason_against(cls, problem: Problem) -> str | None:
-        return "every bound is known" if bounds_are_known(problem) else None
-
-    def run(self, length: int) -> None:  # noqa: ARG002
-        """Compute bounds for a share of the time left."""
-        self._incumbent.ask_for_bounds()
