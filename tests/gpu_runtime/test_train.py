@@ -17,7 +17,6 @@ from gpu_runtime import train
 from gpu_runtime.training.run_processes import RunProcesses
 from gpu_runtime.training.run_result import Answer, Failure
 from gpu_runtime.training.training_run import TrainingRun
-from gpu_runtime.verification.devices.cuda.driver import require_gpu
 from planners.command_line import standard_output
 from tests.gpu_runtime.training.run_results import CHECK, PLAN, planned_check, succeed
 
@@ -43,7 +42,6 @@ def command(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     """Run the command with workers that end at once."""
     # The extra need not be installed for what is tested here.
     monkeypatch.setattr(train, "find_spec", lambda _: object())
-    monkeypatch.setattr(train, "require_gpu", lambda: None)
 
     def run(*arguments: str, worker: Worker = succeed) -> Result:
         @contextmanager
@@ -224,18 +222,14 @@ def test_without_torch_there_is_one_line(model: str, message: str) -> None:
     assert result.stderr.count("\n") == 1
 
 
-def test_without_a_gpu_nothing_is_started(
-    monkeypatch: pytest.MonkeyPatch, command: Callable[..., Result]
-) -> None:
-    def no_driver() -> None:
-        require_gpu("nowhere.so.1")
+def test_without_a_gpu_the_first_worker_ends_the_command(command: Callable[..., Result]) -> None:
+    asked: list[str] = []
 
     def worker(run: TrainingRun) -> Answer:
-        raise AssertionError(f"{run.label} was started")
+        asked.append(run.label)
+        return Failure("PyTorch finds no CUDA device", is_general=True)
 
-    monkeypatch.setattr(train, "require_gpu", no_driver)
     result = command(worker=worker)
-    assert result.exit_code == 2
-    assert result.stderr.startswith("error: no CUDA device: nowhere.so.1 cannot be opened (")
-    assert result.stderr.count("\n") == 1
-    assert result.stdout == ""
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr == "error: PyTorch finds no CUDA device\n"
+    assert asked == ["check default"]

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cuda.bindings import driver
 from typer.testing import Result as CommandResult
 
-from gpu_runtime.verification.devices.cuda import context, driver
+from gpu_runtime.verification.devices.cuda.context import open_context
 from gpu_runtime.verification.devices.host_arena import HostArena
 from gpu_runtime.verification.devices.simulated_device import SimulatedDevice
 from gpu_runtime.verification.trials.stamp_check_program import make_stamp_check_program
@@ -267,14 +268,29 @@ def test_pairs_alone_cannot_be_run(tmp_path: Path) -> None:
     assert result.stderr.startswith("error: pairs: verification runs a schedule; lifetimes or a")
 
 
-def test_without_a_driver_the_gpu_is_one_line(graph: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver, "LIBRARY", "nowhere.so.1")
-    context.open_context.cache_clear()
-    driver.open_driver.cache_clear()
-    result = verify(graph, "--device", "cuda")
-    context.open_context.cache_clear()
-    driver.open_driver.cache_clear()
-    require_one_line(result, "error: no CUDA driver: nowhere.so.1 cannot be opened")
+@pytest.mark.parametrize(
+    ("hidden", "message"),
+    [
+        ("", "error: no CUDA driver: "),
+        ("cuda.bindings", "error: a GPU needs cuda-bindings ("),
+    ],
+)
+def test_without_a_driver_or_its_bindings_the_gpu_is_one_line(
+    graph: Path, monkeypatch: pytest.MonkeyPatch, hidden: str, message: str
+) -> None:
+    def no_driver(_flags: int) -> None:
+        raise RuntimeError("no library")
+
+    if hidden:
+        monkeypatch.setitem(sys.modules, hidden, None)
+        for name in ("context", "cuda_device"):
+            monkeypatch.delitem(
+                sys.modules, f"gpu_runtime.verification.devices.cuda.{name}", raising=False
+            )
+    else:
+        monkeypatch.setattr(driver, "cuInit", no_driver)
+        open_context.cache_clear()
+    require_one_line(verify(graph, "--device", "cuda"), message)
 
 
 def test_ctrl_c_ends_the_process_though_a_search_goes_on(

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
 from evaluation.benchmarks import verification
 from gpu_runtime.verification.devices.device_kinds import DeviceKind
 from instances.synthetic import training_graph
 from planners import Problem
-from tests.gpu_runtime.verification.devices.cuda.cuda_on_host import put_cuda_on_host
+from tests.gpu_runtime.verification.devices.cuda.cuda_on_host import on_host
 
 
 def small_problem() -> Problem:
@@ -42,12 +40,16 @@ def test_a_row_a_plan() -> None:
         assert cells[row]["false alarms"] == "0"
 
 
-def test_a_row_a_size_of_tensor_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    put_cuda_on_host(monkeypatch)
-    monkeypatch.setattr(verification, "SIZES_MIB", (1,))
-    monkeypatch.setattr(verification, "RATE_BYTES", 2 << 20)
+def page_of_sizes() -> str:
+    """Return a page of a GPU, with one small size of tensor."""
+    verification.SIZES_MIB, verification.RATE_BYTES = (1,), 2 << 20
     page = verification.verification_page(
         small_problem(), "command", DeviceKind.CUDA, trials=2, seed=0
     )
+    return page.render()
+
+
+def test_a_row_a_size_of_tensor_on_a_gpu() -> None:
+    page = on_host(f"from {__name__} import page_of_sizes; print(page_of_sizes())")
     # The host's driver takes a millisecond for each launch and each copy, which moves both ways.
-    assert rows_of(page.render())["1 MiB"][:5] == ["1.05", "1.05", "2.1", "50.0%", "50.0%"]
+    assert rows_of(page)["1 MiB"][:5] == ["1.05", "1.05", "2.1", "50.0%", "50.0%"]

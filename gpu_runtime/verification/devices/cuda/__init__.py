@@ -1,1 +1,1 @@
-"""CUDA without a toolkit: the driver and the run-time compiler, opened when they are needed."""
+"""CUDA without a toolkit: NVIDIA's cuda-bindings reach the driver and the run-time compiler."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
+import os
 from collections.abc import Callable
-from ctypes import byref, c_float, c_uint64, c_void_p
-from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
@@ -13,46 +11,65 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_runtime.verification.devices.cuda import driver as cuda
-from gpu_runtime.verification.devices.cuda.compiler import compile_for
-from gpu_runtime.verification.devices.cuda.driver import Driver, open_driver
-from planners.errors import DeviceError
+from gpu_runtime.verification.devices.cuda.compiler import MissingLibraryError, ask, compile_for
+from planners.errors import DeviceError, MissingDependencyError
+
+try:
+    from cuda.bindings import driver
+except ImportError as error:
+    raise MissingDependencyError(f"a GPU needs cuda-bindings ({error})", "cuda") from None
 
 KERNEL = Path(__file__).with_name("stamp_check_kernel.cu")
+# The copy rate is that of the fastest of so many copies of at most so many bytes; both are guesses.
 COPY_BYTES = 1 << 30
 COPIES = 10
+# Streams that share a connection to the device wait for each other. The driver reads this variable
+# when it is initialised; 32 is the most that it accepts.
+CONNECTIONS_VARIABLE = "CUDA_DEVICE_MAX_CONNECTIONS"
+MAX_CONNECTIONS = "32"
+
+ATTRIBUTE = driver.CUdevice_attribute
 
 
 class Context:
-    """The primary context of a GPU, current in this thread, kept while the process runs."""
+    """The primary context of the first GPU; current in the thread that made it."""
 
-    def __init__(self, driver: Driver, ordinal: int = 0) -> None:
-        self.driver = driver
-        found = driver.number("cuDeviceGetCount")
-        if ordinal >= found:
-            raise DeviceError(f"no CUDA device {ordinal}: the driver shows {found}")
-        self._device = driver.number("cuDeviceGet", ordinal)
-        name = ctypes.create_string_buffer(128)
-        driver.call("cuDeviceGetName", name, len(name), self._device)
-        self.name = name.value.decode()
-        self.multiprocessors = self._attribute(cuda.ATTRIBUTE_MULTIPROCESSORS)
-        self._handle = driver.handle("cuDevicePrimaryCtxRetain", self._device)
-        driver.call("cuCtxSetCurrent", self._handle)
+    def __init__(self) -> None:
+        os.environ.setdefault(CONNECTIONS_VARIABLE, MAX_CONNECTIONS)
+        try:
+            ask(driver.cuInit, 0)
+            if not ask(driver.cuDeviceGetCount):
+                raise DeviceError("no CUDA device 0: the driver shows none")
+        except MissingLibraryError as error:
+            raise DeviceError(
+                f"no CUDA driver: {error}; install NVIDIA's driver, or run on the CPU with "
+                f"--device cpu"
+            ) from None
+        self._device = ask(driver.cuDeviceGet, 0)
+        self.name = ask(driver.cuDeviceGetName, 128, self._device).rstrip(b"\0").decode()
+        self.multiprocessors = self._attribute(ATTRIBUTE.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
+        ask(driver.cuCtxSetCurrent, ask(driver.cuDevicePrimaryCtxRetain, self._device))
+
+    @property
+    def free_bytes(self) -> int:
+        """Free memory of the GPU."""
+        free: int = ask(driver.cuMemGetInfo)[0]
+        return free
 
     @cached_property
-    def kernel(self) -> c_void_p:
+    def kernel(self) -> Any:
         """The kernel that runs one node, compiled for this GPU."""
         capability = (
-            self._attribute(cuda.ATTRIBUTE_CAPABILITY_MAJOR),
-            self._attribute(cuda.ATTRIBUTE_CAPABILITY_MINOR),
+            self._attribute(ATTRIBUTE.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
+            self._attribute(ATTRIBUTE.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR),
         )
-        module = self.driver.handle("cuModuleLoadData", compile_for(KERNEL, capability))
-        return self.driver.handle("cuModuleGetFunction", module, b"run_node")
+        module = ask(driver.cuModuleLoadData, compile_for(KERNEL, capability))
+        return ask(driver.cuModuleGetFunction, module, b"run_node")
 
     @cached_property
     def copy_bytes_per_second(self) -> float:
         """Bytes read and written a second by large copies, the fastest of some."""
-        size = min(COPY_BYTES, self.driver.free_bytes() // 4)
+        size = min(COPY_BYTES, self.free_bytes // 4)
         with Stream(self) as stream:
             source, target = Buffer(self, size), Buffer(self, size)
             try:
@@ -65,64 +82,47 @@ class Context:
                 target.free()
         return 2 * size / min(seconds)
 
-    def _attribute(self, attribute: int) -> int:
-        return self.driver.number("cuDeviceGetAttribute", attribute, self._device)
+    def _attribute(self, attribute: Any) -> int:
+        return int(ask(driver.cuDeviceGetAttribute, attribute, self._device))
 
 
-@dataclass
 class Buffer:
-    """Memory of a GPU."""
+    """Memory of a GPU: so many bytes, of which at least one is allocated."""
 
-    context: Context
-    # Bytes; at least one is taken.
-    size: int
-
-    def __post_init__(self) -> None:
-        address = c_uint64()
-        driver = self.context.driver
-        driver.call(
-            "cuMemAlloc_v2",
-            byref(address),
-            max(self.size, 1),
-            what=f"of {self.size} bytes with {driver.free_bytes()} free",
-        )
-        self.address: int = address.value
+    def __init__(self, context: Context, size: int) -> None:
+        self.size = size
+        what = f"of {size} bytes with {context.free_bytes} free"
+        self.address = int(ask(driver.cuMemAlloc, max(size, 1), what=what))
 
     def fill(self, byte: int) -> None:
         """Set every byte."""
         if self.size:
-            self.context.driver.call("cuMemsetD8_v2", self.address, byte, self.size)
+            ask(driver.cuMemsetD8, self.address, byte, self.size)
 
     def put(self, array: NDArray[Any]) -> None:
-        """Copy an array of the buffer's size here, and wait for it."""
+        """Copy an array of the buffer's size here, and wait for the copy."""
         if array.nbytes:
             source = np.ascontiguousarray(array)
-            self.context.driver.call(
-                "cuMemcpyHtoD_v2", self.address, source.ctypes.data, source.nbytes
-            )
+            ask(driver.cuMemcpyHtoD, self.address, source.ctypes.data, source.nbytes)
 
     def get(self, dtype: np.dtype[Any], count: int) -> NDArray[Any]:
         """Return the first entries of the buffer."""
         array = np.zeros(count, dtype=dtype)
         if array.nbytes:
-            self.context.driver.call(
-                "cuMemcpyDtoH_v2", array.ctypes.data, self.address, array.nbytes
-            )
+            ask(driver.cuMemcpyDtoH, array.ctypes.data, self.address, array.nbytes)
         return array
 
     def free(self) -> None:
-        """Give it back."""
-        self.context.driver.call("cuMemFree_v2", self.address)
+        """Free the memory."""
+        ask(driver.cuMemFree, self.address)
 
 
 class Stream:
     """A stream that waits for no other unless told to."""
 
-    def __init__(self, context: Context) -> None:
-        self._driver = context.driver
-        self.handle = self._driver.handle("cuStreamCreate", cuda.NON_BLOCKING_STREAM)
-        self._begun = Event(context, with_time=True)
-        self._ended = Event(context, with_time=True)
+    def __init__(self, _context: Context) -> None:
+        self.handle = ask(driver.cuStreamCreate, driver.CUstream_flags.CU_STREAM_NON_BLOCKING)
+        self._begun, self._ended = Event(is_timed=True), Event(is_timed=True)
 
     def __enter__(self) -> Stream:
         return self
@@ -131,55 +131,50 @@ class Stream:
         self.free()
 
     def seconds_of(self, submit: Callable[[], object]) -> float:
-        """Wait for what a call submits here, and return how long the device took.
+        """Wait for the work that a call submits here, and return how long the GPU took.
 
-        What it submits elsewhere counts where this stream waits for it.
+        Work in another stream counts if this stream waits for that work.
         """
         self.record(self._begun)
         submit()
         self.record(self._ended)
-        self._driver.call("cuStreamSynchronize", self.handle)
-        milliseconds = c_float()
-        self._driver.call(
-            "cuEventElapsedTime", byref(milliseconds), self._begun.handle, self._ended.handle
-        )
-        return milliseconds.value / 1e3
+        ask(driver.cuStreamSynchronize, self.handle)
+        milliseconds = ask(driver.cuEventElapsedTime, self._begun.handle, self._ended.handle)
+        return float(milliseconds) / 1e3
 
     def record(self, event: Event) -> None:
-        """Let an event pass when all that was submitted here has ended."""
-        self._driver.call("cuEventRecord", event.handle, self.handle)
+        """Let an event pass when all work that was submitted here has ended."""
+        ask(driver.cuEventRecord, event.handle, self.handle)
 
     def wait(self, event: Event) -> None:
-        """Let what is submitted here from now on wait for an event."""
-        self._driver.call("cuStreamWaitEvent", self.handle, event.handle, 0)
+        """Let all work that is submitted here from now on wait for an event."""
+        ask(driver.cuStreamWaitEvent, self.handle, event.handle, 0)
 
     def copy(self, source: Buffer, target: Buffer) -> None:
         """Submit a copy of a whole buffer."""
-        self._driver.call(
-            "cuMemcpyDtoDAsync_v2", target.address, source.address, source.size, self.handle
-        )
+        ask(driver.cuMemcpyDtoDAsync, target.address, source.address, source.size, self.handle)
 
     def free(self) -> None:
-        """Give it back."""
+        """Destroy the stream."""
         self._begun.free()
         self._ended.free()
-        self._driver.call("cuStreamDestroy_v2", self.handle)
+        ask(driver.cuStreamDestroy, self.handle)
 
 
 class Event:
-    """A moment in a stream; with time it remembers when it passed."""
+    """A moment in a stream; a timed event remembers when it passed."""
 
-    def __init__(self, context: Context, *, with_time: bool = False) -> None:
-        self._driver = context.driver
-        flags = cuda.EVENT_DEFAULT if with_time else cuda.EVENT_WITHOUT_TIME
-        self.handle = self._driver.handle("cuEventCreate", flags)
+    def __init__(self, *, is_timed: bool = False) -> None:
+        flags = driver.CUevent_flags
+        flag = flags.CU_EVENT_DEFAULT if is_timed else flags.CU_EVENT_DISABLE_TIMING
+        self.handle = ask(driver.cuEventCreate, flag)
 
     def free(self) -> None:
-        """Give it back."""
-        self._driver.call("cuEventDestroy_v2", self.handle)
+        """Destroy the event."""
+        ask(driver.cuEventDestroy, self.handle)
 
 
 @cache
 def open_context() -> Context:
     """Return the context of the first GPU, current in the thread that was first to ask for it."""
-    return Context(open_driver())
+    return Context()

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 from collections.abc import Callable, Iterable, Sequence
-from ctypes import c_uint, c_uint32, c_uint64, c_void_p
 from itertools import chain
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_runtime.verification.devices.cuda import driver as cuda
+from gpu_runtime.verification.devices.cuda.compiler import ask
 from gpu_runtime.verification.devices.cuda.context import (
     Buffer,
     Context,
     Event,
     Stream,
+    driver,
     open_context,
 )
 from gpu_runtime.verification.devices.cuda.work_table import WorkTable, make_work_table
@@ -53,24 +53,14 @@ FINDINGS = np.dtype(
 )
 
 
-class KernelProgram(ctypes.Structure):
-    """What the kernel is told: ``Program`` of ``stamp_check_kernel.cu``, field by field."""
-
-    _fields_ = (
-        ("arena", c_uint64),
-        ("chunks", c_uint64),
-        ("nodes", c_uint64),
-        ("progress", c_uint64),
-        ("delays", c_uint64),
-        ("key", c_uint64),
-        ("findings", c_uint64),
-        ("slots", c_uint64),
-        ("broken", c_uint64),
-        ("tensors", c_uint32),
-        ("slot_mask", c_uint32),
-        ("broken_capacity", c_uint32),
-        ("unused", c_uint32),
-    )
+# The argument of the kernel: ``Program`` of ``stamp_check_kernel.cu``, field by field.
+ADDRESSES = (
+    "arena", "chunks", "nodes", "progress", "delays", "key", "findings", "slots", "broken",
+)  # fmt: skip
+COUNTS = ("tensors", "slot_mask", "broken_capacity", "unused")
+PROGRAM = np.dtype(
+    [*((name, np.uint64) for name in ADDRESSES), *((name, np.uint32) for name in COUNTS)]
+)
 
 
 class CudaDevice:
@@ -80,7 +70,7 @@ class CudaDevice:
         if layout.cell_start is not None:
             raise ValueError("a GPU holds every byte; compressed layouts are for the CPU")
         self._program = program
-        self._graph: c_void_p | None = None
+        self._graph: Any = None
         self._lap_seconds = SHORTEST_LAP_SECONDS
         self._undo = contextlib.ExitStack()
         context = open_context()
@@ -88,9 +78,9 @@ class CudaDevice:
         self._kernel = context.kernel
         copy_bytes_per_second = context.copy_bytes_per_second
         try:
-            free = context.driver.free_bytes()
+            free = context.free_bytes
             self._arena = self._buffer(context, layout.arena_bytes)
-            reserved = free - context.driver.free_bytes()
+            reserved = free - context.free_bytes
             self._load(context, make_work_table(program, layout), layout.tensor_count)
         except BaseException:
             self._undo.close()
@@ -119,7 +109,7 @@ class CudaDevice:
 
     def close(self) -> None:
         """Give arena, tables, streams and events back."""
-        self._context.driver.call("cuCtxSynchronize")
+        ask(driver.cuCtxSynchronize)
         self._undo.close()
 
     def _run_undisturbed(self, trial: Trial) -> DeviceOutcome:
@@ -136,7 +126,6 @@ class CudaDevice:
         return _one_trial(fastest.seconds, [first, submitted, *replays])
 
     def _load(self, context: Context, table: WorkTable, tensors: int) -> None:
-        self._context = context
         nodes = self._program.node_count
         self._progress = self._buffer(context, nodes * PROGRESS_BYTES)
         self._delays = self._buffer(context, nodes * DELAY.itemsize)
@@ -149,26 +138,25 @@ class CudaDevice:
         chunks.put(table.chunks)
         node_table.put(table.nodes)
         self._slots.fill(0)
-        self._kernel_program = KernelProgram(
-            self._arena.address, chunks.address, node_table.address, self._progress.address,
-            self._delays.address, self._key.address, self._findings.address,
-            self._slots.address, self._broken.address, tensors, SLOTS - 1, BROKEN_WORDS, 0,
+        buffers = (
+            self._arena, chunks, node_table, self._progress, self._delays, self._key,
+            self._findings, self._slots, self._broken,
         )  # fmt: skip
+        self._kernel_program = kernel_program([its.address for its in buffers], tensors)
         most = BLOCKS_PER_MULTIPROCESSOR * context.multiprocessors
         self._blocks: list[int] = np.minimum(table.nodes["chunks"], most).tolist()
-        # The driver copies arguments at each launch, so they may be prepared once.
-        shared = ctypes.cast(ctypes.pointer(self._kernel_program), c_void_p)
-        self._indices = [c_uint(node) for node in range(nodes)]
-        self._arguments = [
-            (c_void_p * 2)(shared, ctypes.cast(ctypes.pointer(index), c_void_p))
-            for index in self._indices
-        ]
+        # The driver copies arguments at each launch, so they may be prepared once: of each node the
+        # addresses of the program and of the node's index.
+        self._indices = np.arange(nodes, dtype=np.uint32)
+        self._arguments = np.empty((nodes, 2), dtype=np.uint64)
+        self._arguments[:, 0] = self._kernel_program.ctypes.data
+        self._arguments[:, 1] = self._indices.ctypes.data + 4 * np.arange(nodes, dtype=np.uint64)
         self._main = self._stream(context)
         self._streams = [self._stream(context) for _ in range(self._program.stream_count)]
         awaited = sorted({earlier for its in self._program.awaits for earlier in its})
-        self._events = {node: self._event(context) for node in awaited}
-        self._fork = self._event(context)
-        self._joins = [self._event(context) for _ in self._streams]
+        self._events = {node: self._event() for node in awaited}
+        self._fork = self._event()
+        self._joins = [self._event() for _ in self._streams]
 
     def _finish(self, trial: Trial, submit: Callable[[], object]) -> DeviceOutcome:
         """Set a trial up, run what a call submits, and read what was found."""
@@ -179,7 +167,7 @@ class CudaDevice:
         self._key.put(np.array([trial.key], dtype=np.uint64))
         self._progress.fill(0)
         self._findings.fill(0)
-        self._context.driver.call("cuCtxSynchronize")
+        ask(driver.cuCtxSynchronize)
         seconds = self._main.seconds_of(submit)
         (findings,) = self._findings.get(FINDINGS, 1)
         if not findings["wrong"]:
@@ -199,7 +187,7 @@ class CudaDevice:
         blocks = self._blocks.copy()
         for node in held:
             blocks[node] = min(blocks[node], HELD_BLOCKS)
-        launch, program = self._context.driver.launcher(), self._program
+        program, arguments = self._program, self._arguments.ctypes.data
         self._main.record(self._fork)
         for stream in self._streams:
             stream.wait(self._fork)
@@ -208,31 +196,30 @@ class CudaDevice:
             for earlier in program.awaits[node]:
                 stream.wait(self._events[earlier])
             if blocks[node]:
-                status = launch(
-                    self._kernel, blocks[node], 1, 1, THREADS, 1, 1, 0, stream.handle,
-                    self._arguments[node], None,
+                ask(
+                    driver.cuLaunchKernel, self._kernel, blocks[node], 1, 1, THREADS, 1, 1, 0,
+                    stream.handle, arguments + node * self._arguments.strides[0], 0,
+                    what=f"of node {node}",
                 )  # fmt: skip
-                self._context.driver.require(status, f"cuLaunchKernel of node {node}")
             if node in self._events:
                 stream.record(self._events[node])
         for stream, join in zip(self._streams, self._joins, strict=True):
             stream.record(join)
             self._main.wait(join)
 
-    def _record(self, order: Iterable[int]) -> c_void_p:
+    def _record(self, order: Iterable[int]) -> Any:
         """Return what :meth:`_submit` submits as an executable graph."""
-        driver = self._context.driver
-        driver.call("cuStreamBeginCapture_v2", self._main.handle, cuda.CAPTURE_THREAD_LOCAL)
+        mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+        ask(driver.cuStreamBeginCapture, self._main.handle, mode)
         self._submit(order)
-        graph = c_void_p()
-        driver.call("cuStreamEndCapture", self._main.handle, ctypes.byref(graph))
-        executable = driver.handle("cuGraphInstantiateWithFlags", graph, 0)
-        driver.call("cuGraphDestroy", graph)
-        self._undo.callback(driver.call, "cuGraphExecDestroy", executable)
+        graph = ask(driver.cuStreamEndCapture, self._main.handle)
+        executable = ask(driver.cuGraphInstantiate, graph, 0)
+        ask(driver.cuGraphDestroy, graph)
+        self._undo.callback(ask, driver.cuGraphExecDestroy, executable)
         return executable
 
-    def _replay(self, graph: c_void_p) -> None:
-        self._context.driver.call("cuGraphLaunch", graph, self._main.handle)
+    def _replay(self, graph: Any) -> None:
+        ask(driver.cuGraphLaunch, graph, self._main.handle)
 
     def _buffer(self, context: Context, size: int) -> Buffer:
         buffer = Buffer(context, size)
@@ -244,10 +231,16 @@ class CudaDevice:
         self._undo.callback(stream.free)
         return stream
 
-    def _event(self, context: Context) -> Event:
-        event = Event(context)
+    def _event(self) -> Event:
+        event = Event()
         self._undo.callback(event.free)
         return event
+
+
+def kernel_program(addresses: Sequence[int], tensors: int) -> NDArray[np.void]:
+    """Return the argument of the kernel, an array of one ``PROGRAM``."""
+    row = (*addresses, tensors, SLOTS - 1, BROKEN_WORDS, 0)
+    return np.array([row], dtype=PROGRAM)
 
 
 def _one_trial(seconds: float, runs: Sequence[DeviceOutcome]) -> DeviceOutcome:

@@ -2,9 +2,12 @@
 // What is launched runs at once, in the order of submission, so a right submission order is all
 // that this can show; who precedes whom through streams and events is kept for each launch.
 
+#include <dlfcn.h>
+
 #include <cstdlib>
 #include <cstring>
 #include <set>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -41,6 +44,8 @@ struct Graph {
 
 std::size_t total_memory = std::size_t(16) << 20;
 std::unordered_map<u64, std::size_t> allocations;
+int devices = 1;
+int refusal = 0;
 int handles = 0;
 int now_ms = 0;  // each launch and each copy takes one
 Graph* captured = nullptr;
@@ -53,6 +58,7 @@ std::vector<Launched> launches;
 
 const int OUT_OF_MEMORY = 2;
 const int INVALID_VALUE = 1;
+const int NOT_FOUND = 500;
 
 std::size_t free_memory() {
     std::size_t used = 0;
@@ -85,8 +91,8 @@ void run(const Launch& launch) {
 
 extern "C" {
 
-int cuInit(unsigned) { return 0; }
-int cuDeviceGetCount(int* count) { return *count = 1, 0; }
+int cuInit(unsigned) { return refusal; }
+int cuDeviceGetCount(int* count) { return *count = devices, 0; }
 int cuDeviceGet(int* device, int ordinal) { return *device = ordinal, 0; }
 int cuDeviceGetName(char* name, int size, int) { return std::strncpy(name, "host", size), 0; }
 int cuDeviceGetAttribute(int* value, int attribute, int) {
@@ -198,8 +204,26 @@ int cuGetErrorName(int status, const char** name) {
 }
 int cuGetErrorString(int, const char** text) { return *text = "as the host says", 0; }
 
+// cuda-bindings ask for the functions by the names of the headers, without their versions.
+int cuGetProcAddress_v2(const char* name, void** function, int, unsigned long long, int* found) {
+    Dl_info self;
+    dladdr(reinterpret_cast<void*>(&cuInit), &self);
+    void* library = dlopen(self.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+    *function = dlsym(library, (std::string(name) + "_v2").c_str());
+    if (*function == nullptr) {
+        *function = dlsym(library, name);
+    }
+    dlclose(library);
+    if (found != nullptr) {
+        *found = *function == nullptr;
+    }
+    return *function == nullptr ? NOT_FOUND : 0;
+}
+
 // For the tests: what is still held, what was launched, how much memory there is.
 int host_held() { return handles + static_cast<int>(allocations.size()); }
+void host_hide() { devices = 0; }
+void host_refuse(int status) { refusal = status; }
 void host_set_memory(std::size_t bytes) { total_memory = bytes; }
 unsigned host_launches() { return static_cast<unsigned>(launches.size()); }
 void host_forget_launches() { launches.clear(); }

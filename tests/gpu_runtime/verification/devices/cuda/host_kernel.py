@@ -48,21 +48,24 @@ extern "C" unsigned long host_ticks() { return ticks; }
 """
 
 
+KERNEL_LIBRARY = "host_kernel.so"
+
+
 @cache
-def host_library_path() -> Path:
-    """Return the library with the kernel, and a driver that runs it; compiled once."""
+def host_library_path(name: str = KERNEL_LIBRARY) -> Path:
+    """Return a library with the kernel and a driver that runs it, by the name it is loaded by."""
     code = KERNEL.read_text()
     assert CLOCK in code
     on_host = SHIM + code.replace(CLOCK, "time = ticks += 100;") + ENTRY + DRIVER.read_text()
     source = written_cpp("host_kernel.cpp", on_host)
-    options = ["-fPIC", "-shared", "-Wno-unknown-pragmas"]
+    options = ["-fPIC", "-shared", "-Wno-unknown-pragmas", f"-Wl,-soname,{name}"]
     options += ["-fsanitize=undefined", "-fno-sanitize-recover=all", "-static-libubsan"]
-    return compile_cpp("host_kernel.so", [source], options)
+    return compile_cpp(name, [source], options)
 
 
-def host_library() -> ctypes.CDLL:
+def host_library(name: str = KERNEL_LIBRARY) -> ctypes.CDLL:
     """Return that library, loaded."""
-    loaded = ctypes.CDLL(str(host_library_path()))
+    loaded = ctypes.CDLL(str(host_library_path(name)))
     loaded.host_ticks.restype = ctypes.c_ulong
     loaded.host_set_memory.argtypes = (ctypes.c_size_t,)
     return loaded
@@ -87,10 +90,8 @@ class HostKernel:
             self.arena, self.table.chunks, self.table.nodes, self.progress, self.delays, self.key,
             self.findings, self.slots, self.broken,
         )  # fmt: skip
-        self.program = cuda_device.KernelProgram(
-            *(array.ctypes.data for array in arrays),
-            layout.tensor_count, cuda_device.SLOTS - 1, cuda_device.BROKEN_WORDS, 0,
-        )  # fmt: skip
+        addresses = [array.ctypes.data for array in arrays]
+        self.program = cuda_device.kernel_program(addresses, layout.tensor_count)
 
     def begin(self, trial: Trial) -> None:
         """Set the key of a trial, and everything else to nothing."""
@@ -100,7 +101,7 @@ class HostKernel:
 
     def run_node(self, node: int) -> None:
         """Run one node."""
-        host_library().run_on_host(ctypes.byref(self.program), ctypes.c_uint(node))
+        host_library().run_on_host(ctypes.c_void_p(self.program.ctypes.data), ctypes.c_uint(node))
 
     def outcome(self) -> DeviceOutcome:
         """Return what was found since the beginning."""

@@ -1,17 +1,17 @@
-"""What the run-time compiler says where it is missing or refuses; over a library of our own."""
+"""NVRTC, the run-time compiler: what it returns, and what is said if it refuses or is missing."""
 
 from __future__ import annotations
 
-import ctypes
-import subprocess
-from collections.abc import Callable, Iterator
+import sys
 from pathlib import Path
 
 import pytest
 
-from gpu_runtime.verification.devices.cuda import compiler
+from gpu_runtime.verification.devices.cuda.compiler import compile_for
 from gpu_runtime.verification.devices.cuda.context import KERNEL
-from planners.errors import DeviceError, MissingDependencyError
+from planners.errors import MissingDependencyError
+from tests.gpu_runtime.core.driver_stand_in import output_of
+from tests.gpu_runtime.cpp_program import compile_cpp, written_cpp
 
 # Refuses sources with the word `wrong`, and returns every other as its own machine code.
 LIBRARY = r"""
@@ -46,69 +46,42 @@ const char *nvrtcGetErrorString(int) { return "NVRTC_ERROR_COMPILATION"; }
 """
 
 
-@pytest.fixture(autouse=True)
-def fresh() -> Iterator[None]:
-    """Forget the library that was opened."""
-    compiler._open_library.cache_clear()
-    yield
-    compiler._open_library.cache_clear()
-
-
-@pytest.fixture
-def nvrtc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
-    """Put a library in NVRTC's place, and return what writes a source."""
-    source, library = tmp_path / "nvrtc.cpp", tmp_path / "nvrtc.so"
-    source.write_text(LIBRARY)
-    subprocess.run(["g++", "-shared", "-fPIC", "-o", library, source], check=True)
-    monkeypatch.setattr(compiler, "_candidates", lambda: iter(["nowhere.so", str(library)]))
-
-    def write(code: str) -> Path:
-        path = tmp_path / "k.cu"
-        path.write_text(code)
-        return path
-
-    return write
-
-
-def test_machine_code_comes_back_whole(nvrtc: Callable[[str], Path]) -> None:
-    assert compiler.compile_for(nvrtc("right"), (9, 0)) == b"right"
-
-
-def test_a_refusal_is_the_first_error(nvrtc: Callable[[str], Path]) -> None:
-    with pytest.raises(DeviceError) as raised:
-        compiler.compile_for(nvrtc("wrong"), (9, 0))
-    assert str(raised.value) == (
-        "nvrtcCompileProgram k.cu: NVRTC_ERROR_COMPILATION, k.cu(1): error: wrong"
+def compiled(code: str, tmp_path: Path) -> str:
+    """Return what a process prints that compiles code, with a library in NVRTC's place."""
+    name = "libnvrtc.so.13"
+    options = ["-fPIC", "-shared", f"-Wl,-soname,{name}"]
+    library = compile_cpp(name, [written_cpp("nvrtc.cpp", LIBRARY)], options)
+    source = tmp_path / "k.cu"
+    source.write_text(code)
+    prepare = f"import ctypes; ctypes.CDLL({str(library)!r})"
+    return output_of(
+        f"""
+        from pathlib import Path
+        from gpu_runtime.verification.devices.cuda.compiler import compile_for
+        print(compile_for(Path({str(source)!r}), (9, 0)))
+        """,
+        tmp_path,
+        prepare,
     )
 
 
-def test_without_the_compiler_the_message_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(compiler, "_candidates", lambda: iter(["nowhere.so"]))
-    with pytest.raises(MissingDependencyError, match="pip install nvidia-cuda-nvrtc"):
-        compiler.compile_for(KERNEL, (9, 0))
+def test_machine_code_comes_back_whole(tmp_path: Path) -> None:
+    assert compiled("right", tmp_path) == "b'right'\n"
 
 
-def test_libraries_beside_pytorch_are_looked_at(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "nvidia" / "cu13" / "lib").mkdir(parents=True)
-    library = tmp_path / "nvidia" / "cu13" / "lib" / "libnvrtc.so.13"
-    library.touch()
-    monkeypatch.syspath_prepend(tmp_path)
-    assert str(library) in list(compiler._candidates())
+def test_a_refusal_is_the_first_error(tmp_path: Path) -> None:
+    assert compiled("wrong", tmp_path).splitlines()[-1] == (
+        "planners.errors.DeviceError: k.cu: nvrtcCompileProgram: NVRTC_ERROR_COMPILATION (6), "
+        "k.cu(1): error: wrong"
+    )
+
+
+def test_without_cuda_bindings_the_message_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cuda.bindings", None)
+    with pytest.raises(MissingDependencyError, match=r"cuda-bindings .*pip install 'gapless\[cuda"):
+        compile_for(KERNEL, (9, 0))
 
 
 @pytest.mark.gpu
 def test_the_kernel_compiles_here() -> None:
-    assert compiler.compile_for(KERNEL, (9, 0)).startswith(b"\x7fELF")
-
-
-def test_nothing_is_loaded_from_the_working_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "libnvrtc-builtins.so.13").write_text("planted")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(ctypes, "CDLL", lambda path: pytest.fail(f"{path} was loaded"))
-    compiler._load_companions(Path("libnvrtc.so.13"))
+    assert compile_for(KERNEL, (9, 0)).startswith(b"\x7fELF")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
-import os
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable
+from ctypes import CDLL
 from random import Random
 
 import numpy as np
@@ -13,7 +11,6 @@ import pytest
 
 from gpu_runtime.verification.devices.cuda import cuda_device
 from gpu_runtime.verification.devices.cuda.cuda_device import CudaDevice
-from gpu_runtime.verification.devices.cuda.driver import CONNECTIONS_VARIABLE, Driver, require_gpu
 from gpu_runtime.verification.devices.cuda.work_table import LEAST_CHUNK_BYTES
 from gpu_runtime.verification.devices.simulated_device import SimulatedDevice
 from gpu_runtime.verification.injection import inject, moved
@@ -28,19 +25,10 @@ from gpu_runtime.verification.verification import VerificationRequest, verify
 from planners import Graph, Problem, Safety, place
 from planners.errors import DeviceError, GaplessError
 from tests.definitions import descendants
-from tests.gpu_runtime.cpp_program import compile_cpp
-from tests.gpu_runtime.verification.devices.cuda.cuda_on_host import HOST_MEMORY, put_cuda_on_host
-from tests.gpu_runtime.verification.devices.cuda.host_kernel import host_library_path
+from tests.gpu_runtime.core.driver_stand_in import DRIVER
+from tests.gpu_runtime.verification.devices.cuda.cuda_on_host import on_host
+from tests.gpu_runtime.verification.devices.cuda.host_kernel import host_library
 from tests.random_problems import random_problem
-
-
-@pytest.fixture
-def host(monkeypatch: pytest.MonkeyPatch) -> Iterator[ctypes.CDLL]:
-    """Return the library of the host's driver, on which CUDA devices open while a test runs."""
-    library = put_cuda_on_host(monkeypatch)
-    yield library
-    library.host_set_memory(HOST_MEMORY)
-    assert library.host_held() == 0, "everything that a device takes is given back"
 
 
 def graph_problem(seed: int) -> Problem:
@@ -52,8 +40,7 @@ def graph_of(problem: Problem) -> Graph:
     return problem.graph
 
 
-@pytest.mark.usefixtures("host")
-def test_right_plans_pass() -> None:
+def right_plans_pass(_host: CDLL) -> None:
     for seed in range(40):
         problem = graph_problem(seed)
         plan = place(problem, "size", "first")
@@ -63,8 +50,7 @@ def test_right_plans_pass() -> None:
         assert found.figures.reserved_bytes == max(-(-plan.peak // 512), 1) * 512
 
 
-@pytest.mark.usefixtures("host")
-def test_what_one_stream_corrupts_is_found_with_its_writer() -> None:
+def what_one_stream_corrupts_is_found_with_its_writer(_host: CDLL) -> None:
     injected = 0
     for seed in range(40):
         problem = random_problem(
@@ -85,7 +71,7 @@ def test_what_one_stream_corrupts_is_found_with_its_writer() -> None:
     assert injected > 40
 
 
-def test_streams_and_events_order_nodes_as_the_graph_does_and_no_more(host: ctypes.CDLL) -> None:
+def streams_and_events_order_nodes_as_the_graph_does_and_no_more(host: CDLL) -> None:
     for seed in range(40):
         problem = graph_problem(seed)
         program = make_stamp_check_program(problem)
@@ -102,10 +88,8 @@ def test_streams_and_events_order_nodes_as_the_graph_does_and_no_more(host: ctyp
         device.close()
 
 
-def test_a_held_node_leaves_room_for_those_that_are_to_pass_it(
-    host: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(cuda_device, "HELD_BLOCKS", 2)
+def a_held_node_leaves_room_for_those_that_are_to_pass_it(host: CDLL) -> None:
+    cuda_device.HELD_BLOCKS = 2
     apart = StampCheckProgram((0, 1), ((0,), (1,)), ((0,), (1,)), ((), ()))
     size = 3 * LEAST_CHUNK_BYTES
     device = CudaDevice(apart, Layout(np.array([0, size]), np.array([size, size]), 2 * size))
@@ -125,9 +109,7 @@ def launched_nodes(program: StampCheckProgram) -> list[int]:
     return [n for n in range(program.node_count) if program.stamps[n] or program.checks[n]]
 
 
-def precedes_by_submission(
-    host: ctypes.CDLL, program: StampCheckProgram
-) -> list[set[tuple[int, int]]]:
+def precedes_by_submission(host: CDLL, program: StampCheckProgram) -> list[set[tuple[int, int]]]:
     """Return who precedes whom by streams and events, for each time that all was submitted."""
     nodes = launched_nodes(program)
     return [
@@ -141,35 +123,48 @@ def precedes_by_submission(
     ]
 
 
-def test_an_arena_that_does_not_fit_is_one_line(host: ctypes.CDLL) -> None:
+def an_arena_that_does_not_fit_is_one_line(host: CDLL) -> None:
     host.host_set_memory(4096)
     problem = Problem([5000], [0], [1])
-    with pytest.raises(DeviceError, match=r"cuMemAlloc_v2 of 5000 bytes with 4096 free: CUDA_E"):
+    with pytest.raises(DeviceError, match=r"cuMemAlloc of 5000 bytes with 4096 free: CUDA_E"):
         CudaDevice(make_stamp_check_program(problem), full_layout(problem, np.array([0])))
 
 
-def test_without_a_driver_the_message_says_what_to_do() -> None:
-    with pytest.raises(DeviceError, match=r"no CUDA driver: nowhere\.so .*--device cpu"):
-        Driver("nowhere.so")
+CHECKS: dict[str, Callable[[CDLL], None]] = {
+    check.__name__: check
+    for check in (
+        right_plans_pass,
+        what_one_stream_corrupts_is_found_with_its_writer,
+        streams_and_events_order_nodes_as_the_graph_does_and_no_more,
+        a_held_node_leaves_room_for_those_that_are_to_pass_it,
+        an_arena_that_does_not_fit_is_one_line,
+    )
+}
+
+
+def check_here(name: str) -> None:
+    """Make a check in a process whose driver is that of the host."""
+    host = host_library(DRIVER)
+    CHECKS[name](host)
+    assert host.host_held() == 0, "everything that a device takes is given back"
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_on_the_host(name: str) -> None:
+    assert on_host(f"from {__name__} import check_here; check_here({name!r})") == ""
 
 
 @pytest.mark.parametrize(
-    ("status", "count", "message"), [(100, 0, "finds none"), (0, 0, "shows no")]
+    ("refusal", "message"),
+    [("host_refuse(100)", "cuInit: CUDA_ERROR_NO_DEVICE (100)"), ("host_hide()", "no CUDA device")],
 )
-def test_a_driver_without_a_gpu_is_told(
-    tmp_path: Path, status: int, count: int, message: str
-) -> None:
-    source = tmp_path / "driver.cpp"
-    source.write_text(
-        f'extern "C" int cuInit(unsigned) {{ return {status}; }}\n'
-        f'extern "C" int cuDeviceGetCount(int *found) {{ *found = {count}; return {status}; }}\n'
+def test_a_driver_without_a_gpu_is_told(refusal: str, message: str) -> None:
+    printed = on_host(
+        f"""
+        import ctypes
+        from gpu_runtime.verification.devices.cuda.context import open_context
+        ctypes.CDLL("{DRIVER}").{refusal}
+        open_context()
+        """
     )
-    library = compile_cpp("driver.so", [source], ["-fPIC", "-shared"])
-    with pytest.raises(DeviceError, match=f"no CUDA device: the driver {message}"):
-        require_gpu(str(library))
-
-
-def test_a_gpu_is_seen_and_nothing_is_set_for_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(CONNECTIONS_VARIABLE, raising=False)
-    require_gpu(str(host_library_path()))
-    assert CONNECTIONS_VARIABLE not in os.environ
+    assert printed.splitlines()[-1].startswith(f"planners.errors.DeviceError: {message}")

@@ -97,7 +97,7 @@ def total(found: list[ForeignWords]) -> dict[tuple[int, int], tuple[int, int]]:
 def test_more_wrong_words_than_there_is_room_for_are_counted() -> None:
     write_and_read = StampCheckProgram((0, 0), ((0,), ()), ((), (0,)), ((), ()))
     kernel = HostKernel(write_and_read, one_tensor(0, 800))
-    kernel.program.broken_capacity = 10
+    kernel.program["broken_capacity"] = 10
     trial = make_trial(write_and_read, 0, seed=3)
     kernel.begin(trial)
     kernel.run_node(0)
