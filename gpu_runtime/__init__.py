@@ -15,12 +15,11 @@ from planners.command_line.version import __version__ as __version__
 if TYPE_CHECKING:
     from gpu_runtime.allocator.memory_report import MemoryReport
     from gpu_runtime.allocator.planned_memory import PlannedMemory
-    from gpu_runtime.online.online_memory import OnlineMemory
-    from gpu_runtime.online.online_report import OnlineReport
+    from gpu_runtime.online.online_memory import OnlineMemory, OnlineReport
 else:
     _HOMES = {
         "MemoryReport": "allocator.memory_report", "OnlineMemory": "online.online_memory",
-        "OnlineReport": "online.online_report", "PlannedMemory": "allocator.planned_memory",
+        "OnlineReport": "online.online_memory", "PlannedMemory": "allocator.planned_memory",
     }  # fmt: skip
 
     def __getattr__(name: str) -> Any:

@@ -14,11 +14,16 @@ from typing import Annotated, Any
 import typer
 
 from gpu_runtime.fitting.fit_check import FitCheck, Fits, check_fit
-from gpu_runtime.fitting.fit_record import fit_json
-from gpu_runtime.fitting.fit_report import fit_notes, fit_table, peak_line, peak_table
+from gpu_runtime.fitting.fit_report import fit_json, fit_notes, fit_table, peak_line, peak_table
 from gpu_runtime.fitting.largest_value import LargestValues, search_largest
-from gpu_runtime.fitting.traced_apart import Traced, trace_apart, trace_program
-from gpu_runtime.fitting.traced_program import OwnProgram, RegisteredProgram, TracedProgram
+from gpu_runtime.fitting.traced_program import (
+    OwnProgram,
+    RegisteredProgram,
+    Traced,
+    TracedProgram,
+    trace_apart,
+    trace_program,
+)
 from instances.extract.eager.loop_options import (
     Batch,
     Checkpointing,

@@ -18,8 +18,8 @@ from gpu_runtime.replaying.recorded_check import (
     RecordedCheck,
     check_against_recording,
     checked_allocator,
+    replay_json,
 )
-from gpu_runtime.replaying.replay_record import replay_json
 from planners.command_line import standard_output
 from planners.command_line.ending import EXIT_INTERRUPTED
 from planners.command_line.interrupt import Interrupt

@@ -15,8 +15,13 @@ from typing import Annotated
 import typer
 
 from gpu_runtime.verification.devices.device_kinds import DeviceKind, open_device
-from gpu_runtime.verification.injection import Injection, inject, moved
-from gpu_runtime.verification.overlaps import unsafe_overlaps, without_streams
+from gpu_runtime.verification.injection import (
+    Injection,
+    inject,
+    moved,
+    unsafe_overlaps,
+    without_streams,
+)
 from gpu_runtime.verification.trials.stamp_check_program import make_stamp_check_program
 from gpu_runtime.verification.verification import (
     DEFAULT_TRIALS,

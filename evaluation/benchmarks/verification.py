@@ -10,8 +10,7 @@ import numpy as np
 from evaluation.benchmarks.worded_page import WordedPage, table_of
 from evaluation.report.figure_texts import milliseconds, seconds
 from gpu_runtime.verification.devices.device_kinds import DeviceKind, open_device
-from gpu_runtime.verification.injection import inject, moved
-from gpu_runtime.verification.overlaps import unsafe_overlaps, without_streams
+from gpu_runtime.verification.injection import inject, moved, unsafe_overlaps, without_streams
 from gpu_runtime.verification.trials.arena_layout import Layout
 from gpu_runtime.verification.trials.stamp_check_program import StampCheckProgram
 from gpu_runtime.verification.trials.trial import make_trial

@@ -16,9 +16,9 @@ from gpu_runtime._core import (
     ReplayOutcome,
     RequestLog,
 )
-from gpu_runtime.replaying.recorded_memory import plain_addresses, range_addresses
 from gpu_runtime.replaying.replay_device import ReplayDevice, open_replay_device
 from planners.errors import DeviceError, InstanceError
+from planners.model.columns import IntColumn
 from planners.model.online_result import OnlineResult, OnlineTerms
 from planners.model.request_sequence import RequestAction, RequestSequence
 
@@ -144,8 +144,30 @@ def core_log(requests: RequestSequence) -> RequestLog:
 def _dictate(ledger: LedgerMemory, requests: RequestSequence, dictated: str) -> None:
     try:
         if dictated == "plain":
-            ledger.dictate_plain(plain_addresses(requests).tolist())
+            ledger.dictate_plain(_plain_addresses(requests).tolist())
         elif dictated == "ranges":
-            ledger.dictate_ranges(range_addresses(requests).tolist())
+            ledger.dictate_ranges(_range_addresses(requests).tolist())
     except ValueError as error:
         raise InstanceError(f"{requests.name}, segments: {error}") from None
+
+
+# Of an expandable segment for small requests; larger requests have larger pages.
+SMALL_PAGE_BYTES = 1 << 21
+
+
+def _plain_addresses(requests: RequestSequence) -> IntColumn:
+    """Return the addresses of plain segments, in their order."""
+    addresses: IntColumn = requests.segments[requests.segments[:, 1] == 0, 2]
+    return addresses
+
+
+def _range_addresses(requests: RequestSequence) -> IntColumn:
+    """Return where each expandable segment begins, in the order in which they were first used.
+
+    A stream has one for small requests and one for large ones, which first pages were mapped at.
+    """
+    mapped = requests.segments[requests.segments[:, 1] == 1]
+    pool = np.column_stack([mapped[:, 4], mapped[:, 3] <= SMALL_PAGE_BYTES])
+    _, first = np.unique(pool, axis=0, return_index=True)
+    addresses: IntColumn = mapped[np.sort(first), 2]
+    return addresses

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
+from planners.compare.records import environment
 from planners.errors import GaplessError
 from planners.model.columns import IntColumn
 from planners.model.online_result import OnlineResult
 from planners.model.request_sequence import RequestAction, RequestSequence
+from planners.online.online_records import online_record
+from planners.online.online_run import OnlineRun
 from planners.text.byte_units import exact_bytes
 
 CACHING, EXPANDABLE = "pytorch-caching", "pytorch-expandable"
@@ -95,3 +99,21 @@ def _segment(rows: IntColumn, index: int) -> str:
 
 def _address(address: int) -> str:
     return f"{address:#x}" if address else "no address"
+
+
+SCHEMA = "gapless-replay"
+SCHEMA_VERSION = 1
+
+
+def replay_json(run: OnlineRun, file: str, checked: RecordedCheck | None) -> str:
+    """Return what ``--json`` prints; `check` is null where none was asked for."""
+    record = {
+        "schema": SCHEMA,
+        "version": SCHEMA_VERSION,
+        "environment": environment(),
+        "instance": run.requests.name,
+        "file": file,
+        "check": None if checked is None else asdict(checked),
+        **online_record(run),
+    }
+    return json.dumps(record, indent=1, allow_nan=False) + "\n"

@@ -9,13 +9,13 @@ import pytest
 from tests.gpu_runtime.training.tiny_bert import VOCABULARY, build
 
 if TYPE_CHECKING:
-    from gpu_runtime.training.random_batches import RandomBatches
+    from gpu_runtime.training.model_program import RandomBatches
 
 pytestmark = pytest.mark.torch
 
 
 def tiny_batches(seed: int = 0, seq: int = 16) -> RandomBatches:
-    from gpu_runtime.training.random_batches import RandomBatches
+    from gpu_runtime.training.model_program import RandomBatches
     from instances.extract.step_settings import StepSettings
 
     module, batch = build(StepSettings(batch=50, seq=seq))
@@ -57,7 +57,7 @@ def test_drawn_batches_come_in_turns() -> None:
 def test_images_are_labelled_by_class() -> None:
     import torch
 
-    from gpu_runtime.training.random_batches import RandomBatches
+    from gpu_runtime.training.model_program import RandomBatches
 
     class Classifier(torch.nn.Module):
         config = type("Config", (), {"num_labels": 7})
@@ -75,7 +75,7 @@ def test_images_are_labelled_by_class() -> None:
 def test_a_mask_that_is_needed_hides_nothing() -> None:
     import torch
 
-    from gpu_runtime.training.random_batches import RandomBatches
+    from gpu_runtime.training.model_program import RandomBatches
 
     class Masked(torch.nn.Module):
         def forward(self, attention_mask: Any) -> None: ...

@@ -6,8 +6,7 @@ from itertools import permutations
 
 import pytest
 
-from gpu_runtime.verification.injection import inject, moved
-from gpu_runtime.verification.overlaps import unsafe_overlaps, without_streams
+from gpu_runtime.verification.injection import inject, moved, unsafe_overlaps, without_streams
 from instances.synthetic import training_graph
 from planners import Problem, place
 from planners.errors import GaplessError, InstanceError

@@ -17,8 +17,13 @@ from gpu_runtime.verification.devices.device import (
     OpenDevice,
 )
 from gpu_runtime.verification.devices.simulated_device import SimulatedDevice
-from gpu_runtime.verification.injection import Injection, inject, moved
-from gpu_runtime.verification.overlaps import unsafe_overlaps, without_streams
+from gpu_runtime.verification.injection import (
+    Injection,
+    inject,
+    moved,
+    unsafe_overlaps,
+    without_streams,
+)
 from gpu_runtime.verification.trials.adversarial_delays import plan_adversarial_delays
 from gpu_runtime.verification.trials.arena_layout import full_layout
 from gpu_runtime.verification.trials.stamp_check_program import make_stamp_check_program

@@ -26,7 +26,7 @@ from gpu_runtime.verification.devices.device import (
     DeviceOutcome,
     ForeignWords,
 )
-from gpu_runtime.verification.devices.execution_order import execution_order
+from gpu_runtime.verification.devices.simulated_device import execution_order
 from gpu_runtime.verification.trials.arena_layout import Layout
 from gpu_runtime.verification.trials.stamp_check_program import StampCheckProgram
 from gpu_runtime.verification.trials.stamp_pattern import WORD_BYTES

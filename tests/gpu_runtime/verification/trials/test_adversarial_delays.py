@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from gpu_runtime.verification.devices.execution_order import execution_order
+from gpu_runtime.verification.devices.simulated_device import execution_order
 from gpu_runtime.verification.trials.adversarial_delays import (
     AdversarialDelays,
     DelayQueue,
