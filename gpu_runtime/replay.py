@@ -136,7 +136,7 @@ def replay_requests(
 
 
 def _with_settings(chosen: list[ChosenOnline], settings: str) -> list[ChosenOnline]:
-    """Return the allocators with the settings, those of PyTorch among them."""
+    """Return the allocators, those of PyTorch with the settings."""
     pytorch_settings(settings)
     return [
         replace(allocator, parameters={**allocator.parameters, "settings": settings})
@@ -165,7 +165,7 @@ def _read(trace: Path) -> RequestSequence:
 
 
 def _as_recorded(requests: RequestSequence, chosen: list[ChosenOnline]) -> list[ChosenOnline]:
-    """Return the allocator that was recorded, as it was chosen."""
+    """Return the allocator that made the recording, as the user chose it."""
     name = checked_allocator(requests)
     recorded = [allocator for allocator in chosen if allocator.info.name == name]
     if not recorded:
@@ -197,7 +197,7 @@ def _run(
 
 
 def _check(run: OnlineRun) -> RecordedCheck | None:
-    """Return how the one replay agrees with the recording; None where there is none."""
+    """Return how the one replay agrees with the recording; None without a replay."""
     results = [row.result for row in run.rows if row.result is not None]
     return check_against_recording(run.requests, results[0]) if results else None
 

@@ -62,7 +62,7 @@ from planners.registry import choose_one
 
 EXIT_DIFFERENT = 1
 
-# The plan is in force from the fourth step on, and the caches of PyTorch are warm by then.
+# The plan is in force from the fourth step on; the caches of PyTorch are warm by then.
 FEWEST_WARM_UP = 6
 STEPS = 5
 
@@ -145,10 +145,10 @@ def _compare(
     allocators: tuple[Allocator, ...],
     findings: AllocatorComparison,
 ) -> None:
-    """Check bits, then take time; an interrupt leaves what there is."""
+    """Check bits, then take times; an interrupt keeps the findings so far."""
     check_bits(under(allocators, check), findings, _progress, start=waiting_run)
     runs = under(allocators, timed)
-    # One after the other where no turns are taken: each may then have all memory.
+    # Without turns the runs follow one another, so that each may have all memory.
     groups = [runs] if timed.turns > 1 else [[run] for run in runs]
     for answers in time_in_turns(groups, _progress, start=waiting_run):
         for run, answer in answers:
@@ -156,7 +156,7 @@ def _compare(
 
 
 def require_sound(run: TrainingRun, model: RegisteredModel) -> None:
-    """Raise what every worker would fail for, before any is started."""
+    """Raise the errors that every worker would raise, before any worker is started."""
     register_own_models(map(Path, model.files))
     find_model(model.name).settings(**model.shape, precision=model.settings.weights_precision)
     choose_one(run.planner)

@@ -54,8 +54,6 @@ app = CommandLine()
 
 @dataclass(frozen=True)
 class ChosenPlan:
-    """A plan and where it comes from."""
-
     plan: Plan
     name: str
 
@@ -105,7 +103,7 @@ def verify_plan(
     and 130 after Ctrl-C, which still prints what was found until then.
     """
     if injected and ignore_streams:
-        # Nobody could tell the mistakes of such a plan from those that were made on purpose.
+        # The mistakes of such a plan could not be told from the injected ones.
         raise GaplessError("--inject: a right plan is needed; leave out --ignore-streams")
     problem = read_any(instance)
     make_stamp_check_program(problem)  # what cannot be run needs no plan
@@ -113,7 +111,7 @@ def verify_plan(
     injections = _inject(problem, chosen.plan, injected, seed)
     offsets = moved(chosen.plan, injections)
     overlaps = [(injection.tensor, injection.partner) for injection in injections]
-    if ignore_streams:  # every other plan was judged, and has no such pairs
+    if ignore_streams:  # every other plan was judged, and has no unsafe overlaps
         overlaps = unsafe_overlaps(problem, offsets)
     request = VerificationRequest(
         trials=trials,
@@ -133,7 +131,7 @@ def verify_plan(
 def _choose_plan(
     problem: Problem, planner: str | None, file: Path | None, ignore_streams: bool, seed: int
 ) -> ChosenPlan:
-    """Return the plan of a file or of a planner, right for the problem it was made for."""
+    """Return the plan of a file or of a planner, right for the problem that it was made for."""
     if file is not None:
         if planner is not None or ignore_streams:
             raise GaplessError("--plan: a plan file needs neither --planner nor --ignore-streams")
@@ -145,7 +143,7 @@ def _choose_plan(
     with standard_output.kept_for_the_answer(), Interrupt() as interrupt:
         plan = solve(planned, chosen, Budget(time_limit_seconds=PLANNING_SECONDS, seed=seed))
         if interrupt.came:
-            # The planner kept its best plan, which nobody asked to have verified any more.
+            # The planner kept its best plan, but the user no longer wants it verified.
             raise KeyboardInterrupt
     note = ", which ignores streams" if ignore_streams else ""
     return ChosenPlan(plan, f"{chosen.label}{note}")

@@ -15,14 +15,14 @@ from planners.model.request_sequence import RequestSequence
 from planners.online.online_run import run_online
 from planners.registry import ChosenOnline
 
-# What no allocator can do with less than.
+# Label of the row of live bytes, below which no allocator can reserve.
 LIVE = "live"
-# How the names of PyTorch's own allocators begin.
+# The names of PyTorch's own allocators begin with this.
 PYTORCH = "pytorch-"
 
 
 class Fits(enum.Enum):
-    """The answer, where there is a limit."""
+    """Whether a program fits into the bytes that there are."""
 
     YES = "yes"
     ONLY_PLANNED = "only_planned"
@@ -35,13 +35,13 @@ class AllocatorFit:
 
     # Name and parameters as on the command line, or :data:`LIVE`.
     label: str
-    # Most bytes taken from the device where that has more than enough.
+    # Peak of reserved bytes on a device with more than enough memory.
     reserved_peak: int
-    # Whether it runs in the room there is; None where no room is given.
+    # Whether the program runs in the given room; None if no room is given.
     fits: bool | None
 
     def gives_back(self, room: int | None) -> bool:
-        """Return whether it runs because idle memory goes back to the device on the way."""
+        """Return True if the program runs only because idle memory goes back to the device."""
         return room is not None and self.fits is True and self.reserved_peak > room
 
 
@@ -51,7 +51,7 @@ class FitCheck:
 
     trace: AllocationTrace
     peak: LivePeak
-    # That of :data:`LIVE`, then one an allocator.
+    # The row of :data:`LIVE`, then one row an allocator.
     rows: tuple[AllocatorFit, ...]
 
     @property
@@ -61,10 +61,7 @@ class FitCheck:
 
     @property
     def answer(self) -> Fits:
-        """Whether it fits under an allocator of PyTorch's, under another one alone, or under none.
-
-        A plan is what the others have ahead of PyTorch's.
-        """
+        """Whether the program fits under an allocator of PyTorch's, another one alone, or none."""
         if any(label.startswith(PYTORCH) for label in self.fitting):
             return Fits.YES
         return Fits.ONLY_PLANNED if self.fitting else Fits.NO
@@ -78,8 +75,8 @@ def check_fit(
 ) -> FitCheck:
     """Replay a trace under each allocator with more than enough memory.
 
-    What then takes more than the room there is, is replayed in that room as well: an allocator that
-    runs out gives back what is idle and tries again, as PyTorch does.
+    An allocator that reserves more than the given room is replayed in that room as well: when
+    memory runs out, it gives idle memory back and tries again, as PyTorch does.
     """
     requests = requests_of_trace(trace)
     if not requests.request_count:
@@ -90,7 +87,7 @@ def check_fit(
         on_start(allocator.label)
         reserved = _replay(requests, allocator, None).reserved_peak
         fits = None if room is None else reserved <= room
-        # Less than what lives is enough for nobody.
+        # No allocator can run in less than the live bytes.
         if room is not None and not fits and rows[0].fits:
             fits = _replay(requests, allocator, room).out_of_memory_row is None
         rows.append(AllocatorFit(allocator.label, reserved, fits))

@@ -1,4 +1,4 @@
-"""Whether a program fits, for people: the line above, the tables, and what needs saying."""
+"""Whether a program fits: the tables for people, and the record for programs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ANSWERS = {
 }
 TOO_LARGE_STYLE = "bold red"
 OUTSIDE = "-"
-# Of a search, as a list.
+# Most values that the line about a search lists; a guess.
 MOST_VALUES = 12
 
 
@@ -128,7 +128,7 @@ def _fits(row: AllocatorFit, room: int) -> str:
 
 
 def _largest(found: LargestValues, label: str) -> str:
-    """Return the largest value, or what is known where the search did not come to its end."""
+    """Return the largest value that fits, or the bounds that an unfinished search knows."""
     largest, limit = found.largest(label), found.least_too_large(label)
     if limit is not None and found.is_found(label):
         return "none" if largest is None else f"{largest:,}"
@@ -144,7 +144,7 @@ SCHEMA_VERSION = 1
 def fit_json(
     traced: Traced, check: FitCheck, memory: int | None, beside: int, found: LargestValues | None
 ) -> str:
-    """Return what ``--json`` prints; what was not asked for is null."""
+    """Return what ``--json`` prints; a field that was not asked for is null."""
     record = {
         "schema": SCHEMA,
         "version": SCHEMA_VERSION,

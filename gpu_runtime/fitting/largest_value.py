@@ -4,13 +4,14 @@ Note: how few traces are enough
 -------------------------------
 Rationale. A trace takes seconds, a replay milliseconds. All allocators share the traces.
 
-Approach. Memory grows nearly by a line in a batch. The next value that is tried is where the line
-through two known values meets the limit, but not right beside a known value, so that what is left
-becomes small from both sides. Every third is the middle, so that no program takes many more traces
-than a bisection. It ends where one value fits and the next does not.
+Approach. Memory grows almost linearly in a batch. The search next tries the value at which the
+line through two known values meets the limit. It keeps a margin to known values, so that the
+interval shrinks from both sides. Every third try is the middle of the interval, so that no
+program takes many more traces than a bisection. The search ends when one value fits and the next
+does not.
 
-Limits. That what is smaller than a value that fits does so as well is taken for granted, and only
-seen of values that were tried.
+Limits. The search assumes that every value below a fitting value fits as well. It notices a
+violation only among the values that it tried.
 """
 
 from __future__ import annotations
@@ -23,31 +24,32 @@ from gpu_runtime.fitting.fit_check import AllocatorFit, FitCheck
 from planners.errors import InstanceError
 from planners.text.byte_units import both_bytes
 
-# Beyond what anyone trains with.
+# The largest value that is tried; no training has such a batch.
 MOST = 1 << 20
-# Values so many times as large need more: where weights and their states are most of the memory, a
-# few more sequences may not be seen.
+# A parameter is refused if memory does not grow over a range of this factor. Where weights and
+# their states are most of the memory, a few more sequences may not be seen.
 FLAT = 256
-# How far beyond a value that fits the next one may lie, where nothing is known not to fit.
+# While no value is known not to fit, the next one is at most so many times the largest that fits.
 FURTHEST = 4
 MIDDLE_EVERY = 3
-# The part of what is not decided that each try is to leave on either side.
+# Each try leaves at least 1
+# MARGIN of the open interval on either side.
 MARGIN = 8
 
 
 @dataclass
 class LargestValues:
-    """What is known of the values that were tried; it grows as the search goes on."""
+    """The values that a search has tried so far."""
 
     parameter: str
     room: int
     # Only multiples of this are tried.
     by: int
-    # By value, in the order in which they were tried.
+    # By value, in the order of the tries.
     tried: dict[int, FitCheck] = field(default_factory=dict)
 
     def fits(self, label: str) -> dict[int, AllocatorFit]:
-        """Return by value, ascending, what an allocator made of it."""
+        """Return the row of an allocator by value, in ascending order."""
         return {
             value: row
             for value in sorted(self.tried)
@@ -56,11 +58,9 @@ class LargestValues:
         }
 
     def least_too_large(self, label: str) -> int | None:
-        """Return the smallest value that was seen not to fit."""
         return next((value for value, row in self.fits(label).items() if not row.fits), None)
 
     def largest(self, label: str) -> int | None:
-        """Return the largest value below it that was seen to fit."""
         limit = self.least_too_large(label)
         known = self.fits(label).items()
         return max(
@@ -69,7 +69,7 @@ class LargestValues:
         )
 
     def is_found(self, label: str) -> bool:
-        """Return whether the next value is known not to fit, or is none."""
+        """Return True if the next value is known not to fit, or is beyond ``MOST``."""
         limit = self.least_too_large(label)
         low = self.largest(label) or 0
         return low + self.by > MOST if limit is None else limit - low <= self.by
@@ -87,9 +87,9 @@ def search_largest(
     start: int,
     check: Callable[[int], FitCheck],
 ) -> None:
-    """Try values until the largest that fits is found for each label; what is tried is kept.
+    """Try values until the largest that fits is found for each label.
 
-    ``InstanceError`` where no label needs more at larger values.
+    ``InstanceError`` if memory does not grow with the parameter under any label.
     """
     for label in labels:
         tries = 0
@@ -101,7 +101,7 @@ def search_largest(
 
 
 def _require_growth(found: LargestValues) -> None:
-    """Refuse a parameter that memory does not hang on, before ever larger values are traced."""
+    """Refuse a parameter that memory does not depend on, before ever larger values are traced."""
     least, most = min(found.tried, default=0), max(found.tried, default=0)
     if most < FLAT * least or not found.tried:
         return
@@ -115,7 +115,7 @@ def _require_growth(found: LargestValues) -> None:
 
 
 def _next_value(found: LargestValues, label: str, start: int, *, is_middle: bool) -> int:
-    """Return a value, not tried yet, between the largest that fits and the least that does not."""
+    """Return an untried value between the largest that fits and the least that does not."""
     by = found.by
     low = (found.largest(label) or 0) // by
     limit = found.least_too_large(label)

@@ -1,4 +1,4 @@
-"""The moment at which most is alive in a trace, and what lives then."""
+"""The moment of the most live bytes in a trace, and the blocks that live then."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from instances.traces.allocation_trace import NO_MODULE, AllocationTrace, Phase
 
-# Layers of one kind are told of together: numbers are left out of their names.
+# Layers of one kind form one group: their numbers are left out of the names.
 _NUMBER = re.compile(r"(?<=\.)\d+(?=\.|$)")
 
 BEFORE = "before the steps"
@@ -19,7 +19,7 @@ EARLIER = "an earlier step"
 
 @dataclass(frozen=True)
 class LiveGroup:
-    """Blocks that are alive at the peak, of one kind of module and of one time."""
+    """Blocks that live at the peak, of one kind of module and of one time."""
 
     # When they were allocated: :data:`BEFORE`, :data:`EARLIER`, or the phase of the step.
     since: str
@@ -31,10 +31,10 @@ class LiveGroup:
 
 @dataclass(frozen=True)
 class LivePeak:
-    """The most bytes that a program has asked for and not given back, at its first such moment."""
+    """The peak of live bytes, as requested, and its first moment."""
 
     size: int
-    # Where that is, from 1 and in words; 0 and empty where nothing marks steps.
+    # Step, from 1 on, and phase of that moment; 0 and empty before the first marked step.
     step: int
     phase: str
     # The largest first.
@@ -42,9 +42,8 @@ class LivePeak:
 
 
 def find_live_peak(trace: AllocationTrace) -> LivePeak:
-    """Return when most bytes are alive, as requested, and what lives then."""
     change = np.zeros(trace.event_count + 1, dtype=np.int64)
-    # What was there before the trace is there at its first event.
+    # Blocks from before the trace live from its first event on.
     np.add.at(change, trace.alloc, trace.size)
     np.add.at(change, trace.free_requested, -trace.size)
     live = np.cumsum(change[:-1])

@@ -1,4 +1,4 @@
-"""What can be traced again with other values of a parameter: a registered model, a user's step."""
+"""Programs that are traced again with other values: a registered model, or a user's step."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from planners.model.problem import Scalar
 from planners.processes.checked_answer import answer_apart
 from planners.text.plain_text import shown
 
-# Whole numbers in the shape of a registered model.
+# Settings of a registered model that are whole numbers.
 VARIED = tuple(option for option in SHAPE if option != "checkpointing")
 
 
@@ -28,34 +28,25 @@ class TracedProgram(Protocol):
     """A training program whose requests can be traced for any value of its parameters."""
 
     @property
-    def label(self) -> str:
-        """What people call it."""
-        ...
+    def label(self) -> str: ...
 
-    def value_of(self, parameter: str) -> int:
-        """Return the value that a parameter has, a whole number from 1 on."""
-        ...
+    def value_of(self, parameter: str) -> int: ...
 
-    def trace(self, changes: Mapping[str, int]) -> AllocationTrace:
-        """Trace it with other values of some parameters."""
-        ...
+    def trace(self, changes: Mapping[str, int]) -> AllocationTrace: ...
 
 
 @dataclass(frozen=True)
 class RegisteredProgram:
-    """The training of a registered model."""
-
     name: str
     settings: TraceSettings
     shape: Mapping[str, Any]
 
     @property
     def label(self) -> str:
-        """The name of the model, and what was given."""
         return _with_values(self.name, self.shape)
 
     def value_of(self, parameter: str) -> int:
-        """Return the value of a setting; ``InstanceError`` where the model has none."""
+        """Return the value of a setting; ``InstanceError`` if the model has none of this name."""
         if parameter not in VARIED:
             raise InstanceError(
                 f"--vary: {self.name} has no setting {parameter!r} that is a whole number; "
@@ -67,30 +58,25 @@ class RegisteredProgram:
         return _whole_number(parameter, getattr(shape, parameter), self.name)
 
     def trace(self, changes: Mapping[str, int]) -> AllocationTrace:
-        """Trace it on fake tensors."""
         return record(self.name, self.settings, **{**self.shape, **changes})
 
 
 @dataclass(frozen=True)
 class OwnProgram:
-    """The steps of a user's function."""
-
     function: OwnFunction
     steps: int
 
     @property
     def label(self) -> str:
-        """File and function, and what was given."""
         return _with_values(self.function.label, self.function.arguments)
 
     def value_of(self, parameter: str) -> int:
-        """Return what the function is called with; ``InstanceError`` with its line where none."""
+        """Return an argument of the function; ``InstanceError`` if it has none of this name."""
         return _whole_number(
             parameter, self.function.value_of(parameter), f"{self.function.where}, parameter"
         )
 
     def trace(self, changes: Mapping[str, int]) -> AllocationTrace:
-        """Trace it on fake tensors."""
         return trace_own(self.function.with_arguments(changes), self.steps)
 
 
@@ -107,18 +93,18 @@ def _whole_number(parameter: str, value: object, where: str) -> int:
     return value
 
 
-# What a process says beside the trace.
+# The types of what a child process says beside the trace.
 _ANSWER = {"label": str, "origin": dict, "value": int | None}
 
 
 @dataclass(frozen=True)
 class Traced:
-    """What a program said of itself, and its trace."""
+    """A trace, and how its program names it."""
 
     label: str
     # How the trace is made again.
     origin: Mapping[str, Scalar]
-    # Value of the parameter that was asked for; None where none was.
+    # Value of the parameter that was asked for; None if none was.
     value: int | None
     trace: AllocationTrace
 

@@ -1,6 +1,6 @@
-"""Planned memory where other people's loops train: callbacks that say where a step begins and ends.
+"""Planned memory in the loops of other libraries: callbacks that bracket the training steps.
 
-Each is imported when it is asked for, and its library with it.
+Each callback and its library are imported when the callback is asked for.
 """
 
 from __future__ import annotations

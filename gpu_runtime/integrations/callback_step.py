@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 
 class CallbackStep:
-    """Brackets the steps of a loop that is not ours.
+    """Brackets the training steps of another library's loop.
 
-    Note: a loop that is left in the middle of a step need not say so. An error, Ctrl-C in a
-    notebook's cell or an epoch that a callback cuts short leave a step open; whatever event shows
-    that it is over ends it as abandoned, so that the next one can begin.
+    Note: a loop need not say that a step was left in the middle. An error, Ctrl-C in a notebook or
+    an epoch that a callback ends early leaves a step open. The next event that shows it ends the
+    step as abandoned, so that the next step can begin.
     """
 
     def __init__(self, memory: PlannedMemory | None) -> None:
@@ -32,9 +32,9 @@ class CallbackStep:
         return self._memory
 
     def install(self, device: torch.device) -> None:
-        """Have memory planned on the device that a loop trains on, if it is not already."""
+        """Plan memory on the device that a loop trains on, unless it is planned already."""
         if self._memory is not None and self._memory.installed and device.type != "cuda":
-            return  # attached to an allocator that somebody else than PyTorch asks
+            return  # attached to another allocator than PyTorch's, in a test
         if device.type != "cuda":
             raise DeviceError(
                 f"planned memory is that of a CUDA device, found training on {device}"
@@ -56,11 +56,10 @@ class CallbackStep:
         self._is_open = True
 
     def end(self) -> None:
-        """End the step that is open; a loop may tell of the end of one that it skipped."""
+        """End the open step, if any; a loop may report the end of a step that it skipped."""
         self._end(completed=True)
 
     def abandon(self) -> None:
-        """End a step that did not come to its own end, if there is one."""
         self._end(completed=False)
 
     def _end(self, *, completed: bool) -> None:

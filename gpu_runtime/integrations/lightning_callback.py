@@ -10,7 +10,7 @@ from gpu_runtime.allocator.planned_memory import PlannedMemory
 from gpu_runtime.integrations.callback_step import CallbackStep
 from planners.errors import MissingDependencyError
 
-# Two names of one library, whose classes are not each other's.
+# Both names are packages of Lightning, and the classes of one are not those of the other.
 LIGHTNING = ("lightning.pytorch", "pytorch_lightning")
 
 
@@ -53,11 +53,11 @@ class PlannedLightningCallback(Callback):
 
     @property
     def memory(self) -> PlannedMemory:
-        """What plans, for its report."""
+        """The planned memory, for its report."""
         return self._step.memory
 
     def setup(self, trainer: Trainer, *_: Any, **__: Any) -> None:
-        """Install, unless the user has: the model is not on its device yet."""
+        """Install planned memory, unless the user has; the model is not on its device yet."""
         self._step.install(trainer.strategy.root_device)
 
     def on_train_batch_start(self, *_: Any) -> None:
@@ -67,9 +67,8 @@ class PlannedLightningCallback(Callback):
         self._step.end()
 
     def on_train_epoch_end(self, *_: Any) -> None:
-        """Forget the step of a batch with which the module said to skip the rest of the epoch."""
+        """End a step whose batch made the module skip the rest of the epoch."""
         self._step.abandon()
 
     def on_exception(self, *_: Any) -> None:
-        """Forget the step that an error or Ctrl-C left."""
         self._step.abandon()

@@ -39,24 +39,23 @@ class PlannedTrainerCallback(TrainerCallback):
 
     @property
     def memory(self) -> PlannedMemory:
-        """What plans, for its report."""
+        """The planned memory, for its report."""
         return self._step.memory
 
     def abandon_step(self) -> None:
         """End the step that an error or Ctrl-C has left.
 
-        The Trainer does not tell; where it trains or evaluates next the callback sees it. Only a
-        loop of one's own with the same memory needs this call before it.
+        The Trainer reports neither. The callback notices at the next training or evaluation. Only a
+        loop of your own that uses the same memory has to call this before it begins.
         """
         self._step.abandon()
 
     def on_init_end(self, args: TrainingArguments, *_: Any, **__: Any) -> None:
-        """Install, unless the user has."""
         self._step.install(args.device)
 
     def on_train_begin(self, args: TrainingArguments, *_: Any, **__: Any) -> None:
-        """Forget a training that was left in the middle of a step."""
-        # Whoever is added to a Trainer that has been made does not hear of the end of that.
+        """End a step that an earlier training left open."""
+        # A callback that is added to a finished Trainer never saw the end of its construction.
         self._step.install(args.device)
         self._step.abandon()
 
@@ -67,9 +66,9 @@ class PlannedTrainerCallback(TrainerCallback):
         self._step.end()
 
     def on_epoch_end(self, *_: Any, **__: Any) -> None:
-        """Forget a step that was cut short: the Trainer stops between accumulated batches too."""
+        """End a step that was cut short: the Trainer also stops between accumulated batches."""
         self._step.abandon()
 
     def on_prediction_step(self, *_: Any, **__: Any) -> None:
-        """Forget a step that an error left: nobody evaluates within one."""
+        """End a step that an error left open: evaluation never runs within a step."""
         self._step.abandon()

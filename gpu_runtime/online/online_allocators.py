@@ -1,4 +1,4 @@
-"""The online allocators: those that the core describes, and those of a replay alone."""
+"""The online allocators: those that the core defines, and those that only replays have."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from planners.registry import (
 
 MakeOnline = Callable[[DeviceMemory], OnlineAllocator]
 
-# Those that serve on any device, beneath PyTorch among others.
+# The online allocators that serve on any device, also beneath PyTorch.
 CORE: Registry[OnlineDefinition] = Registry("online allocator of the core")
 
 
@@ -59,12 +59,12 @@ def _of_core(parameter: OnlineParameter, value: Scalar) -> bool | int | PytorchS
 
 
 def _usual(parameter: OnlineParameter) -> Scalar:
-    # Users write settings as a text.
+    # Users write these settings as one string.
     return "" if isinstance(parameter.usual, PytorchSettings) else parameter.usual
 
 
 def rule_of(parameter: OnlineParameter) -> Rule:
-    """Return what refuses a value that a parameter of the core may not have."""
+    """Return the rule that refuses wrong values of a parameter of the core."""
     if isinstance(parameter.usual, PytorchSettings):
         return pytorch_settings
     if isinstance(parameter.usual, bool):

@@ -1,4 +1,4 @@
-"""PyTorch's CUDA memory from an online allocator: what plans are judged against, in real training.
+"""PyTorch's CUDA memory from an online allocator, which plans are compared with in training.
 
 >>> memory = OnlineMemory("gmlake")  # doctest: +SKIP
 >>> memory.install()  # doctest: +SKIP
@@ -21,19 +21,19 @@ from planners.text.table import aligned_pairs
 
 @dataclass(frozen=True)
 class OnlineReport:
-    """Peaks since the last reset or the installation, and calls of the device since the latter.
+    """Peaks since the last reset or the installation, and device calls since the installation.
 
     Parameters
     ----------
     allocator
         Name and parameters of the online allocator.
     requested_bytes, allocated_bytes, reserved_bytes
-        Peaks of what was asked for, of the same as the allocator rounds it up, and of the device's
-        memory that was taken.
+        Peaks of the requested bytes, of the same bytes as the allocator rounds them up, and of the
+        memory taken from the device.
     device_calls
-        How often the device was asked, by kind; the kinds that there were.
+        Number of device calls by kind; kinds without calls are left out.
     device_seconds
-        That these calls took, waits among them.
+        Seconds in these calls, host waits included.
     """
 
     allocator: str
@@ -45,7 +45,7 @@ class OnlineReport:
 
     @property
     def efficiency(self) -> float:
-        """Peak of allocated over peak of reserved bytes; 1 where nothing was reserved."""
+        """Peak of allocated bytes over peak of reserved bytes; 1 if nothing was reserved."""
         return self.allocated_bytes / self.reserved_bytes if self.reserved_bytes else 1.0
 
     def to_json(self) -> dict[str, Any]:
@@ -113,14 +113,14 @@ class OnlineMemory:
         self._allocator = serve_pytorch(self._device, self._over)
 
     def attach(self, memory: DeviceMemory) -> ServingOnlineAllocator:
-        """Return the allocator over any memory, for somebody else than PyTorch to ask.
+        """Return the allocator over any memory, for another caller than PyTorch.
 
         Raises
         ------
         DeviceError
-            There is one already.
+            An allocator is installed or attached already.
         GaplessError
-            The device has no pages as the allocator wants them.
+            The device has no pages of the size that the allocator needs.
         """
         self._refuse_twice()
         self._allocator = self._over(memory)
@@ -128,21 +128,14 @@ class OnlineMemory:
 
     @property
     def device(self) -> int:
-        """Number of the CUDA device."""
         return self._device
 
     def reset_peaks(self) -> None:
-        """Let the peaks of the report be those of what is in use."""
+        """Restart the peaks of the report from the bytes in use now."""
         self._installed().reset_peaks()
 
     def report(self) -> OnlineReport:
-        """Return what happened so far.
-
-        Returns
-        -------
-        OnlineReport
-            ``print`` shows it as a table.
-        """
+        """Return the peaks and device calls so far; ``print`` shows them as a table."""
         allocator = self._installed()
         figures = allocator.figures()
         return OnlineReport(

@@ -1,4 +1,4 @@
-"""What PyTorch's users configure of its allocator, read from a string."""
+"""The settings of PyTorch's allocator, read from the string that users write."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from gpu_runtime._core import PytorchSettings
 from planners.errors import GaplessError, near_names
 
 MIB = 1 << 20
-# Sizes of 1 MiB and more have divisions for each power of two, up to the last.
+# Sizes from 1 MiB on have a number of divisions for each power of two, up to this many powers.
 POWERS = 16
 MOST_BYTES = 1 << 48
-# Keys that change how memory is obtained or what else is done, never where a block lies.
+# Keys that change how memory is obtained or other work, never the place of a block.
 WITHOUT_EFFECT = frozenset({
     "graph_capture_record_stream_reuse", "pinned_free_catch_all", "pinned_max_cached_size_mb",
     "pinned_max_round_threshold_mb", "pinned_num_register_threads",
     "pinned_reserve_segment_size_mb", "pinned_use_background_threads",
     "pinned_use_cuda_host_register", "release_lock_on_cudamalloc", "throw_on_cudamalloc_oom",
 })  # fmt: skip
-# Where one setting ends and the next begins: at a comma that is in no list.
+# A comma between two settings; a comma within brackets separates the items of a list.
 BETWEEN_SETTINGS = re.compile(r",(?![^\[]*\])")
 UNBOUNDED = ">"
 
@@ -66,7 +66,7 @@ def pytorch_settings(text: str) -> PytorchSettings:
             raise SettingsError(
                 f"PyTorch's allocator has no setting {key!r}; {near_names(key, known)}"
             )
-    # Which online allocator runs says whether segments are expandable.
+    # The name of the online allocator decides whether segments are expandable.
     found.pop("", None)
     if "large_segment_bytes" in found:
         found.setdefault("max_non_split_rounding_bytes", found["large_segment_bytes"])
@@ -126,13 +126,13 @@ def _division(value: int) -> int:
 
 
 class Reader(NamedTuple):
-    """How the value of a key is read, and what it has to be."""
+    """How the value of a key is read, and which values are accepted."""
 
-    # Of the core's settings; empty for a key that an online allocator's name decides.
+    # Field of the core's settings; empty for a key that the allocator's name decides.
     field: str
     read: Callable[[str], Any]
     accepted: str
-    # Bytes of one, for sizes.
+    # Bytes of one unit of a size; 0 for other values.
     unit: int = 0
 
 
@@ -141,19 +141,19 @@ READERS = {
     "expandable_segments": Reader("", _boolean, "True or False"),
     # A free block from this size on is not split.
     "max_split_size_mb": Reader("max_split_bytes", int, WHOLE, MIB),
-    # Such a block may be larger than a request by this; by a large segment if it is not given.
+    # Such a block may exceed a request by this; by default by the size of a large segment.
     "max_non_split_rounding_mb": Reader("max_non_split_rounding_bytes", int, WHOLE, MIB),
-    # Steps to the next power of two: one number for all sizes, or by the power of two, in MiB, from
-    # which on it holds. The first holds below as well. 0 and 1 round up to 512 bytes.
+    # Divisions between two powers of two: one number for all sizes, or one from each power of two
+    # in MiB on. The first number also holds for smaller sizes. 0 and 1 round up to 512 bytes.
     "roundup_power2_divisions": Reader(
         "roundup_power2_divisions", _divisions, "a whole number, or [256:1,512:2,>:4]"
     ),
-    # Idle segments leave above this share of the memory that may be used; 0 for never.
+    # Idle segments are freed above this share of the usable memory; 0 for never.
     "garbage_collection_threshold": Reader("garbage_collection_threshold", float, SHARE),
     # A segment for requests of more than 1 and less than 10 MiB.
     "large_segment_size_mb": Reader("large_segment_bytes", int, WHOLE, MIB),
-    # A page of such requests; as large as such a segment if it is not given.
+    # Page size of such requests; by default the size of such a segment.
     "expandable_segments_page_size": Reader("expandable_page_bytes", int, WHOLE, 1),
-    # The share of the device that may be used.
+    # Share of the device that may be used.
     "per_process_memory_fraction": Reader("per_process_memory_fraction", float, SHARE),
 }

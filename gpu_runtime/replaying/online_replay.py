@@ -1,4 +1,4 @@
-"""An online allocator of the core over the requests of a run."""
+"""The requests of a run, served by an online allocator of the core."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CORE_ACTION = np.zeros(len(RequestAction), dtype=np.uint8)
 CORE_ACTION[RequestAction.ALLOCATE] = RecordedAction.ALLOCATE
 CORE_ACTION[RequestAction.FREE_REQUESTED] = RecordedAction.FREE_REQUESTED
 CORE_ACTION[RequestAction.FREE_COMPLETED] = RecordedAction.FREE_COMPLETED
-# Of whichever kind: it has everything idle given back.
+# A segment that is given back, of whichever kind, frees all idle memory.
 CORE_ACTION[RequestAction.GIVE_BACK] = RecordedAction.SEGMENT_FREED
 
 
@@ -38,22 +38,8 @@ def replay_online(
 ) -> OnlineResult:
     """Make the requests to an online allocator.
 
-    Parameters
-    ----------
-    make
-        Returns the allocator over a device.
-    dictated
-        Which memory the ledger puts where it was in the recorded run, ``"plain"`` or ``"ranges"``:
-        the allocator chooses between blocks of one size by their addresses.
-
-    Raises
-    ------
-    DeviceError
-        There is no such device, or it refused a call.
-    GaplessError
-        Two live blocks shared bytes, where the terms have that looked at.
-    InstanceError
-        Recorded memory lies where no device has any.
+    `dictated` names the memory that the ledger puts at its recorded addresses, ``"plain"`` or
+    ``"ranges"``: the allocator chooses between blocks of one size by their addresses.
     """
     device = open_replay_device(requests, terms)
     if isinstance(device.memory, LedgerMemory):
@@ -86,7 +72,7 @@ def replay_result(
     outcome: ReplayOutcome,
     last_iteration_seconds: float,
 ) -> OnlineResult:
-    """Return what is told of a replay that has just ended, with the arrays of its outcome."""
+    """Return the result of a replay that has just ended; it takes the arrays of the outcome."""
     figures, ended = allocator.figures(), outcome.out_of_memory_row
     return OnlineResult(
         requested_peak=figures.requested_peak,
@@ -110,7 +96,7 @@ def return_memory(
     allocator: OnlineAllocator | PlannedAllocator,
     result: OnlineResult,
 ) -> None:
-    """Give all memory back, which the next allocator needs, where there is some."""
+    """Give all memory back for the next allocator, unless the device is a ledger."""
     if isinstance(device.memory, LedgerMemory):
         return
     ended = result.out_of_memory_row
@@ -121,7 +107,7 @@ def return_memory(
 
 
 def too_few_marks(requests: RequestSequence) -> str:
-    """Return why nothing can be planned where a recording does not mark iterations; else empty."""
+    """Return why a recording of fewer than two marked iterations cannot be planned; or empty."""
     marked = len(requests.iteration_rows)
     if marked > 1:
         return ""
@@ -132,7 +118,7 @@ def too_few_marks(requests: RequestSequence) -> str:
 
 
 def core_log(requests: RequestSequence) -> RequestLog:
-    """Return the requests as the core takes them, which tells blocks apart by their addresses."""
+    """Return the requests for the core, which tells blocks apart by their addresses."""
     return RequestLog(
         CORE_ACTION[requests.action],
         (requests.request + 1).astype(np.uint64),
@@ -151,20 +137,20 @@ def _dictate(ledger: LedgerMemory, requests: RequestSequence, dictated: str) -> 
         raise InstanceError(f"{requests.name}, segments: {error}") from None
 
 
-# Of an expandable segment for small requests; larger requests have larger pages.
+# Page size of an expandable segment for small requests; larger requests have larger pages.
 SMALL_PAGE_BYTES = 1 << 21
 
 
 def _plain_addresses(requests: RequestSequence) -> IntColumn:
-    """Return the addresses of plain segments, in their order."""
     addresses: IntColumn = requests.segments[requests.segments[:, 1] == 0, 2]
     return addresses
 
 
 def _range_addresses(requests: RequestSequence) -> IntColumn:
-    """Return where each expandable segment begins, in the order in which they were first used.
+    """Return the begin of each expandable segment, in the order of first use.
 
-    A stream has one for small requests and one for large ones, which first pages were mapped at.
+    Each stream has one segment for small requests and one for large ones. The first mapped page
+    tells where a segment begins.
     """
     mapped = requests.segments[requests.segments[:, 1] == 1]
     pool = np.column_stack([mapped[:, 4], mapped[:, 3] <= SMALL_PAGE_BYTES])

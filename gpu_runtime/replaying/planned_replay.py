@@ -1,4 +1,4 @@
-"""Planned memory over the requests of a run."""
+"""The requests of a run, served by planned memory."""
 
 from __future__ import annotations
 
@@ -29,9 +29,8 @@ def replay_planned(
 ) -> OnlineResult:
     """Make the requests to planned memory, each iteration a step.
 
-    A plan is made between two steps, where the run waits for it; that takes no time of the
-    allocator's. Requests before the first iteration are outside of steps, as all are where nothing
-    marks iterations.
+    Plans are made between two steps while the run waits; planning time does not count as the
+    allocator's. Requests before the first marked iteration are outside of steps.
     """
     chosen = choose_one(planner)
     device = open_replay_device(requests, terms)
@@ -49,7 +48,7 @@ def replay_planned(
     )
     try:
         with warnings.catch_warnings():
-            # That a plan is not worth it is no news here: the figures show it.
+            # The figures of a replay show that a plan is not worth it; a warning is not needed.
             warnings.simplefilter("ignore", RuntimeWarning)
             stepping_seconds, last_seconds = _serve(requests, device, made, book_planner)
         outcome = made.end()
@@ -74,9 +73,9 @@ def _why_unplanned(requests: RequestSequence, book_planner: BookPlanner) -> str:
 def _serve(
     requests: RequestSequence, device: ReplayDevice, made: PlannedReplay, book_planner: BookPlanner
 ) -> tuple[float, float]:
-    """Serve all rows, or those until the device has no memory.
+    """Serve all rows, or the rows until the device has no memory.
 
-    Returns the seconds of device calls between two steps, and those of the last iteration's rows.
+    Returns the seconds of device calls between steps, and the seconds of the last iteration's rows.
     """
     begins = sorted({row for row in requests.iteration_rows.tolist() if row < requests.row_count})
     stepping = early = 0.0
@@ -85,7 +84,7 @@ def _serve(
     for _, behind in pairwise([*begins, requests.row_count]):
         if made.out_of_memory_row >= 0:
             break
-        # Making a plan takes none of the allocator's time; its memory does.
+        # Planning takes no time of the allocator; adopting a plan calls the device.
         taken = device.total_seconds
         if in_step:
             book_planner.end_step(completed=True)

@@ -1,4 +1,4 @@
-"""A replay held against the run that was recorded: segments, and the address of each request."""
+"""A replay compared with the recorded run: the segments, and the address of each request."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ CACHING, EXPANDABLE = "pytorch-caching", "pytorch-expandable"
 class RecordedCheck:
     """How far a replay agrees with the run that was recorded."""
 
-    # Requests that lie where they lay, before the first that does not; and segments, which came
-    # with the same bytes, to the same address, for the same request.
+    # Requests at their recorded address, before the first that differs. Segments with the recorded
+    # bytes, address and request, before the first that differs.
     agreeing_requests: int
     requests: int
     agreeing_segments: int
     segments: int
-    # The first that does not agree, in words; empty where all do.
+    # The first difference, in words; empty if there is none.
     difference: str = ""
 
 
 def checked_allocator(requests: RequestSequence) -> str:
-    """Return which allocator was recorded; ``GaplessError`` where the recording does not tell."""
+    """Return the allocator that was recorded; ``GaplessError`` if the recording does not tell."""
     kinds = set(requests.segments[:, 1].tolist())
     if not kinds:
         raise GaplessError(
@@ -49,9 +49,9 @@ def checked_allocator(requests: RequestSequence) -> str:
 
 
 def check_against_recording(requests: RequestSequence, result: OnlineResult) -> RecordedCheck:
-    """Hold the addresses and segments of a replay against those that were recorded."""
+    """Compare the addresses and segments of a replay with the recorded ones."""
     recorded = requests.segments[:, [0, 2, 3]]
-    # What came for a request that is not among the recorded ones.
+    # Leave out segments that came for a request after the end of the recording.
     recorded = recorded[recorded[:, 0] < requests.row_count]
     apart = _first_difference(recorded, result.segments)
     made = requests.address != result.addresses
@@ -61,7 +61,7 @@ def check_against_recording(requests: RequestSequence, result: OnlineResult) -> 
     segment_rows = [
         int(side[apart, 0]) for side in (recorded, result.segments) if apart < len(side)
     ]
-    # A segment comes before the request that it came for is served.
+    # A segment is created before its request is served.
     at_segment = min(segment_rows, default=requests.row_count)
     difference = ""
     if at_segment <= at_request and segment_rows:
@@ -76,7 +76,7 @@ def check_against_recording(requests: RequestSequence, result: OnlineResult) -> 
 
 
 def _first_difference(first: IntColumn, second: IntColumn) -> int:
-    """Return how many rows agree from the beginning on."""
+    """Return the number of equal rows at the beginning."""
     both = min(len(first), len(second))
     differs = (first[:both] != second[:both]).any(axis=1)
     return int(differs.argmax()) if differs.any() else both
@@ -106,7 +106,7 @@ SCHEMA_VERSION = 1
 
 
 def replay_json(run: OnlineRun, file: str, checked: RecordedCheck | None) -> str:
-    """Return what ``--json`` prints; `check` is null where none was asked for."""
+    """Return what ``--json`` prints; `check` is null unless the user asked for it."""
     record = {
         "schema": SCHEMA,
         "version": SCHEMA_VERSION,

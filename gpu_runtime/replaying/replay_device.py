@@ -1,4 +1,4 @@
-"""The device under an allocator in a replay, and the streams that work in what it hands out."""
+"""The device beneath an allocator in a replay, and the streams that work in its blocks."""
 
 from __future__ import annotations
 
@@ -26,47 +26,46 @@ from planners.model.request_sequence import RequestAction, RequestSequence
 from planners.text.byte_units import counted
 
 PAGE_BYTES = 1 << 21
-# Bytes of a device without a given capacity: it has more memory than a real recording asks for. The
-# most limits the pages that a forged recording can make an allocator create, 2 million of 2 MiB.
+# Bytes of a device without a given capacity: more memory than a real recording asks for. The upper
+# limit bounds the pages that a forged recording can make an allocator create, 2 million of 2 MiB.
 LEAST_CAPACITY = 1 << 37
 MOST_CAPACITY = 1 << 42
 ROOM = 8
-# Of a GPU, for all that a run has; PyTorch takes no more from its pool either.
+# Most streams of a GPU that a replay uses; PyTorch's pool has as many.
 MOST_STREAMS = 32
 
 
 @dataclass(frozen=True)
 class ReplayDevice:
-    """A device, and the same one as an allocator sees it: counted, and with a log of segments."""
+    """A device, and the layers between it and an allocator: call counts and a segment log."""
 
     memory: DeviceMemory
     counted: CountingMemory
     logged: SegmentLog
-    # Where every block is stamped.
+    # The layer that stamps every block; None if blocks are not stamped.
     stamps: BlockStamps | None
 
     @property
     def served(self) -> DeviceMemory:
-        """What an allocator is given."""
+        """The memory that the allocator is given."""
         return self.logged if self.stamps is None else self.stamps
 
     @property
     def calls(self) -> Mapping[str, int]:
-        """How often the device was asked, by kind; the kinds that there were."""
+        """Number of device calls by kind."""
         return call_counts(self.counted.calls)
 
     @property
     def seconds(self) -> Mapping[str, float]:
-        """Time in the calls of each kind, none on a device that is not timed."""
+        """Seconds in the calls of each kind; empty on a device without times."""
         return call_seconds(self.counted.nanoseconds)
 
     @property
     def total_seconds(self) -> float:
-        """Time in all calls so far."""
         return sum(self.seconds.values())
 
     def require_apart(self, requests: RequestSequence) -> None:
-        """Raise where a block was written to while it lived, if blocks are stamped."""
+        """Raise if a stamped block was overwritten while it lived."""
         found = [] if self.stamps is None else self.stamps.found()
         if found:
             first = min(found, key=lambda each: (each.number, each.address))
@@ -80,14 +79,14 @@ class ReplayDevice:
 
 
 def open_replay_device(requests: RequestSequence, terms: OnlineTerms) -> ReplayDevice:
-    """Return the device that the terms name; ``DeviceError`` where there is none."""
+    """Return the device that the terms name; ``DeviceError`` if there is none."""
     if terms.is_verified and terms.device is OnlineDevice.LEDGER:
         raise DeviceError(
             "--verify: a device with memory is needed, simulated or cuda; found ledger"
         )
     usual = min(MOST_CAPACITY, max(LEAST_CAPACITY, ROOM * _requested_peak(requests)))
     capacity = terms.capacity or usual
-    # What is beneath a replay's own devices.
+    # The device itself, and the memory above it that streams of a replay work in.
     memory: DeviceMemory
     device: DeviceMemory
     if terms.device is OnlineDevice.LEDGER:
@@ -112,7 +111,7 @@ def open_replay_device(requests: RequestSequence, terms: OnlineTerms) -> ReplayD
 
 
 def open_gpu() -> CudaMemory:
-    """Return the first GPU; ``DeviceError`` where there is none."""
+    """Return the first GPU; ``DeviceError`` if there is none."""
     try:
         return CudaMemory(0)
     except OSError as error:
@@ -120,7 +119,7 @@ def open_gpu() -> CudaMemory:
 
 
 def _replayed_streams(device: CudaMemory, requests: RequestSequence) -> ReplayedStreams:
-    """Let the recorded streams stand for some of the device; the default one is the same."""
+    """Map the recorded streams to streams of the device; the default stream maps to itself."""
     replayed = ReplayedStreams(device, other=device.make_stream())
     replayed.stand_for(0, 0)
     recorded = sorted(set(requests.stream.tolist()) - {0})

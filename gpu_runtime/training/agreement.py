@@ -1,4 +1,4 @@
-"""Did two runs compute the same bits, and if not, where do they first differ."""
+"""Whether two runs computed the same bits, and where they first differ."""
 
 from __future__ import annotations
 
@@ -12,18 +12,17 @@ from gpu_runtime.training.training_run import Allocator
 
 @dataclass(frozen=True)
 class BitDifference:
-    """Where a run first left another."""
+    """The first value in which a run differs from the reference."""
 
     allocator: Allocator
     reference: Allocator
     # Such as ``"step 2, gradient of bert.pooler.weight"``.
     where: str
-    # The run's value and the reference's; ``"nothing"`` where one has none.
+    # The run's value and the reference's; ``"nothing"`` if a run lacks the value.
     found: str
     expected: str
 
     def __str__(self) -> str:
-        """Return one line."""
         return (
             f"{self.allocator} differs from {self.reference} first in {self.where}: "
             f"{self.found}, not {self.expected}"
@@ -32,28 +31,27 @@ class BitDifference:
 
 @dataclass(frozen=True)
 class Agreement:
-    """What was compared and what differs."""
+    """The values that were compared, and the differences."""
 
-    # The first is the one that the others are compared with.
+    # The first is the reference.
     compared: tuple[Allocator, ...]
-    # How many values of each kind a run has.
+    # Number of values of each kind in a run.
     steps: int
     losses: int
-    # How many of the losses are infinite or no number: of what follows them little can differ.
+    # Number of losses that are infinite or NaN: values after them can hardly differ.
     losses_not_finite: int
     gradients: int
     parameters: int
     buffers: int
-    # The first one of each run that differs.
+    # The first difference of each run that differs.
     differences: tuple[BitDifference, ...]
 
     @property
     def is_bit_identical(self) -> bool:
-        """Whether no run differs."""
         return not self.differences
 
 
-# Digests in full would fill the line.
+# Characters of a digest that a line shows.
 _SHOWN = 16
 
 
@@ -78,14 +76,14 @@ def compare(results: Mapping[Allocator, RunResult]) -> Agreement:
 
 
 def _is_not_finite(loss: str) -> bool:
-    # As in :class:`RunResult`, where a NaN also has its bits.
+    # A NaN is followed by its bits, as in :class:`RunResult`.
     return loss.lstrip("-").startswith(("nan", "inf"))
 
 
 def _first_difference(
     allocator: Allocator, values: dict[str, str], reference: Allocator, expected: dict[str, str]
 ) -> BitDifference | None:
-    # What the run has beyond the reference comes last.
+    # Values that the reference lacks come last.
     for where in {**expected, **values}:
         its, theirs = values.get(where), expected.get(where)
         if its != theirs:
@@ -98,7 +96,7 @@ def _shown(value: str | None) -> str:
 
 
 def _values(result: RunResult) -> dict[str, str]:
-    """Return what was computed by where, in the order in which it was computed."""
+    """Return the computed values by their place, in the order of computation."""
     values = {}
     for step, (losses, gradients) in enumerate(
         zip_longest(result.losses, result.gradients, fillvalue=()), start=1

@@ -24,23 +24,23 @@ Listen = Callable[[TrainingRun], None]
 
 @dataclass
 class AllocatorComparison:
-    """What was found so far of one program, by allocator in the order in which answers came."""
+    """The findings about one program so far, by allocator in the order of the answers."""
 
     checks: dict[Allocator, RunResult] = field(default_factory=dict)
     timings: dict[Allocator, RunResult] = field(default_factory=dict)
-    # What went wrong, by the label of the run.
+    # Error messages, by the label of the run.
     failures: dict[str, str] = field(default_factory=dict)
-    # Operators for want of whose deterministic algorithm the checks were not strict.
+    # Operators without a deterministic algorithm, because of which the checks were not strict.
     undetermined: tuple[str, ...] = ()
 
     @property
     def agreement(self) -> Agreement | None:
-        """Which bits are the same; none before two runs can be compared."""
+        """The comparison of the checks; None before two of them have ended."""
         return compare(self.checks) if len(self.checks) > 1 else None
 
     @property
     def nothing_was_planned(self) -> bool:
-        """Whether the plan served nothing of a run that it should have served."""
+        """Whether the plan served no request of a run that it should have served."""
         return any(
             plan is None or not plan.planned_steps or not plan.planned_requests
             for _, plan in self._plans()
@@ -65,7 +65,7 @@ class AllocatorComparison:
         return agrees and not self.failures and not self.nothing_was_planned
 
     def keep(self, run: TrainingRun, answer: Answer) -> None:
-        """Take an answer in; GaplessError where every other run would fail alike."""
+        """Keep an answer; GaplessError if every other run would fail alike."""
         if isinstance(answer, Failure):
             if answer.is_general:
                 raise GaplessError(answer.message)
@@ -89,10 +89,10 @@ def check_bits(
     at_once: int = 1,
     start: Start = waiting_run,
 ) -> None:
-    """Do the checks of a program, so many at the same time; the first is what others compare with.
+    """Make the checks of a program, `at_once` of them at a time; the first is the reference.
 
-    Where an operator has no deterministic algorithm, all are made again without insisting on one:
-    what was strict is not compared with what is not.
+    If an operator has no deterministic algorithm, all checks are made again without strictness: a
+    strict check is not comparable with another.
     """
     jobs = [partial(_check_one, run, listen, start) for run in runs]
     for number, answer in side_by_side(jobs, at_once):
@@ -121,13 +121,14 @@ def time_in_turns(
 ) -> Iterator[list[tuple[TrainingRun, Answer]]]:
     """Yield the answers of each group of runs, which have their turns one after the other.
 
-    Note: why turns. Steps of two processes would share the device's time, so they take it one after
-    the other. A machine that other people use is now faster, now slower, for minutes: whole runs
-    one after the other differ by that. So the processes of a group are built and warmed up at the
-    same time, and then have short turns, in the order of the runs and back again, in which every
-    other one waits with an idle device and no plan in the making; a turn is compared with the same
-    turn of the others. While turns are taken, processes of the next group only import, where no
-    more groups are wanted at once.
+    Note: why turns.
+    Rationale. Steps of two processes at a time would share the device. The speed of a machine that
+    others use drifts over minutes, so whole runs one after the other differ by that drift.
+    Approach. The processes of a group are built and warmed up at the same time. They then have
+    short turns, in the order of the runs and back again. During a turn all other processes of the
+    group wait with an idle device and no plan in the making. A turn is compared with the same turn
+    of the other runs.
+    Limits. Processes of the next group import packages meanwhile, unless more groups run at once.
     """
     with ExitStack() as every:
         started: deque[list[_TimedRun]] = deque()
@@ -157,25 +158,23 @@ class _TimedRun:
         self._has_begun = False
 
     def begin(self, listen: Listen) -> None:
-        """Let it go to its first turn, beside others; it does so once."""
+        """Let the run go to its first turn, beside others; a second call does nothing."""
         if not self._has_begun:
             self._has_begun = True
             listen(self.run)
             self._processes.begin()
 
     def wait_for_pause(self) -> None:
-        """Wait until it can have its turn."""
         self._keep(self._processes.wait_for_pause())
 
     def take_turn(self, listen: Listen) -> None:
-        """Let it have its turn, and wait until that is over."""
         if self.answer is None:
             listen(self.run)
             self._processes.go_on()
             self.wait_for_pause()
 
     def finish(self) -> Answer:
-        """Let it do what is left after its last turn."""
+        """Let the run do its work after the last turn, and return its answer."""
         if self.answer is None:
             self._processes.go_on()
             self._keep(self._processes.answer())
@@ -183,14 +182,14 @@ class _TimedRun:
         return self.answer
 
     def _keep(self, answer: Answer | None) -> None:
-        """Keep what may be an answer; it ends what still runs of a run that failed."""
+        """Keep an answer, if there is one, and end the processes of the run."""
         if answer is not None:
             self.answer = answer
             self._context.close()
 
 
 def _take_turns(runs: Sequence[_TimedRun], listen: Listen) -> list[tuple[TrainingRun, Answer]]:
-    """Wait for runs that have begun, let them have their turns, and return their answers."""
+    """Return the answers of runs that have begun, after all their turns."""
     for its in runs:
         its.wait_for_pause()
     for turn in range(max((its.run.turns for its in runs), default=0)):

@@ -1,4 +1,4 @@
-"""What a study found: a table for people, one JSON object for programs."""
+"""The findings of a training under several allocators: a table, and one JSON object."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpu_runtime.training.run_result import PeakFigures, RunResult
 from gpu_runtime.training.training_run import Allocator, RegisteredModel, TrainingRun
 from planners.text.table import Row, Table, and_more, columns_of
 
-# 2: step times by turn.
+# Version 2 has the step times by turn.
 SCHEMA_VERSION = 2
 GIB = 1 << 30
 
@@ -34,7 +34,7 @@ UNITS = (
 
 
 def study_table(findings: AllocatorComparison) -> Table:
-    """Return a row an allocator, of which the best has the highest memory efficiency."""
+    """Return one row an allocator; the row of the highest memory efficiency is marked."""
     timings = findings.timings
     best = max(
         (timing.peaks.efficiency for timing in timings.values() if timing.peaks), default=None
@@ -48,7 +48,6 @@ def study_table(findings: AllocatorComparison) -> Table:
 
 
 def notes(findings: AllocatorComparison) -> list[str]:
-    """Return the lines below the table."""
     lines = []
     planned = findings.timings.get(Allocator.PLANNED)
     if planned is not None and planned.plan is not None and planned.plan.planned_steps:
@@ -71,7 +70,6 @@ def notes(findings: AllocatorComparison) -> list[str]:
 def study_record(
     run: TrainingRun, model: RegisteredModel, findings: AllocatorComparison
 ) -> dict[str, Any]:
-    """Return everything that was run and found, as scalars, lists and objects."""
     agreement = findings.agreement
     environments = [timing.environment for timing in findings.timings.values()]
     return {
@@ -105,7 +103,7 @@ def study_record(
 
 
 def step_ratio(timing: RunResult, other: RunResult) -> float:
-    """Return the median over turns of what the median step is to that of another run."""
+    """Return the median over turns of the ratio of the median step times of two runs."""
     pairs = zip(timing.step_seconds, other.step_seconds, strict=True)
     return statistics.median(
         statistics.median(its) / statistics.median(theirs) for its, theirs in pairs
@@ -113,12 +111,11 @@ def step_ratio(timing: RunResult, other: RunResult) -> float:
 
 
 def gib(size: int | None) -> str:
-    """Return bytes in GiB with three decimals."""
     return NOTHING if size is None else f"{size / GIB:,.3f}"
 
 
 def over_plan(timing: RunResult) -> float | None:
-    """Return by what part reserved memory exceeds the plan."""
+    """Return the part by which reserved bytes exceed the planned bytes."""
     if timing.plan is None or timing.peaks is None or not timing.plan.planned_bytes:
         return None
     return timing.peaks.reserved / timing.plan.planned_bytes - 1
@@ -165,7 +162,6 @@ def _plan_notes(plan: MemoryReport) -> list[str]:
 
 
 def _mismatch_cell(plan: MemoryReport) -> str:
-    """Return how many mismatches there were of each kind."""
     kinds = {**plan.mismatch_counts, "missing": plan.missing_requests}
     return ", ".join(f"{count:,} {kind}" for kind, count in kinds.items() if count) or "0"
 

@@ -30,15 +30,15 @@ class UndeterminedError(GaplessError):
 
 
 def exact(loss: Tensor) -> str:
-    """Return a scalar with every bit, as a hexadecimal float; of a NaN also its bits."""
+    """Return every bit of a scalar, as a hexadecimal float; of a NaN also its bits."""
     number = float(loss.item())
     return f"nan {_bytes_of(loss.detach().cpu()).hex()}" if math.isnan(number) else number.hex()
 
 
 def digests(tensors: Iterable[tuple[str, Tensor]]) -> dict[str, str]:
-    """Return the SHA-256 of the bytes of each tensor."""
+    """Return the SHA-256 of the bytes of each tensor, by name."""
     with ThreadPoolExecutor(HASHING_THREADS) as threads:
-        # Copied one after the other, hashed side by side.
+        # Tensors are copied one after the other and hashed in parallel.
         running = {name: threads.submit(_digest, tensor.detach().cpu()) for name, tensor in tensors}
         return {name: digest.result() for name, digest in running.items()}
 
@@ -57,7 +57,8 @@ def _bytes_of(tensor: Tensor) -> memoryview:
 def deterministic(*, strict: bool) -> Iterator[NotedOperators]:
     """Within this context the same inputs give the same bits, or PyTorch refuses.
 
-    Where it may not refuse, attention is written out: its fast kernels then are not deterministic.
+    If PyTorch may not refuse, attention uses plain matrix products: its fused kernels are then not
+    deterministic.
     """
     cudnn = torch.backends.cudnn
     before = (

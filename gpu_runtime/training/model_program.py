@@ -23,7 +23,7 @@ DRAWN_MICROBATCHES = 4
 
 
 def train(scene: Scene) -> Module:
-    """Train the model of a run; the same numbers for the same run."""
+    """Train the model of a run; the same run computes the same numbers."""
     run = scene.run
     if run.model is None:
         raise GaplessError(f"program {run.program}: a registered model is needed, found none")
@@ -56,29 +56,28 @@ def train(scene: Scene) -> Module:
 
 Inputs = dict[str, Tensor]
 
-# Every classifier has these; of those in transformers the configuration knows how many there are.
+# Classes of a classifier whose configuration does not tell their number.
 FEWEST_CLASSES = 2
 
 
 class RandomBatches:
-    """Draws one microbatch after the other, of the names, shapes and types of `batch`."""
+    """Draws microbatches with the names, shapes and types of `batch`."""
 
     def __init__(self, module: Module, batch: Inputs, seed: int, device: str) -> None:
         self._module = module
         self._batch = batch
         self._device = device
-        # Its own, so that the inputs do not depend on what else draws.
+        # A generator of its own, so that the inputs do not depend on other draws.
         self._generator = torch.Generator().manual_seed(seed)
         self._limits = _limits(module)
 
     def next(self) -> Inputs:
-        """Return new inputs on the device."""
         return self._copy(self._draw())
 
     def repeated(self, count: int) -> Callable[[], Inputs]:
-        """Draw inputs now, at least one, and return what copies them to the device in turns.
+        """Draw `count` inputs now, and return a function that copies them to the device in turn.
 
-        Drawing takes longer than a step of a small network, and would be timed with it.
+        Drawing takes longer than a step of a small network, and would be timed with the step.
         """
         turns: Iterator[Inputs] = cycle([self._draw() for _ in range(count)])
         return lambda: self._copy(next(turns))
@@ -106,7 +105,7 @@ class RandomBatches:
 
 
 def _limits(module: Module) -> dict[str, int]:
-    """Return how many values an argument of whole numbers may take."""
+    """Return the number of values of each whole-number argument."""
     embeddings = [part for part in module.modules() if isinstance(part, Embedding)]
     tokens = max((part.num_embeddings for part in embeddings), default=FEWEST_CLASSES)
     config = getattr(module, "config", None)

@@ -28,8 +28,8 @@ def run_program(
 ) -> RunResult:
     """Run a program to its end, turn by turn.
 
-    A check has deterministic algorithms. Where an operator has none, a strict check raises
-    UndeterminedError; any other has attention written out, and notes the operator.
+    A check uses deterministic algorithms. If an operator has none, a strict check raises
+    UndeterminedError; any other check uses plain attention and notes the operator.
     """
     module, _, function = run.entry.partition(":")
     train: Callable[[Scene], nn.Module] = getattr(import_module(module), function)
@@ -58,12 +58,12 @@ def run_program(
 
 
 def _local(named: Iterable[tuple[str, Tensor]]) -> Iterator[tuple[str, Tensor]]:
-    """Return tensors as they are, and of a sharded one this process's part."""
+    """Yield tensors; of a sharded tensor the part of this process."""
     return ((name, its.to_local() if hasattr(its, "to_local") else its) for name, its in named)
 
 
 def run_environment(device: str) -> dict[str, str]:
-    """Return what a run is done with, by name."""
+    """Return names and versions of the software and the device."""
     described = {
         "python": platform.python_version(),
         "torch": str(torch.__version__),

@@ -1,4 +1,4 @@
-"""The processes of a run, one for each rank, with the environment of its allocator."""
+"""The processes of a run, one for each rank, in the environment of its allocator."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ from planners.processes.asked_process import AskedProcess, asked_process
 
 COMMAND = (sys.executable, "-m", "gpu_runtime.training.worker")
 
-# The older name and the newer one; PyTorch reads either.
+# PyTorch reads either name; the first is the older one.
 ALLOCATOR_VARIABLES = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
 EXPANDABLE = "expandable_segments:True"
-# Of a matrix product, as PyTorch wants it for the same bits in every run.
+# PyTorch needs this for the same bits from the same matrix product.
 CUBLAS_VARIABLE = "CUBLAS_WORKSPACE_CONFIG"
 CUBLAS_WORKSPACE = ":4096:8"
-# Lets Inductor choose kernels without timing them. Timed ones differ from run to run, and so would
-# the bits and the times of runs that are compared.
+# Lets Inductor choose kernels without timing them. A choice by time differs from run to run, and
+# with it the bits and the times of the runs that are compared.
 INDUCTOR_VARIABLE = "TORCHINDUCTOR_DETERMINISTIC"
 VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
 
-# The line of a process that waits for its turn, and the line that lets it go on.
+# A process writes the first line when it waits for its turn; the second line lets it go on.
 WAITS_FOR_ITS_TURN = "waits"
 GO_ON = "go on"
 
 
 class RunProcesses:
-    """The processes of a run, which wait to begin, and for each of its turns."""
+    """The processes of a run; they wait before they begin, and before each turn."""
 
     def __init__(self, processes: Sequence[AskedProcess], ranks: Sequence[TrainingRun]) -> None:
         self._processes = processes
         self._ranks = ranks
 
     def begin(self) -> None:
-        """Let the processes run, to their first turn if they have any."""
+        """Let the processes run to their first turn, if they have any."""
         for process, its in zip(self._processes, self._ranks, strict=True):
             process.ask(its.to_json())
 
     def wait_for_pause(self) -> Answer | None:
-        """Return when every process waits for its turn; the answer of one that is done before."""
+        """Wait for every process to pause before its turn; return the answer of one that ends."""
         for process, its in zip(self._processes, self._ranks, strict=True):
             limit = its.limit_seconds
             line = process.line(limit)
@@ -56,12 +56,10 @@ class RunProcesses:
         return None
 
     def go_on(self) -> None:
-        """Let all processes have their turn."""
         for process in self._processes:
             process.ask(GO_ON)
 
     def answer(self) -> Answer:
-        """Wait for the end of all processes."""
         pairs = zip(self._processes, self._ranks, strict=True)
         return of_all_ranks([_answer_of(process, its.limit_seconds) for process, its in pairs])
 
@@ -75,7 +73,7 @@ def _answer_of(process: AskedProcess, limit: float | None, already_read: str = "
     except msgspec.DecodeError:
         how = last.death or "exit code 0"
         return Failure(f"the process died without a result, {how}{last.complaint}")
-    # An allocator has to be right at exit too, where the result is on its way already.
+    # A crash of the allocator at exit is a failure too, though the result was sent.
     if last.death and not isinstance(answer, Failure):
         return Failure(f"the process died after its result, {last.death}{last.complaint}")
     return answer
@@ -86,7 +84,7 @@ Start = Callable[[TrainingRun], AbstractContextManager[RunProcesses]]
 
 @contextmanager
 def waiting_run(run: TrainingRun) -> Iterator[RunProcesses]:
-    """Start the processes of a run, which import what takes long and then wait."""
+    """Start the processes of a run, which import their packages and then wait."""
     ranks = [msgspec.structs.replace(run, rank=rank) for rank in range(run.ranks)]
     meeting = {} if run.ranks == 1 else _meeting_place()
     command = [*COMMAND, run.entry.partition(":")[0]]
@@ -99,7 +97,7 @@ def waiting_run(run: TrainingRun) -> Iterator[RunProcesses]:
 
 
 def answer_of(run: TrainingRun, start: Start = waiting_run) -> Answer:
-    """Do a run in fresh processes, which Ctrl-C ends; its turns come one after the other."""
+    """Make a run in fresh processes, which Ctrl-C ends; its turns follow one another."""
     with start(run) as processes:
         processes.begin()
         for _ in range(1 + run.turns if run.purpose is Purpose.TIME else 0):
@@ -113,7 +111,7 @@ def answer_of(run: TrainingRun, start: Start = waiting_run) -> Answer:
 def worker_environment(run: TrainingRun, inherited: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of a run's processes.
 
-    What the user has set for allocators and matrix products would make the runs compared unlike.
+    The user's settings of allocators and matrix products are left out: they would make runs differ.
     """
     environment = allocator_environment(run.allocator, inherited)
     environment.pop(CUBLAS_VARIABLE, None)
@@ -121,15 +119,15 @@ def worker_environment(run: TrainingRun, inherited: Mapping[str, str]) -> dict[s
     if run.purpose is Purpose.CHECK:
         environment[CUBLAS_VARIABLE] = CUBLAS_WORKSPACE
     if run.ranks == 1:
-        # A trainer that sees two devices uses both.
+        # A trainer that sees two devices would use both.
         environment[VISIBLE_DEVICES] = inherited.get(VISIBLE_DEVICES, "0").partition(",")[0]
     return environment
 
 
 def allocator_environment(allocator: Allocator, inherited: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment that chooses the mode of PyTorch's allocator, not the user's.
+    """Return the environment that sets the mode of PyTorch's allocator, in place of the user's.
 
-    Ours take the default mode, which they replace.
+    Allocators of ours replace the default mode.
     """
     kept = {name: value for name, value in inherited.items() if name not in ALLOCATOR_VARIABLES}
     if allocator is Allocator.EXPANDABLE:
@@ -138,7 +136,7 @@ def allocator_environment(allocator: Allocator, inherited: Mapping[str, str]) ->
 
 
 def _meeting_place() -> dict[str, str]:
-    """Return where processes find each other: a port that is free now."""
+    """Return a free port, at which the processes of a run find each other."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}

@@ -1,4 +1,4 @@
-"""What a process found, as it travels back: one line, whatever happened."""
+"""The result of one training process, which travels to the parent as one line."""
 
 from __future__ import annotations
 
@@ -12,52 +12,52 @@ class PeakFigures(msgspec.Struct, frozen=True):
     """Peaks of memory in bytes, as PyTorch tells them apart."""
 
     requested: int
-    # The same, each request rounded up.
+    # The requested bytes, each request rounded up by the allocator.
     allocated: int
     # Taken from the device.
     reserved: int
 
     @property
     def efficiency(self) -> float:
-        """Allocated bytes a reserved byte."""
+        """Allocated bytes per reserved byte."""
         return self.allocated / self.reserved if self.reserved else 0.0
 
 
 class DeviceCounts(msgspec.Struct, frozen=True):
-    """What an allocator asked of the device."""
+    """Numbers of an allocator's device calls."""
 
-    # Calls that take or give back memory, or map it.
+    # Calls that allocate, free or map memory.
     calls: int
     # Calls in which the host waits for the device.
     host_waits: int
 
 
 class RunResult(msgspec.Struct, frozen=True, kw_only=True, tag="result"):
-    """What a run took, and in a check digests of everything that it computed."""
+    """Times and memory of a run; of a check the digests of everything that it computed."""
 
-    # By turn, from the end of a step to the end of the next.
+    # Seconds of each timed step, by turn; each from the end of a step to the end of the next.
     step_seconds: tuple[tuple[float, ...], ...] = ()
-    # Of the turns; none on a device without an allocator.
+    # Peaks within the turns; None on a device without an allocator.
     peaks: PeakFigures | None = None
-    # Peak of reserved bytes from the start of the process on.
+    # Peak of reserved bytes since the start of the process.
     whole_run_reserved: int | None = None
-    # What the driver says that the process took after its context was made, when all was timed;
-    # none where other processes took memory meanwhile.
+    # Bytes that the driver reports as taken since the context was made; None if other processes
+    # took memory at the same time.
     device_bytes: int | None = None
-    # Of the turns; none where nobody counts them.
+    # Device calls within the turns; None if the allocator does not count them.
     counts: DeviceCounts | None = None
-    # How the plan was kept to since the warm-up; none where nothing was planned.
+    # How well steps followed the plan since the warm-up; None without planned memory.
     plan: MemoryReport | None = None
-    # Of every microbatch of every step, exact, as hexadecimal floats; of a NaN with its bits.
+    # Losses of every microbatch, by step, as hexadecimal floats; a NaN is followed by its bits.
     losses: tuple[tuple[str, ...], ...] = ()
-    # Of every step of a program that tells them, after its last backward pass, by parameter.
+    # Digests of the gradients after the last backward pass, by step and parameter.
     gradients: tuple[dict[str, str], ...] = ()
-    # At the end, by name.
+    # Digests at the end, by name.
     parameters: dict[str, str] = {}
     buffers: dict[str, str] = {}
     # Operators without a deterministic algorithm that ran.
     undetermined: tuple[str, ...] = ()
-    # Of the first rank, the busiest first; empty where nothing was profiled.
+    # Streams of the first rank, the busiest first; empty without profiled steps.
     streams: tuple[StreamTimes, ...] = ()
     environment: dict[str, str] = {}
 
@@ -68,7 +68,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True, tag="result"):
 
     @property
     def fallback_share(self) -> float | None:
-        """Share of a plan's requests that a fallback served; all, where no step had a plan."""
+        """Share of a plan's requests that a fallback served; 1 if no step had a plan."""
         if self.plan is None:
             return None
         served = self.plan.planned_requests + self.plan.escaping_requests
@@ -77,12 +77,10 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True, tag="result"):
 
 
 class Failure(msgspec.Struct, frozen=True, tag="failure"):
-    """Why a run found nothing."""
-
     message: str
-    # Whether every other worker would fail alike, such as for want of a device.
+    # Whether every other worker would fail alike, for example because there is no device.
     is_general: bool = False
-    # The operator without a deterministic algorithm that ended a strict check; or none.
+    # The operator without a deterministic algorithm that ended a strict check; else empty.
     undetermined: str = ""
 
 
@@ -92,17 +90,16 @@ _DECODER: msgspec.json.Decoder[Answer] = msgspec.json.Decoder(RunResult | Failur
 
 
 def write_answer(answer: Answer) -> str:
-    """Return an answer as one line of JSON without a line feed."""
     return msgspec.json.encode(answer).decode()
 
 
 def read_answer(line: str) -> Answer:
-    """Read what :func:`write_answer` wrote; what is something else is a ValueError."""
+    """Read a line of :func:`write_answer`; any other line raises ValueError."""
     return _DECODER.decode(line)
 
 
 def of_all_ranks(answers: list[Answer]) -> Answer:
-    """Return what holds of a program of several processes: the worst of them, all their bits."""
+    """Return the result of a program of several processes: the worst figures, and all bits."""
     results = [answer for answer in answers if isinstance(answer, RunResult)]
     if len(results) < len(answers):
         return next(answer for answer in answers if isinstance(answer, Failure))

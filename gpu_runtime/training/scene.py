@@ -1,4 +1,4 @@
-"""What a program sees of its surroundings: a device, sizes, random inputs, and its steps."""
+"""The surroundings of a program: a device, sizes, random inputs, and its steps."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from gpu_runtime.training.run_result import DeviceCounts, PeakFigures
 from gpu_runtime.training.stream_times import StepTrace, StreamTimes, profiled_step, stream_times
 from gpu_runtime.training.training_run import Purpose, Scale, TrainingRun
 
-# A tiny sequence or image is so many times shorter, and has no more of anything than this.
+# A tiny run divides lengths by TINY_DIVISOR, with FEWEST as the least, and has TINY_BATCH rows.
 TINY_DIVISOR = 32
 FEWEST = 4
 TINY_BATCH = 2
 
-# Untyped in PyTorch.
+# PyTorch does not type this class.
 _make_event: Callable[..., Any] = torch.cuda.Event
 
 
 class Scene:
-    """The surroundings of one run; the same numbers for the same specification and rank.
+    """The surroundings of one run; the same specification and rank give the same numbers.
 
-    A program brackets its steps with :meth:`step` and takes :attr:`rounds` of them. After the
-    warm-up peaks start again; time is taken from the end of a step to the end of the next, by the
-    clock of the device, so that what lies between steps counts. Before its first turn and after
-    each a program waits, with nothing running on the device or beside it.
+    A program brackets its steps with :meth:`step` and takes :attr:`rounds` of them. Peaks restart
+    after the warm-up. A step is timed from the end of the step before to its own end, by the clock
+    of the device, so that work between steps counts. Before the first turn and after each turn the
+    program waits, with an idle device and no plan in the making.
     """
 
     def __init__(
@@ -49,19 +49,19 @@ class Scene:
         self.device = torch.device(run.device, run.rank if self.is_cuda else 0)
         self.rank, self.ranks = run.rank, run.ranks
         self.rounds = range(run.steps)
-        # Weights are the same on every rank, inputs are not.
+        # All ranks have the same weights and different inputs.
         torch.manual_seed(run.seed)
         inputs_seed = run.seed + 1 + run.rank
         self._generator = torch.Generator().manual_seed(inputs_seed)
-        # Lengths and choices are: ranks do the same operators.
+        # All ranks draw the same lengths and choices, so that they run the same operators.
         self._same_on_ranks = random.Random(run.seed)
         self._probe = probe
         self._wait_for_turn = wait_for_turn
         self.taken = 0
-        # By turn; the first one is of the step that is not timed.
+        # Marks of step ends by turn; the first mark ends a step that is not timed.
         self._marks: list[list[Any]] = [[] for _ in range(run.turns)]
         self._traces: list[StepTrace] = []
-        # Of each step that was begun; empty where time is taken.
+        # Losses and gradients of each step; empty unless the run is a check.
         self.losses: list[list[str]] = []
         self.gradients: list[dict[str, str]] = []
         self._warm_up_peaks: PeakFigures | None = None
@@ -74,11 +74,10 @@ class Scene:
 
     @property
     def is_tiny(self) -> bool:
-        """Whether a processor has to do the work."""
         return self.run.scale is Scale.TINY
 
     def layers(self, full: int) -> int:
-        """Return how many layers there are, of so many in full."""
+        """Return the number of layers, of `full` in a full run."""
         if self.is_tiny:
             return 2
         return full if self.run.scale is Scale.FULL else max(2, full // 3)
@@ -88,19 +87,16 @@ class Scene:
         return tiny if self.is_tiny else full
 
     def batch(self, full: int) -> int:
-        """Return how many rows a batch has."""
         return min(full, TINY_BATCH) if self.is_tiny else full
 
     def length(self, full: int) -> int:
-        """Return how many tokens a sequence has."""
         return max(FEWEST, full // TINY_DIVISOR) if self.is_tiny else full
 
     def length_between(self, least: int, most: int) -> int:
-        """Return a random length."""
         return self._same_on_ranks.randint(self.length(least), self.length(most))
 
     def choice(self, of: int) -> int:
-        """Return one of so many numbers, from zero on, at random."""
+        """Return a random number below `of`."""
         return self._same_on_ranks.randrange(of)
 
     def tokens(self, batch: int, length: int, words: int) -> Tensor:
@@ -110,36 +106,33 @@ class Scene:
         )
 
     def normal(self, *shape: int) -> Tensor:
-        """Return random numbers on the device, float32."""
         return self.to_device(torch.randn(shape, generator=self._generator))
 
     def to_device(self, host: Tensor) -> Tensor:
-        """Return a copy on the device, as a loader with pinned memory makes it."""
+        """Return a copy on the device, from pinned memory as a data loader makes it."""
         if self.is_cuda:
             return host.pin_memory().to(self.device, non_blocking=True)
         return host
 
     def autocast(self) -> AbstractContextManager[object]:
-        """Return what a forward pass in bfloat16 runs in."""
+        """Return the context of a forward pass in bfloat16."""
         context: AbstractContextManager[object] = torch.autocast(self.device.type, torch.bfloat16)
         return context
 
     def adamw(self, parameters: Iterator[Parameter], rate: float = 1e-4) -> torch.optim.Optimizer:
-        """Return fused AdamW."""
         return torch.optim.AdamW(parameters, lr=rate, fused=True)
 
     @property
     def is_check(self) -> bool:
-        """Whether all that is computed is compared, and no time is taken."""
         return self.run.purpose is Purpose.CHECK
 
     def note(self, loss: Tensor) -> None:
-        """Keep a loss of this step in a check, on the host."""
+        """Keep a loss of this step, if the run is a check."""
         if self.is_check:
             self.losses[-1].append(exact(loss))
 
     def note_gradients(self, module: Module) -> None:
-        """Keep the gradients of this step in a check, as they are before the optimizer."""
+        """Keep the gradients of this step before the optimizer, if the run is a check."""
         if self.is_check:
             self.gradients.append(
                 digests(
@@ -151,7 +144,6 @@ class Scene:
 
     @contextmanager
     def step(self) -> Iterator[None]:
-        """Within this context is one training step."""
         self.losses.append([])
         with self._watched(), self._probe.step():
             yield
@@ -171,7 +163,6 @@ class Scene:
 
     @property
     def step_seconds(self) -> tuple[tuple[float, ...], ...]:
-        """Seconds of each timed step, by turn."""
         return tuple(
             tuple(self._seconds(before, after) for before, after in pairwise(marks))
             for marks in self._marks
@@ -179,11 +170,11 @@ class Scene:
 
     @property
     def streams(self) -> tuple[StreamTimes, ...]:
-        """Streams of the profiled steps, but for the first: it is cold, and so is the profiler."""
+        """Streams of the profiled steps but the first: it is cold, and so is the profiler."""
         return stream_times(self._traces[1:])
 
     def _watched(self) -> AbstractContextManager[object]:
-        """Return what notes the kernels of a step, where that is wanted."""
+        """Return the context that notes the kernels of a step, if the step is profiled."""
         if self.is_cuda and self.rank == 0 and self.taken >= self.run.timed_until:
             return profiled_step(self._traces)
         return nullcontext()
@@ -195,24 +186,23 @@ class Scene:
         self._wait_for_turn()
 
     def _keep_figures(self) -> None:
-        """Keep what the timed steps took."""
         self.peaks, self.counts = self._probe.peaks(), self._probe.counts()
         self.plan = self._probe.plan()
         if self.peaks is not None and self._warm_up_peaks is not None:
             self.whole_run_reserved = max(self.peaks.reserved, self._warm_up_peaks.reserved)
-        # Where several turns are taken, processes of other allocators have memory as well.
+        # With several turns, processes of other allocators take memory at the same time.
         if self._free_before is not None and self.run.turns == 1:
             self.device_bytes = self._free_before - (self._free_bytes() or 0)
 
     def _free_bytes(self) -> int | None:
-        """Return what the driver says is free; the first call makes the context."""
+        """Return the driver's free bytes; the first call makes the context."""
         if not self.is_cuda:
             return None
         free: int = torch.cuda.mem_get_info(self.device)[0]
         return free
 
     def _settle(self) -> None:
-        """Let nothing go on that would disturb somebody else's turn."""
+        """Wait until nothing runs that would disturb the turn of another process."""
         if self.is_cuda:
             torch.cuda.synchronize()
         self._probe.wait_for_planning()

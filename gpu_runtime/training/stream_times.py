@@ -12,21 +12,21 @@ from typing import Any
 
 import msgspec
 
-# What the profiler writes for Chrome, of one step.
+# The profiler's trace of one step, in Chrome's format.
 StepTrace = dict[str, Any]
 
-# What a stream does: between these it waits, for the host or for another stream.
+# Categories of work of a stream; between such events it waits for the host or another stream.
 WORK = ("kernel", "gpu_memcpy", "gpu_memset")
 # The activity of PyTorch's profiler that is traced.
 PROFILED = "CUDA"
-# Of a communication's kernels, which also run while they wait for another device.
+# Part of the names of communication kernels, which also run while they wait for another device.
 NCCL = "nccl"
 
 
 class StreamTimes(msgspec.Struct, frozen=True):
-    """A stream in the mean of some steps."""
+    """Times of a stream, the mean over some steps."""
 
-    # ``compute`` is the busiest that is none of communication.
+    # ``compute`` is the busiest stream that does no communication.
     role: str
     busy_milliseconds: float
     # Between its first piece of work and its last.
@@ -34,10 +34,10 @@ class StreamTimes(msgspec.Struct, frozen=True):
 
 
 def stream_times(traces: Sequence[StepTrace]) -> tuple[StreamTimes, ...]:
-    """Return the streams of some steps, the busiest first; none where none did anything."""
+    """Return the streams of some steps, the busiest first."""
     busy: defaultdict[int, float] = defaultdict(float)
     idle: defaultdict[int, float] = defaultdict(float)
-    # Of their busy time, microseconds of communication.
+    # Microseconds of communication within the busy time.
     talk: defaultdict[int, float] = defaultdict(float)
     for trace in traces:
         ends: dict[int, float] = {}
@@ -46,7 +46,7 @@ def stream_times(traces: Sequence[StepTrace]) -> tuple[StreamTimes, ...]:
             end = begin + event["dur"]
             last = ends.get(stream, begin)
             ends[stream] = max(end, last)
-            # The next kernel of a stream may begin before the last one has quite ended.
+            # The next kernel of a stream may begin shortly before the last one has ended.
             added = ends[stream] - max(begin, last)
             busy[stream] += added
             idle[stream] += max(begin - last, 0.0)
@@ -70,8 +70,8 @@ def _work(trace: StepTrace) -> list[dict[str, Any]]:
 
 @contextmanager
 def profiled_step(traces: list[StepTrace]) -> Iterator[None]:
-    """Add the trace of what the device does within this context, which begins and ends idle."""
-    # Imported here because what reads results needs no PyTorch.
+    """Add a trace of the device within this context, which begins and ends with an idle device."""
+    # Imported here because readers of results need no PyTorch.
     import torch
     from torch.profiler import profile
 

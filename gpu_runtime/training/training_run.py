@@ -1,4 +1,4 @@
-"""What one process is to train and measure, as it travels to it."""
+"""The specification of one training process, as it travels to the process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from planners.errors import InstanceError, near_names
 
 
 class Allocator(enum.StrEnum):
-    """Who serves the memory of a process."""
+    """The allocators that a training can run under; records and grids name them so."""
 
     DEFAULT = "default"
     EXPANDABLE = "expandable"
@@ -23,16 +23,14 @@ class Allocator(enum.StrEnum):
     VPMM = "vpmm"
 
 
-# PyTorch's own two, and a plan, which is judged by them everywhere.
+# PyTorch's own two modes, and planned memory, which is compared with both everywhere.
 NATIVE = (Allocator.DEFAULT, Allocator.EXPANDABLE)
 JUDGED = (*NATIVE, Allocator.PLANNED)
-# Online allocators, which take each request as it comes: run where somebody asks for them.
+# Online allocators of the core; a training runs them only if a user names them.
 ONLINE = (Allocator.GMLAKE, Allocator.VPMM)
 
 
 class Purpose(enum.StrEnum):
-    """What a process is run for."""
-
     # Digests of everything that is computed, with deterministic algorithms.
     CHECK = "check"
     # Time and memory.
@@ -43,13 +41,13 @@ class Scale(enum.StrEnum):
     """How large the model of a program is."""
 
     FULL = "full"
-    # As wide, with a third of the layers.
+    # Full width, with a third of the layers.
     QUICK = "quick"
-    # For a processor: of the same structure, with next to no work.
+    # For a processor: the same structure, with little work.
     TINY = "tiny"
 
 
-# Options of a training, as on the command line, and what their values are.
+# Options of a training on the command line, and the types of their values.
 _SHAPE: dict[str, type] = {
     "batch": int,
     "seq": int,
@@ -61,14 +59,14 @@ _LOOP: dict[str, type] = {"microbatches": int, "precision": str, "optimizer": st
 
 
 class RegisteredModel(msgspec.Struct, frozen=True):
-    """A model of the registry and its training loop, which is a program too."""
+    """A registered model and its training loop."""
 
     name: str
-    # ``batch``, ``seq``, ``image``, ``layers``, ``checkpointing``, where not the model's own.
+    # Settings that differ from the model's own: batch, seq, image, layers, checkpointing.
     shape: dict[str, int | bool] = {}
-    # The loop; how many steps it has is said by the run.
+    # Settings of the loop; the run says how many steps it has.
     settings: TraceSettings = TraceSettings()
-    # Files of the user's that register models.
+    # The user's files that register models.
     files: tuple[str, ...] = ()
 
     @classmethod
@@ -95,7 +93,7 @@ class RegisteredModel(msgspec.Struct, frozen=True):
 
     @property
     def arguments(self) -> str:
-        """Model and loop, as commands take them, without what is as by default."""
+        """Model and loop as commands take them, without default values."""
         defaults = TraceSettings()
         given: dict[str, object] = dict(self.shape)
         for name in ("microbatches", "precision", "optimizer"):
@@ -106,76 +104,69 @@ class RegisteredModel(msgspec.Struct, frozen=True):
 
 
 class TrainingRun(msgspec.Struct, frozen=True, kw_only=True):
-    """What one process is to do."""
-
     purpose: Purpose
     allocator: Allocator
-    # What people call it.
+    # Name of the program in tables and messages.
     program: str
-    # ``module:function``: trains in a scene and returns the module that it trained.
+    # ``module:function``; the function trains in a scene and returns the trained module.
     entry: str
-    # Of a program that is made of one.
+    # The model, if the program is made of a registered one.
     model: RegisteredModel | None = None
     scale: Scale = Scale.FULL
     # Steps before the first turn.
     warm_up: int = 10
-    # In each so many steps are timed, after one that is not: a device that was idle is slower.
+    # Each turn times `turn_steps` steps after one that is not timed: an idle device starts slower.
     turns: int = 1
     turn_steps: int = 4
-    # Of which the kernels are noted after the last turn, likewise after one that is not.
+    # Steps after the last turn whose kernels are noted, also after one that is not.
     profiled_steps: int = 0
-    # Of weights, inputs and dropout.
+    # Seed of weights, inputs and dropout.
     seed: int = 0
-    # Who plans, for how many seconds at most, and whether a step waits for the plan.
+    # The planner, the most seconds it may take, and whether a step waits for the plan.
     planner: str = "auto"
     time_limit: float = 10.0
     planning: Planning = "beside"
-    # ``"cuda"``, or for tests ``"cpu"``, which has no allocator to choose.
+    # ``"cuda"``, or ``"cpu"`` for tests, where the allocator cannot be chosen.
     device: str = "cuda"
     # Whether an operator without a deterministic algorithm ends a check.
     strict: bool = True
-    # After so many, a part of it is over: what comes before the first turn, a turn, the rest.
+    # Time limit of each part: the steps before the first turn, a turn, the steps after the last.
     limit_seconds: float | None = None
-    # Which of how many processes it is, each with a device of its own.
+    # Number of this process, and number of processes; each has a device of its own.
     rank: int = 0
     ranks: int = 1
 
     @property
     def timed_until(self) -> int:
-        """Steps to the end of the last turn."""
         return self.warm_up + self.turns * (1 + self.turn_steps)
 
     @property
     def steps(self) -> int:
-        """All steps."""
         return self.timed_until + (1 + self.profiled_steps if self.profiled_steps else 0)
 
     @property
     def label(self) -> str:
-        """What progress and errors call it."""
         return f"{self.purpose} {self.allocator}"
 
     def to_json(self) -> str:
-        """Return it as one line."""
         return msgspec.json.encode(self).decode()
 
     @classmethod
     def from_json(cls, text: str) -> TrainingRun:
-        """Read what :meth:`to_json` wrote."""
         return msgspec.json.decode(text, type=cls)
 
 
 def model_run(
     purpose: Purpose, model: RegisteredModel, allocator: Allocator = Allocator.DEFAULT
 ) -> TrainingRun:
-    """Return a run of a registered model; a check has the steps of its settings, none warm up."""
+    """Return a run of a registered model; all steps of a check are warm-up."""
     run = TrainingRun(
         purpose=purpose,
         allocator=allocator,
         program=model.name,
         entry="gpu_runtime.training.model_program:train",
         model=model,
-        # Few steps are compared, and all that are timed are to be the plan's.
+        # Few steps are compared, and the plan has to serve all timed steps.
         planning="between",
     )
     if purpose is Purpose.CHECK:

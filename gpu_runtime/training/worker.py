@@ -1,9 +1,8 @@
-"""``python -m gpu_runtime.training.worker MODULE``: a run on standard input, one line out.
+"""``python -m gpu_runtime.training.worker MODULE``: reads a run, writes one line with its result.
 
-An allocator is chosen once in the life of a process, so each has processes of its own. What is
-imported before the run is read, the module of the program among it, is imported while another
-process is measured. Where time is taken, a line is written before each turn, and one is read that
-lets it begin.
+A process can choose its allocator once, so each run has processes of its own. The worker imports
+its packages and the module of the program before it reads the run, while another process is
+measured. Before each turn the worker writes a line, and reads one that lets it begin.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from planners.errors import GaplessError
 
 
 def answer_to(line: str) -> Answer:
-    """Do a run; whatever happens, there is an answer."""
+    """Make a run; every error becomes an answer."""
     try:
         require_packages()
         # Imported here because they need PyTorch.
@@ -57,7 +56,7 @@ def wait_for_turn() -> None:
 
 
 def failure_of(error: Exception) -> Failure:
-    """Return whatever a model, a kernel or the allocator raises as the parent's one line."""
+    """Return an error of a model, a kernel or the allocator as one line for the parent."""
     if isinstance(error, GaplessError):
         return Failure(_line(error))
     return Failure(f"{_kind(error)}: {_line(error)}")
@@ -69,7 +68,7 @@ def _kind(error: Exception) -> str:
 
 
 def _line(error: Exception) -> str:
-    """Return the first line of a message; PyTorch's go on with advice and stacks."""
+    """Return the first line of a message; PyTorch's errors go on with advice and stacks."""
     lines = str(error).strip().splitlines()
     return " ".join(lines[0].split()) if lines else "no message"
 
@@ -87,11 +86,11 @@ def _answer() -> Answer:
 
 
 def main() -> None:
-    """Import what takes long, read the run, do it, write the answer."""
+    """Import the packages, read the run, make it, write the answer."""
     with standard_output.kept_for_the_answer():
         answer = _answer()
     standard_output.write(write_answer(answer) + "\n")
-    # After an error, threads of a library may wait for what never comes.
+    # After an error, threads of a library may wait forever.
     if isinstance(answer, Failure):
         standard_output.leave_at_once(0)
 

@@ -1,4 +1,4 @@
-"""Corruptions: which tensor lost bytes to which, collected over trials."""
+"""Corruptions: which tensor lost bytes to which other one, collected over trials."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from gpu_runtime.verification.trials.trial import Disturbance, Trial
 
 @dataclass(frozen=True)
 class Corruption:
-    """A tensor that did not hold what was stamped."""
+    """A tensor that did not hold its stamped pattern."""
 
     victim: int
-    # Whose pattern was found in its place; None where it is nobody's of that trial.
+    # The tensor whose pattern was found; None if the bytes are no tensor's pattern of that trial.
     writer: int | None
-    # Wrong bytes found, over all checks of all trials.
+    # Wrong bytes, summed over all checks of all trials.
     bytes: int
-    # Of one wrong byte in the plan.
+    # Offset in the plan of one wrong byte.
     offset: int
-    # In which trials, by number.
+    # Numbers of the trials that found it.
     trials: tuple[int, ...]
     disturbances: frozenset[Disturbance]
-    # Whether the two may not share bytes; None without a writer.
+    # Whether the two tensors may not share bytes; None without a writer.
     unsafe: bool | None
 
     @property
@@ -38,7 +38,7 @@ class Corruption:
 
 
 class CorruptionLedger:
-    """Collects what trials found, by the tensor and whose pattern was in its place."""
+    """Collects the findings of trials by victim and writer."""
 
     def __init__(self, layout: Layout, is_unsafe: Callable[[int, int], bool]) -> None:
         self._layout = layout
@@ -46,11 +46,10 @@ class CorruptionLedger:
         self._bytes: dict[tuple[int, int | None], int] = defaultdict(int)
         self._offset: dict[tuple[int, int | None], int] = {}
         self._trials: dict[tuple[int, int | None], list[Trial]] = defaultdict(list)
-        # Wrong words that there was no room to report.
+        # Wrong words that a device had no room to report.
         self.lost = 0
 
     def add(self, trial: Trial, outcome: DeviceOutcome) -> None:
-        """Take in what a trial found."""
         for words in outcome.foreign:
             offset = self._layout.plan_offset(words.first_word)
             self._note(trial, words.victim, words.writer, words.plan_bytes, offset)
@@ -61,11 +60,11 @@ class CorruptionLedger:
         self.lost += outcome.lost
 
     def has_seen(self, a: int, b: int) -> bool:
-        """Return whether one of two tensors was found in place of the other."""
+        """Return True if the pattern of one of two tensors was found in place of the other."""
         return (a, b) in self._bytes or (b, a) in self._bytes
 
     def corruptions(self) -> list[Corruption]:
-        """Return what was found, the most bytes first."""
+        """Return the findings, those of the most bytes first."""
         return [
             Corruption(
                 victim,
@@ -94,10 +93,10 @@ class CorruptionLedger:
             self._trials[pair].append(trial)
 
     def _writers_in(self, word: BrokenWord, key: int) -> dict[int | None, int]:
-        """Return who wrote the wrong bytes of a word, and how many each.
+        """Return the number of wrong bytes of a word by their writer.
 
-        A device that calls bytes wrong which are right here computes other patterns than we do:
-        nobody's, so that this does not go unseen.
+        If a device reports bytes as wrong that are right here, its patterns differ from ours. Such
+        bytes have no writer, so that the error is seen.
         """
         found = word.found.to_bytes(WORD_BYTES, "little")
         own = self._pattern(word.victim, word.word, key)
@@ -113,8 +112,8 @@ class CorruptionLedger:
             for pattern in [self._pattern(tensor, word.word, key)]
         }
         writers: dict[int | None, int] = {}
-        # A byte may look like another tensor's by chance: who explains most comes first, and of
-        # two who explain as much, the one whose writing there would be wrong.
+        # A byte may equal another tensor's byte by chance. The tensor that explains the most bytes
+        # comes first, and of two equal ones the tensor that is unsafe with the victim.
         while wrong and explained:
             writer = max(
                 explained,
@@ -133,7 +132,7 @@ class CorruptionLedger:
         return writers
 
     def _covering(self, word: int) -> dict[int, set[int]]:
-        """Return the tensors that lie on a word, and the bytes of it that each covers."""
+        """Return the tensors that cover a word, with the bytes of the word that each covers."""
         first = word * WORD_BYTES
         begin, end = self._layout.offset, self._layout.offset + self._layout.size
         touching = np.flatnonzero((begin < first + WORD_BYTES) & (end > first))

@@ -15,22 +15,22 @@ from planners.model.problem import Problem
 
 @dataclass(frozen=True)
 class Injection:
-    """One tensor moved onto a partner that it may not share bytes with."""
+    """A tensor that was moved onto a partner with which it may not share bytes."""
 
     tensor: int
-    # On which the tensor lies now, at least in part.
+    # The tensor that it now overlaps, at least in part.
     partner: int
-    # Of the tensor after the move, bytes.
+    # Offset in bytes after the move.
     offset: int
 
 
 def inject(problem: Problem, plan: Plan, count: int, seed: int) -> list[Injection]:
-    """Choose tensors to be moved onto unsafe partners.
+    """Choose tensors that are moved onto unsafe partners.
 
-    The tensors differ, and none is a partner of another. Half of them lie exactly on their partner,
-    the others overlap it by a word or more, where both have that much. None touches the bytes over
-    which another collides, for whoever writes last there hides who wrote before. The arena does not
-    grow; alignments and chains are not heeded.
+    The tensors differ, and none is a partner of another. Half of them lie exactly on their partner;
+    the others overlap it by a word or more, if both have that much. None touches the bytes over
+    which another pair collides, because the last writer there hides the earlier ones. The arena
+    does not grow. Alignments and chains are ignored.
     """
     rng = np.random.default_rng(seed)
     busy: set[int] = set()
@@ -70,7 +70,7 @@ def moved(plan: Plan, injections: list[Injection]) -> IntColumn:
 
 
 def _masks(problem: Problem, plan: Plan, one: Injection, other: Injection) -> bool:
-    """Return whether a moved tensor touches the bytes over which another injection collides."""
+    """Return True if a moved tensor touches the bytes over which another injection collides."""
     size, at = problem.size, int(plan.offsets[other.partner])
     begin = max(other.offset, at)
     end = min(other.offset + int(size[other.tensor]), at + int(size[other.partner]))
@@ -87,12 +87,12 @@ def _offset_onto(
     if rng.random() < 0.5:
         shared = min(size, other, WORD_BYTES)
         offset = int(rng.integers(at - size + shared, at + other - shared, endpoint=True))
-    # Drawn into the arena, it moves towards its partner, which lies there already.
+    # The clamp moves the tensor towards its partner, which lies in the arena.
     return min(max(offset, 0), plan.peak - size)
 
 
 def unsafe_overlaps(problem: Problem, offsets: IntColumn) -> list[tuple[int, int]]:
-    """Return the unsafe pairs of tensors that share bytes, of each pair the lower tensor first."""
+    """Return the unsafe pairs of tensors that share bytes, the lower tensor of each pair first."""
     size, end = problem.size, offsets + problem.size
     pairs: list[tuple[int, int]] = []
     for tensor in np.flatnonzero(size).tolist():

@@ -25,7 +25,7 @@ DEFAULT_TRIALS = 20
 
 @dataclass(frozen=True)
 class VerificationRequest:
-    """What is to be verified, and how hard."""
+    """The trials of a verification."""
 
     # Runs of the whole program, at least 1.
     trials: int = DEFAULT_TRIALS
@@ -33,8 +33,8 @@ class VerificationRequest:
     seed: int = 0
     # Whether one word of arena stands for all bytes that the same tensors cover.
     is_compressed: bool = False
-    # Pairs of tensors that trials make collide on purpose, until each was seen: every other trial,
-    # or all but the first where more pairs are left than trials.
+    # Pairs of tensors that trials make collide on purpose, until each collision was seen. Every
+    # other trial does so, or all but the first if there are more pairs than trials.
     overlaps: tuple[tuple[int, int], ...] = ()
 
     def __post_init__(self) -> None:
@@ -46,42 +46,42 @@ class VerificationRequest:
 
 @dataclass(frozen=True)
 class Verification:
-    """What a verification found."""
+    """The findings of a verification."""
 
     problem: Problem
     figures: DeviceFigures
     peak: int
-    # Of the program: nodes, streams, and waits of a node for one of another stream.
+    # Nodes, streams, and waits of a node for a node of another stream.
     nodes: int
     streams: int
     events: int
-    # Runs of the program to its end, and how many of them had adversarial delays.
+    # Trials that ended, and those of them with adversarial delays.
     trials: int
     directed_trials: int
-    # Time on the device of the first trial, which nothing delays; 0 where it did not end.
+    # Device time of the first trial, which has no delays; 0 if it did not end.
     undisturbed_seconds: float
-    # Wall time of everything, from before the device was opened.
+    # Wall time, the opening of the device included.
     seconds: float
     # Empty for a right plan.
     corruptions: list[Corruption]
-    # Wrong words that there was no room to report.
+    # Wrong words that the device had no room to report.
     lost: int
-    # Whether Ctrl-C came before the last trial's end; what was found until then is here.
+    # Whether Ctrl-C ended the verification early.
     interrupted: bool = False
 
     @property
     def passed(self) -> bool:
-        """Whether every tensor held what was stamped, in every trial that was run."""
+        """Whether every tensor held its pattern in every trial."""
         return not self.corruptions and not self.lost
 
     @property
     def bytes_per_second(self) -> float:
-        """Bytes stamped and checked a second of the undisturbed trial."""
+        """Bytes stamped and checked per second of the undisturbed trial."""
         touched = self.figures.stamped_bytes + self.figures.checked_bytes
         return touched / self.undisturbed_seconds if self.undisturbed_seconds else 0.0
 
     def caught(self, injection: Injection) -> list[Corruption]:
-        """Return the corruptions of unsafe pairs that an injection has part in."""
+        """Return the corruptions of unsafe pairs that involve an injected tensor."""
         return [
             corruption
             for corruption in self.corruptions
@@ -89,10 +89,10 @@ class Verification:
         ]
 
     def false_alarms(self, injections: Iterable[Injection] = ()) -> list[Corruption]:
-        """Return the corruptions that nothing accounts for.
+        """Return the corruptions that neither an unsafe pair nor an injection explains.
 
-        They are of safe pairs, without a writer, or, where anything was moved, of two tensors that
-        were not.
+        Their pair is safe, or has no writer, or neither of its tensors was moved though others
+        were.
         """
         moved = {injection.tensor for injection in injections}
         return [
@@ -106,7 +106,7 @@ class Verification:
 def verify(
     problem: Problem, offsets: IntColumn, open_device: OpenDevice, request: VerificationRequest
 ) -> Verification:
-    """Run the program of a problem with tensors at offsets, right or wrong, trial after trial."""
+    """Run the program of a problem with tensors at right or wrong offsets, trial after trial."""
     begun = time.perf_counter()
     program = make_stamp_check_program(problem)
     layout = full_layout(problem, offsets)
@@ -150,13 +150,13 @@ def _run_trials(
     request: VerificationRequest,
     ledger: CorruptionLedger,
 ) -> _Runs:
-    """Run trial after trial, until the last or Ctrl-C."""
+    """Run all trials, until the last one or Ctrl-C."""
     runs = _Runs()
     queue = DelayQueue(program, request.overlaps)
     try:
         for number in range(request.trials):
             left = request.trials - number
-            # Every other trial stays random: it may find what nobody suspects.
+            # Every other trial stays random, and may find a pair that is not in the queue.
             is_turn = number > 0 and (number % 2 == 1 or len(queue) >= left)
             delays = queue.next(ledger.has_seen) if is_turn else None
             trial = make_trial(program, number, request.seed, delays)

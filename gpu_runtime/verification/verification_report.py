@@ -25,7 +25,6 @@ _GIGA = 1e9
 def verification_text(
     verification: Verification, plan_name: str, injections: Sequence[Injection] = ()
 ) -> str:
-    """Return what was run and what was found, some lines."""
     lines = [*_circumstances(verification, plan_name), *_injections(verification, injections)]
     lines += _corruption_table(verification)
     return "\n".join([*lines, _verdict(verification, injections)]) + "\n"
@@ -34,7 +33,6 @@ def verification_text(
 def verification_record(
     verification: Verification, plan_name: str, injections: Sequence[Injection] = ()
 ) -> dict[str, Any]:
-    """Return everything that was run and found, as scalars, lists and objects."""
     figures = verification.figures
     return {
         "schema": "gapless-verification",
@@ -115,7 +113,7 @@ def _undisturbed(verification: Verification) -> str:
 
 
 def _rate(verification: Verification) -> str:
-    """Return the bandwidth; of compressed memory, where calls are all the cost, it says nothing."""
+    """Return the bandwidth; empty for compressed memory, whose time is that of the calls."""
     rate = verification.bytes_per_second
     if verification.figures.arena_bytes != verification.peak or not rate:
         return ""
@@ -130,7 +128,7 @@ def _compression(verification: Verification) -> str:
 
 
 def _injections(verification: Verification, injections: Sequence[Injection]) -> list[str]:
-    # What went unseen comes first.
+    # Injections that were not caught come first.
     rows = sorted(
         (bool(verification.caught(injection)), index) for index, injection in enumerate(injections)
     )

@@ -1,4 +1,4 @@
-"""What a device does for a verification, and what it reports."""
+"""The interface of a device of a verification, and the types of its findings."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ class ForeignWords:
 
     victim: int
     writer: int
-    # How many bytes of the plan the words stand for; a word that was checked by several nodes
-    # counts each time.
+    # Bytes of the plan that the words stand for; a word that several nodes checked counts each
+    # time.
     plan_bytes: int
-    # Index in the arena of one of them, the lowest where the device knows.
+    # Arena index of one of the words, of the lowest if the device knows.
     first_word: int
 
 
 @dataclass(frozen=True)
 class BrokenWord:
-    """A word that is no whole pattern of any tensor: several share it, or nobody stamped it."""
+    """A word that is no whole pattern of a tensor: several tensors share it, or none stamped it."""
 
     # Tensor that was checked.
     victim: int
@@ -40,14 +40,14 @@ class BrokenWord:
 
 @dataclass(frozen=True)
 class DeviceOutcome:
-    """What a trial found."""
+    """The findings of a trial."""
 
-    # Time that the program took on the device.
+    # Time of the program on the device.
     seconds: float
-    # What was not as stamped; empty for a right plan.
+    # Wrong words; empty for a right plan.
     foreign: list[ForeignWords] = field(default_factory=list)
     broken: list[BrokenWord] = field(default_factory=list)
-    # Wrong words that there was no room to report.
+    # Wrong words that the device had no room to report.
     lost: int = 0
     # Whether Ctrl-C ended it before its end.
     interrupted: bool = False
@@ -55,17 +55,17 @@ class DeviceOutcome:
 
 @dataclass(frozen=True)
 class DeviceFigures:
-    """What a device is and holds."""
+    """Name, memory and copy rate of a device."""
 
     name: str
-    # What was asked for: the layout's arena.
+    # Bytes of the layout's arena.
     arena_bytes: int
-    # What the allocator took for it.
+    # Bytes that the allocator took for the arena.
     reserved_bytes: int
-    # Touched in one trial.
+    # Bytes stamped and checked in one trial.
     stamped_bytes: int
     checked_bytes: int
-    # Measured with a large copy, bytes read and written.
+    # Bytes read and written a second by a large copy.
     copy_bytes_per_second: float
 
 
@@ -73,14 +73,12 @@ class Device(Protocol):
     """Memory with streams, loaded with one program and one layout."""
 
     @property
-    def figures(self) -> DeviceFigures:
-        """What it is and holds."""
+    def figures(self) -> DeviceFigures: ...
 
     def run(self, trial: Trial) -> DeviceOutcome:
         """Run the whole program once, under the delays and the key of a trial."""
 
-    def close(self) -> None:
-        """Give everything back."""
+    def close(self) -> None: ...
 
 
 OpenDevice = Callable[[StampCheckProgram, Layout], Device]

@@ -18,17 +18,16 @@ class DeviceKind(enum.Enum):
 
     @property
     def is_host(self) -> bool:
-        """Whether its arena is memory of this machine, which may be compressed."""
+        """Whether the arena is memory of this machine, which may be compressed."""
         return self is not DeviceKind.CUDA
 
 
 def open_device(kind: DeviceKind) -> OpenDevice:
-    """Return what opens a device of a kind."""
     if kind is DeviceKind.SIMULATED:
         return SimulatedDevice
     if kind is DeviceKind.CPU:
         return ThreadedDevice
-    # Imported here because it declares the driver's functions, which nothing else needs.
+    # Imported here because it needs cuda-bindings, an optional package.
     from gpu_runtime.verification.devices.cuda.cuda_device import CudaDevice
 
     return CudaDevice

@@ -1,15 +1,15 @@
-"""An arena in host memory: tensors are stamped and checked in it, by one thread or by several.
+"""An arena in host memory: one thread or several stamp and check tensors in it.
 
 Note: bytes that two threads touch at the same time.
-Rationale: in a wrong plan one thread stamps bytes that another stamps or checks; that is what a
-verification is to see, and a lock around them would hide it.
-Approach: NumPy copies and compares outside the interpreter's lock, in compiled loops that nothing
-around them can be merged with. A byte that is read is thus a byte that some thread wrote; a word
-may be half one thread's and half another's. No more is needed: a byte that is not the tensor's own
-is wrong whoever wrote it, and a torn word is told apart byte by byte. What a check judges it has
-copied first, for a word read twice may be two words.
-Limits: between a stamp and the checks of a tensor the program orders its threads, which also makes
-the one's bytes visible to the other. Memory that is to be right is never raced for.
+Rationale: in a wrong plan one thread stamps bytes that another stamps or checks. A verification
+has to see this, and a lock around the bytes would hide it.
+Approach: NumPy copies and compares without the interpreter's lock, in compiled loops that the
+compiler cannot merge with code around them. A byte that is read is therefore a byte that some
+thread wrote; a word may be half one thread's and half another's. No more is needed: a byte that
+is not the tensor's own is wrong whichever thread wrote it, and a torn word is judged byte by byte.
+A check copies its words before it judges them, for two reads of one word may differ.
+Limits: the program orders the threads between a stamp and the checks of a tensor, which also makes
+the stamped bytes visible to the checking threads. No two threads race for memory of a right plan.
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ from gpu_runtime.verification.trials.stamp_pattern import WORD_BYTES, Words, dec
 from planners.errors import DeviceError
 
 COPY_BYTES = 64 << 20
-# Whole words. Patterns of this length stay in a core's cache, however large the tensor.
+# Bytes per block, a multiple of a word. Patterns of this length stay in a core's cache; a guess.
 BLOCK_BYTES = 256 << 10
 
 
 @dataclass
 class WrongWords:
-    """What checks found that was not as stamped."""
+    """The wrong words that checks found."""
 
-    # Words, in the order in which they were found.
+    # In the order in which they were found.
     foreign: list[ForeignWords] = field(default_factory=list)
     broken: list[BrokenWord] = field(default_factory=list)
 
 
 class HostArena:
-    """Memory of this machine, as a layout divides it."""
+    """Memory of this machine, divided by a layout."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
         self._offset = layout.offset.tolist()
         self._size = layout.size.tolist()
-        # Whole words are read at the end of the arena too.
+        # Checks read whole words at the end of the arena too.
         needed = max(-(-layout.arena_bytes // WORD_BYTES) * WORD_BYTES, WORD_BYTES)
         try:
             self._map = mmap.mmap(-1, needed)
@@ -77,7 +77,7 @@ class HostArena:
             self._bytes[begin:end] = pattern_bytes(tensor, begin, end - begin, key)
 
     def check(self, tensor: int, key: int, into: WrongWords) -> None:
-        """Compare all of a tensor with its pattern, and collect the words that are wrong."""
+        """Compare a tensor with its pattern, and collect the wrong words."""
         for begin, end in self._blocks(tensor):
             first = begin // WORD_BYTES
             found = self._words[first : -(-end // WORD_BYTES)].copy()
@@ -89,14 +89,13 @@ class HostArena:
                 self._note(tensor, words, found[words - first], key, into)
 
     def close(self) -> None:
-        """Give the memory back."""
         del self._bytes, self._words
-        # The traceback of an error may still see the arena; it then goes with that.
+        # The traceback of an error may still refer to the arena; the memory is then freed with it.
         with contextlib.suppress(BufferError):
             self._map.close()
 
     def _blocks(self, tensor: int) -> Iterator[tuple[int, int]]:
-        """Yield where blocks of a tensor begin and end; no word is in two of them."""
+        """Yield begin and end of the blocks of a tensor; no word is in two of them."""
         begin, end = self._offset[tensor], self._offset[tensor] + self._size[tensor]
         while begin < end:
             cut = min((begin // BLOCK_BYTES + 1) * BLOCK_BYTES, end)
@@ -106,7 +105,7 @@ class HostArena:
     def _note(
         self, tensor: int, words: NDArray[np.int64], found: Words, key: int, into: WrongWords
     ) -> None:
-        """Take up wrong words: by writer where they are a whole pattern, else one by one."""
+        """Collect wrong words: by writer if they are a whole pattern, else one by one."""
         writers = self._writers(tensor, words, found, key)
         for writer in np.unique(writers[writers >= 0]).tolist():
             its = words[writers == writer]
@@ -126,7 +125,7 @@ class HostArena:
     def _writers(
         self, victim: int, words: NDArray[np.int64], found: Words, key: int
     ) -> NDArray[np.int64]:
-        """Return whose pattern each word is, -1 where it is nobody's as a whole."""
+        """Return the tensor whose pattern each word is, -1 if it is no whole pattern."""
         writers, index = decode(found, key)
         offset, size = self._offset[victim], self._size[victim]
         first = words * WORD_BYTES

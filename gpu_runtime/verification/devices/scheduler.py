@@ -1,14 +1,14 @@
-"""What the threads of a program wait for: arcs, delays, holds, and the word to stop.
+"""The waits of a program's threads: for arcs, delays and holds, and until they are stopped.
 
 Note: a hold ends when nothing else can go on.
-Rationale: a hold is there to let others pass. If it lasted for a time, that might be over before a
-loaded machine has given the others their turn, and detection would be a matter of luck.
+Rationale: a hold is there to let other nodes pass. If a hold lasted for a fixed time, that time
+might be over before a loaded machine has run the others, and detection would depend on luck.
 Approach: a stream is *working* while its next node neither waits for another nor is held. When no
-stream is working, only the end of a hold can change anything: the shortest one ends, and the
-others go on. So holds end in the order of their lengths, each when all has run that waits for no
-node still held. Under adversarial delays, at the end of the first hold the victim has been stamped,
-and at the end of the second the other tensor too: then the victim is checked.
-Limits: random delays are slept, and what they bring about is the system's choice.
+stream is working, only the end of a hold can change anything: the shortest hold ends, and the
+others go on. So holds end in the order of their lengths, each when every node has run that does
+not wait for a held node. Under adversarial delays the victim has been stamped at the end of the
+first hold, and the other tensor at the end of the second: then the victim is checked.
+Limits: random delays are slept, and the operating system chooses their effect.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from itertools import pairwise
 
 from gpu_runtime.verification.trials.stamp_check_program import StampCheckProgram
 
-# A signal that comes right before a wait does not end it, and is heard when the wait is over.
+# A signal that comes just before a wait does not end the wait; it is handled after it.
 LONGEST_WAIT_SECONDS = 0.1
 
 
@@ -37,9 +37,9 @@ class StreamScheduler:
     """
 
     def __init__(self, program: StampCheckProgram) -> None:
-        # Whoever has it keeps all threads from going on.
+        # A thread that holds this lock keeps all others from going on.
         self.lock = threading.Lock()
-        # What ended the run, if anything did; of several errors the first.
+        # The first error that ended the run, if any.
         self.error: BaseException | None = None
         self._stopped = False
         self._inside = 0
@@ -60,7 +60,7 @@ class StreamScheduler:
 
     @contextlib.contextmanager
     def entered(self) -> Iterator[None]:
-        """Count a thread among those that are to be waited for."""
+        """Count a thread among those that the end of the run waits for."""
         with self.lock:
             self.require_going()
             self._inside += 1
@@ -79,18 +79,18 @@ class StreamScheduler:
                 self._left.wait(LONGEST_WAIT_SECONDS)
 
     def begin(self, node: int) -> None:
-        """Wait until all that a node waits for have ended."""
+        """Wait until the nodes that a node waits for have ended."""
         with self.lock:
             self._wait(node, lambda: not self._missing[node])
 
     def rest(self, node: int, seconds: float) -> None:
-        """Let time pass on the thread of a node."""
+        """Let some seconds pass on the thread of a node."""
         if seconds > 0:
             with self.lock:
                 self._wait(node, lambda: False, seconds)
 
     def hold(self, node: int, length: float) -> None:
-        """Hold a node until nothing else can go on but nodes that are held for longer.
+        """Hold a node until only nodes with longer holds could go on.
 
         Lengths may have any unit; 0 is no hold.
         """
@@ -102,7 +102,7 @@ class StreamScheduler:
                 self._wait(node, lambda: node not in self._held)
 
     def end(self, node: int) -> None:
-        """Let those go on that waited for a node, and its stream turn to the next."""
+        """Wake the streams that waited for a node, and let its own stream turn to the next node."""
         with self.lock:
             later = self._after.get(node)
             self._next[self._stream[node]] = later
@@ -116,7 +116,7 @@ class StreamScheduler:
             self._end_a_hold_if_all_stand()
 
     def stop(self, error: BaseException | None = None) -> None:
-        """Tell all threads to stop, and why, where that is an error."""
+        """Tell all threads to stop, and keep the error that is the reason, if any."""
         with self.lock:
             self._stopped = True
             if self.error is None:
@@ -125,7 +125,7 @@ class StreamScheduler:
                 wake.notify()
 
     def wait_until_left(self) -> None:
-        """Return when no thread is inside; of those that were told to stop, none comes in."""
+        """Return when no thread is inside; a stopped thread does not come in again."""
         with self.lock:
             self._left.wait_for(lambda: not self._inside)
 

@@ -1,11 +1,10 @@
 """The CPU as a device: real memory, streams on a simulated clock.
 
 Note: a clock in place of threads.
-Rationale: threads leave the order of things to the operating system. Here a delay of a trial is a
-delay on a clock, every order that the arcs allow can be had, and the same seed gives the same order
-again.
+Rationale: with threads the operating system decides the order. Here a delay of a trial is a delay
+on a clock, every order that the arcs allow can be produced, and the same seed repeats the order.
 Limits: nodes begin and end one after the other, so two nodes never write at the very same moment;
-``threaded_device`` lets them.
+in ``threaded_device`` they may.
 """
 
 from __future__ import annotations
@@ -27,10 +26,10 @@ Moment = tuple[float, float, int, bool]
 
 
 def execution_order(program: StampCheckProgram, trial: Trial) -> Iterator[tuple[int, bool]]:
-    """Yield nodes as they begin and end, with whether they end, on streams held by arcs alone.
+    """Yield each node when it begins and when it ends, with True for the end.
 
-    Every node takes a tick and its delays; a lap is the time that the longest chain of nodes takes.
-    The seed orders what happens at the same time.
+    Only arcs hold streams up. Every node takes a tick and its delays; a lap is the time of the
+    longest chain of nodes. The seed orders events of the same time.
     """
     lap = longest_chain(program)
     rank = np.random.default_rng([trial.seed, trial.number]).random(program.node_count).tolist()
@@ -70,7 +69,7 @@ def _awaited_counts(program: StampCheckProgram) -> NDArray[np.int64]:
 
 
 class SimulatedDevice:
-    """A device in host memory, whose streams are a simulation."""
+    """A device in host memory with simulated streams."""
 
     def __init__(self, program: StampCheckProgram, layout: Layout) -> None:
         self._program = program
@@ -78,7 +77,7 @@ class SimulatedDevice:
         self.figures = self._arena.figures("CPU, simulated streams", program)
 
     def run(self, trial: Trial) -> DeviceOutcome:
-        """Run the whole program once, or until Ctrl-C; what was found until then is told."""
+        """Run the whole program once, or until Ctrl-C, which keeps the findings so far."""
         found, interrupted = WrongWords(), False
         begun = time.perf_counter()
         try:
@@ -95,5 +94,4 @@ class SimulatedDevice:
         return DeviceOutcome(seconds, found.foreign, found.broken, interrupted=interrupted)
 
     def close(self) -> None:
-        """Give the arena back."""
         self._arena.close()

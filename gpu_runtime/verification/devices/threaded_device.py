@@ -15,17 +15,17 @@ from gpu_runtime.verification.trials.stamp_check_program import StampCheckProgra
 from gpu_runtime.verification.trials.trial import Disturbance, Trial
 from planners.errors import DeviceError
 
-# Shorter delays would drown in the time until a thread that was woken runs.
+# Shorter delays would vanish in the time that a woken thread needs to run; a guess.
 SHORTEST_LAP_SECONDS = 0.5e-3
 
 
 class ThreadedDevice:
     """A device in host memory, whose streams are threads.
 
-    Nodes of a stream run in order, and wait for nodes of other streams as the program says, and
-    for nothing else: stamps and checks of several streams run at the same time, in the same bytes
-    where the layout says so. The delays of a random trial are slept, in laps as the last
-    undisturbed trial took; adversarial delays are holds until nothing else can go on.
+    Nodes of a stream run in order, and wait only for the nodes of other streams that the program
+    names. Several streams stamp and check at the same time, in the same bytes if the layout says
+    so. The delays of a random trial are slept, in laps of the last undisturbed trial. Adversarial
+    delays are holds until nothing else can go on.
     """
 
     def __init__(self, program: StampCheckProgram, layout: Layout) -> None:
@@ -35,9 +35,9 @@ class ThreadedDevice:
         self.figures = self._arena.figures("CPU, one thread a stream", program)
 
     def run(self, trial: Trial) -> DeviceOutcome:
-        """Run the whole program once, or until Ctrl-C; what was found until then is told.
+        """Run the whole program once, or until Ctrl-C, which keeps the findings so far.
 
-        An undisturbed trial also tells how long a lap is.
+        An undisturbed trial also measures a lap.
         """
         scheduler = StreamScheduler(self._program)
         found = [WrongWords() for _ in range(self._program.stream_count)]
@@ -66,13 +66,12 @@ class ThreadedDevice:
         )
 
     def close(self) -> None:
-        """Give the arena back."""
         self._arena.close()
 
     def _run_stream(
         self, nodes: Sequence[int], trial: Trial, scheduler: StreamScheduler, found: WrongWords
     ) -> None:
-        """Run the nodes of a stream in order: the whole of its thread."""
+        """Run the nodes of a stream in order, on the thread of the stream."""
         try:
             with scheduler.entered():
                 for node in nodes:
@@ -104,13 +103,14 @@ class ThreadedDevice:
 
 
 def _run_all(threads: Sequence[threading.Thread], scheduler: StreamScheduler) -> bool:
-    """Start threads and wait for them; return whether Ctrl-C ended them."""
+    """Start threads and wait for them; return True if Ctrl-C ended them."""
     try:
-        # Whoever starts first waits for the last, so that all set out together.
+        # The lock keeps each thread waiting until the last one has started.
         with scheduler.lock:
             for count, thread in enumerate(threads):
                 _start(thread, f"{count + 1} of {len(threads)}")
-        # Not by joining: a join that Ctrl-C interrupts takes its thread for ended (Python 3.11).
+        # A join that Ctrl-C interrupts takes its thread for ended (Python 3.11), so it is not used
+        # here.
         scheduler.wait_for_end()
         return False
     except KeyboardInterrupt:

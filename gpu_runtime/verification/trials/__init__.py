@@ -1,1 +1,1 @@
-"""One run of a problem's schedule: who stamps and checks what, where, and what is delayed."""
+"""One run of a problem's schedule: its stamps, checks, waits and delays, and the arena."""

@@ -24,9 +24,9 @@ from gpu_runtime.verification.trials.stamp_check_program import StampCheckProgra
 
 @dataclass(frozen=True)
 class AdversarialDelays:
-    """Two nodes to be held; neither where two tensors collide in any order of the program."""
+    """Two nodes that are held; both None if two tensors collide in any order of the program."""
 
-    # Held before it stamps, until what does not wait for it has run.
+    # Held before it stamps, until every node has run that does not wait for it.
     first: int | None
     # Held for longer.
     last: int | None
@@ -41,9 +41,9 @@ class _Life:
 
 
 def plan_adversarial_delays(program: StampCheckProgram, a: int, b: int) -> AdversarialDelays | None:
-    """Return how to make two tensors collide, each of which is stamped once.
+    """Return the delays that make two tensors collide, each of which is stamped once.
 
-    None for a safe pair: no order of the program lets them collide.
+    None for a safe pair: no order of the program lets the tensors collide.
     """
     victim, other = _life(program, a), _life(program, b)
     if victim.producer == other.producer:
@@ -61,18 +61,18 @@ def plan_adversarial_delays(program: StampCheckProgram, a: int, b: int) -> Adver
 
 
 class DelayQueue:
-    """Pairs to be made to collide, each in its turn until it is seen."""
+    """Pairs of tensors that trials make collide, in turn, until each collision was seen."""
 
     def __init__(self, program: StampCheckProgram, pairs: Iterable[tuple[int, int]]) -> None:
         self._program = program
-        # On one stream there is but one order.
+        # A single stream has only one order.
         self._pairs = deque(pairs if program.stream_count > 1 else ())
 
     def __len__(self) -> int:
         return len(self._pairs)
 
     def next(self, is_seen: Callable[[int, int], bool]) -> AdversarialDelays | None:
-        """Return delays for the next pair that was not seen, None where none is left.
+        """Return delays for the next pair that was not seen, None if no pair is left.
 
         The pair goes to the end of the queue.
         """

@@ -1,4 +1,4 @@
-"""Where tensors lie in an arena, byte for byte or with a word for all bytes that fare alike."""
+"""Places of tensors in an arena: byte for byte, or one word for all bytes that fare alike."""
 
 from __future__ import annotations
 
@@ -21,13 +21,12 @@ class Layout:
     size: IntColumn
     # The largest ``offset + size``.
     arena_bytes: int
-    # Where the bytes of the plan begin that each word of the arena stands for, one more than there
-    # are words; None where a byte of the arena is a byte of the plan.
+    # Offset in the plan at which the bytes of each arena word begin, with one more entry for the
+    # end; None if a byte of the arena is a byte of the plan.
     cell_start: IntColumn | None = None
 
     @property
     def tensor_count(self) -> int:
-        """Number of tensors."""
         return len(self.size)
 
     def plan_offset(self, word: int) -> int:
@@ -55,10 +54,9 @@ def full_layout(problem: Problem, offsets: IntColumn) -> Layout:
 def compressed(layout: Layout) -> Layout:
     """Return the layout with one word for all bytes that the same tensors cover.
 
-    Between two neighbouring boundaries of tensors, every byte is covered by the same tensors, so
-    it is stamped and checked by the same nodes and fares like its neighbours: one of them tells
-    of all. What this cannot see is wrong arithmetic on bytes, in a kernel, say. There are at most
-    two words a tensor.
+    All bytes between two neighbouring boundaries of tensors are covered by the same tensors. The
+    same nodes stamp and check them, so one word stands for all. There are at most two words a
+    tensor. A compressed arena cannot reveal wrong byte arithmetic, for example in a kernel.
     """
     end = layout.offset + layout.size
     filled = layout.size > 0

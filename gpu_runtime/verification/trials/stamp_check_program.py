@@ -1,4 +1,4 @@
-"""The program of a problem: nodes on streams, what each stamps and checks, and what it awaits."""
+"""The program of a problem: nodes on streams, with their stamps, checks and waits."""
 
 from __future__ import annotations
 
@@ -18,36 +18,34 @@ Tensors = tuple[int, ...]
 
 @dataclass(frozen=True)
 class StampCheckProgram:
-    """Nodes in global order.
+    """The nodes of a program, in global order.
 
-    A node first stamps every tensor it makes, then checks every tensor it reads. So what it reads
-    and what it makes are in memory at the same time, as in a kernel that reads while it writes.
+    A node first stamps every tensor it makes, then checks every tensor it reads. So the tensors
+    that it reads and makes are in memory at the same time, as in a kernel that reads while it
+    writes.
     """
 
-    # Of each node, numbered densely from 0.
+    # Stream of each node, numbered densely from 0.
     stream: tuple[int, ...]
     # Tensors that each node makes.
     stamps: tuple[Tensors, ...]
-    # Tensors that each node reads. Its workspaces are among them, and what it makes for nobody:
-    # both live while it runs.
+    # Tensors that each node reads, its workspaces, and the tensors it makes that no node reads: all
+    # of them live while the node runs.
     checks: tuple[Tensors, ...]
-    # Nodes of other streams that each node waits for: one event a direct arc of the graph, of which
-    # only the last on each stream is kept, for that stream's order implies the others.
+    # Nodes of other streams that each node waits for, one event a direct arc of the graph. Only the
+    # last node of each stream is kept, because the order of that stream implies the others.
     awaits: tuple[tuple[int, ...], ...]
 
     @property
     def node_count(self) -> int:
-        """Number of nodes."""
         return len(self.stream)
 
     @cached_property
     def stream_count(self) -> int:
-        """Number of streams."""
         return max(self.stream, default=-1) + 1
 
     @cached_property
     def nodes_of_streams(self) -> tuple[tuple[int, ...], ...]:
-        """The nodes of each stream in order."""
         queues: list[list[int]] = [[] for _ in range(self.stream_count)]
         for node, stream in enumerate(self.stream):
             queues[stream].append(node)
@@ -78,10 +76,10 @@ class StampCheckProgram:
 
 
 def make_stamp_check_program(problem: Problem) -> StampCheckProgram:
-    """Return the program that runs a problem's schedule; tensors without bytes are left out.
+    """Return the program that runs a problem's schedule, without tensors of 0 bytes.
 
-    Of a graph it has the nodes, streams and arcs. Of lifetimes it has a node for each step at which
-    memory is taken or needed last, all on one stream; after a gap a tensor is stamped again.
+    A graph gives its nodes, streams and arcs. Lifetimes give one stream, with a node for each step
+    at which a tensor begins or is last needed; after a gap a tensor is stamped again.
     """
     if problem.safety is Safety.PAIRS:
         raise InstanceError(
@@ -118,7 +116,7 @@ def _program_of_graph(graph: Graph, size: IntColumn) -> StampCheckProgram:
 
 
 def _last_of_each_stream(node: int, awaited: Iterable[int], stream: list[int]) -> tuple[int, ...]:
-    """Return whom a node waits for through an event: on its own stream order suffices."""
+    """Return the nodes that a node waits for by events; on its own stream the order suffices."""
     last = {stream[earlier]: earlier for earlier in sorted(awaited)}
     last.pop(stream[node], None)
     return tuple(sorted(last.values()))

@@ -51,7 +51,7 @@ def pattern_words(tensor: int, first: int, count: int, key: int) -> Words:
 
 
 def pattern_bytes(tensor: int, offset: int, size: int, key: int) -> NDArray[np.uint8]:
-    """Return the pattern of a tensor over bytes of the arena, which may begin and end in a word."""
+    """Return the pattern of a tensor over a range of arena bytes, which may begin in mid-word."""
     first = offset // WORD_BYTES
     count = -(-(offset + size) // WORD_BYTES) - first
     begin = offset - first * WORD_BYTES
@@ -59,10 +59,10 @@ def pattern_bytes(tensor: int, offset: int, size: int, key: int) -> NDArray[np.u
 
 
 def decode(words: Words, key: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return which tensor's pattern, and for which word, each word is.
+    """Return the tensor and the word index whose pattern each word is.
 
-    Bits that are no pattern under this key decode to some tensor and word too: only where the word
-    is the one that was read is the tensor true.
+    Other bits decode to some tensor and word too. The tensor is true only if the decoded word index
+    is that of the word that was read.
     """
     packed = words * np.uint64(_INVERSE_2)
     packed ^= packed >> _HALF

@@ -1,6 +1,6 @@
-"""A trial: which nodes are delayed, and by how much, to drive the streams apart.
+"""A trial: the delays of nodes that drive the streams apart.
 
-Delays are in laps: the time that the whole program takes on the device when nothing is delayed.
+Delays are in laps. A lap is the time of the whole program on the device without delays.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from gpu_runtime.verification.trials.adversarial_delays import AdversarialDelays
 from gpu_runtime.verification.trials.stamp_check_program import StampCheckProgram
 from gpu_runtime.verification.trials.stamp_pattern import trial_key
 
-# With nothing else delayed, all that waits for neither of two held nodes ends within the first
-# lap. What waits for the first alone begins within the next one after it, so before the second.
-# Of threads only the order of the two counts.
+# Without other delays, all nodes that wait for neither held node end within the first lap. Nodes
+# that wait for the first held node begin within a lap after it, so before the second one ends.
+# For threads only the order of the two holds counts.
 HOLD_FIRST_LAPS = 1.5
 HOLD_LAST_LAPS = 3.0
 SLOWEST_STREAM_LAPS = 1.0
@@ -37,25 +37,24 @@ class Trial:
     """One run of the whole program."""
 
     number: int
-    # Of what is left open, such as which of two nodes goes first at the same moment.
+    # Seed of the choices left open, such as the order of two nodes at the same moment.
     seed: int
-    # Under which the patterns are written.
+    # Key of the patterns.
     key: int
     disturbance: Disturbance
-    # float64 laps, one a node: a delay before it stamps, and one between stamping and checking.
+    # float64 laps, one a node: the delay before it stamps, and the delay between stamps and checks.
     before: NDArray[np.float64]
     within: NDArray[np.float64]
 
     @property
     def is_directed(self) -> bool:
-        """Whether its delays are adversarial."""
         return self.disturbance is Disturbance.DIRECTED
 
 
 def make_trial(
     program: StampCheckProgram, number: int, seed: int, adversarial: AdversarialDelays | None = None
 ) -> Trial:
-    """Return a trial: directed under adversarial delays, else undisturbed if first, else random."""
+    """Return a trial: directed if it has adversarial delays, undisturbed if first, else random."""
     if adversarial is not None:
         kind = Disturbance.DIRECTED
         before, within = _held(program, adversarial)
@@ -85,10 +84,10 @@ def _held(program: StampCheckProgram, adversarial: AdversarialDelays) -> Delays:
 
 
 def _random_delays(program: StampCheckProgram, rng: np.random.Generator) -> Delays:
-    """Return delays under which streams run at paces of their own and a few nodes stand still.
+    """Return delays that give each stream its own pace and hold a few nodes.
 
-    Each stream is quick or slow as a whole, for delays that are alike everywhere average out and
-    leave the streams where they would be anyway.
+    Each stream is quick or slow as a whole: equal delays everywhere would average out and leave the
+    streams as they are.
     """
     before, within = _none(program)
     stream = np.array(program.stream, dtype=np.int64)

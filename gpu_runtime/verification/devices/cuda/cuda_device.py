@@ -1,4 +1,4 @@
-"""A GPU as a device: one launch a node, on the node's stream, events for the arcs, and no more."""
+"""A GPU as a device: one launch a node on the node's stream, and one event wait an arc."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ from gpu_runtime.verification.trials.trial import Disturbance, Trial
 
 THREADS = 512
 BLOCKS_PER_MULTIPROCESSOR = 2
-# Blocks that wait take room from those that are to pass them.
+# Blocks of a held node, few enough to leave room for the nodes that pass it; a guess.
 HELD_BLOCKS = 16
-# A hold has to outlast a hiccup of the thread that submits, however short the program is.
+# A hold outlasts a delay of the submitting thread, however short the program is; a guess.
 SHORTEST_LAP_SECONDS = 3e-3
 
 SLOTS = 1 << 16
@@ -74,7 +74,7 @@ class CudaDevice:
         self._lap_seconds = SHORTEST_LAP_SECONDS
         self._undo = contextlib.ExitStack()
         context = open_context()
-        # Compiled and loaded before memory is measured, since both take some.
+        # The kernel is loaded and the copy rate measured first: both take memory.
         self._kernel = context.kernel
         copy_bytes_per_second = context.copy_bytes_per_second
         try:
@@ -95,11 +95,11 @@ class CudaDevice:
         )
 
     def run(self, trial: Trial) -> DeviceOutcome:
-        """Run the whole program once; an undisturbed trial also tells how long a lap is."""
+        """Run the whole program once; an undisturbed trial also measures a lap."""
         if trial.disturbance is Disturbance.NONE:
             return self._run_undisturbed(trial)
-        # Adversarial delays need the order from the host on: a recorded graph may put what is to
-        # pass a held node behind it.
+        # Adversarial delays need the host's order: a recorded graph may run a node behind the held
+        # node that it is to pass.
         graph = self._graph
         if graph is not None and not trial.is_directed:
             return self._finish(trial, lambda: self._replay(graph))
@@ -108,14 +108,14 @@ class CudaDevice:
         return self._finish(trial, lambda: self._submit(order, held))
 
     def close(self) -> None:
-        """Give arena, tables, streams and events back."""
+        """Free arena, tables, streams and events."""
         ask(driver.cuCtxSynchronize)
         self._undo.close()
 
     def _run_undisturbed(self, trial: Trial) -> DeviceOutcome:
-        """Run stream by stream and as a recorded graph, and keep the graph where it is faster."""
+        """Run stream by stream and as a recorded graph, and keep the graph if it is faster."""
         order = range(self._program.node_count)
-        # Once for the driver to load what it loads at a first launch.
+        # The driver loads code at a first launch, so the first run is not timed.
         first = self._finish(trial, lambda: self._submit(order))
         submitted = self._finish(trial, lambda: self._submit(order))
         self._lap_seconds = max(submitted.seconds, SHORTEST_LAP_SECONDS)
@@ -159,7 +159,7 @@ class CudaDevice:
         self._joins = [self._event() for _ in self._streams]
 
     def _finish(self, trial: Trial, submit: Callable[[], object]) -> DeviceOutcome:
-        """Set a trial up, run what a call submits, and read what was found."""
+        """Prepare a trial, run the submitted work, and read the findings."""
         delays = np.zeros(self._program.node_count, dtype=DELAY)
         delays["before_ns"] = trial.before * self._lap_seconds * 1e9
         delays["within_ns"] = trial.within * self._lap_seconds * 1e9
@@ -183,7 +183,7 @@ class CudaDevice:
         return outcome
 
     def _submit(self, order: Iterable[int], held: Iterable[int] = ()) -> None:
-        """Submit every node to its stream, with the waits that the graph has, in a given order."""
+        """Submit every node to its stream in a given order, with the waits of the graph."""
         blocks = self._blocks.copy()
         for node in held:
             blocks[node] = min(blocks[node], HELD_BLOCKS)
@@ -208,7 +208,7 @@ class CudaDevice:
             self._main.wait(join)
 
     def _record(self, order: Iterable[int]) -> Any:
-        """Return what :meth:`_submit` submits as an executable graph."""
+        """Return the work of :meth:`_submit` as an executable graph."""
         mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
         ask(driver.cuStreamBeginCapture, self._main.handle, mode)
         self._submit(order)
@@ -244,7 +244,7 @@ def kernel_program(addresses: Sequence[int], tensors: int) -> NDArray[np.void]:
 
 
 def _one_trial(seconds: float, runs: Sequence[DeviceOutcome]) -> DeviceOutcome:
-    """Return what runs of one trial found, each wrong word once."""
+    """Return the findings of several runs of one trial, each wrong word once."""
     foreign: dict[tuple[int, int], ForeignWords] = {}
     for words in chain.from_iterable(run.foreign for run in runs):
         known = foreign.setdefault((words.victim, words.writer), words)
@@ -257,7 +257,7 @@ def _one_trial(seconds: float, runs: Sequence[DeviceOutcome]) -> DeviceOutcome:
 
 
 def foreign_words(slots: NDArray[np.void]) -> list[ForeignWords]:
-    """Return what the kernel's table of pairs says, in which an unused slot is all 0."""
+    """Return the kernel's table of pairs, without unused slots, which are all 0."""
     return [
         ForeignWords(
             victim=(int(row["pair"]) >> 32) - 1,
@@ -270,7 +270,6 @@ def foreign_words(slots: NDArray[np.void]) -> list[ForeignWords]:
 
 
 def broken_words(rows: NDArray[np.void]) -> list[BrokenWord]:
-    """Return what the kernel's list of undecoded words says."""
     return [
         BrokenWord(int(row["victim"]), int(row["word"]), int(row["found"]), int(row["mask"]))
         for row in rows
@@ -278,10 +277,10 @@ def broken_words(rows: NDArray[np.void]) -> list[BrokenWord]:
 
 
 def _begin_order(program: StampCheckProgram, trial: Trial) -> list[int]:
-    """Return the nodes as they begin on a simulated clock.
+    """Return the nodes in the order in which they begin on a simulated clock.
 
-    Submitted in the order of their indices, a node that is to pass a held one might come so late
-    that the queues are full of what waits for the held one.
+    In the order of their indices, a node that is to pass a held node might be submitted after the
+    queues are full of nodes that wait for the held one.
     """
     return [node for node, ends in execution_order(program, trial) if not ends]
 

@@ -1,4 +1,4 @@
-"""The work of every node as chunks of bytes, as the kernel draws them."""
+"""The work of every node as chunks of bytes, which blocks of the kernel draw."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from gpu_runtime.verification.trials.arena_layout import Layout
 from gpu_runtime.verification.trials.stamp_check_program import StampCheckProgram
 from planners.model.columns import IntColumn
 
-# A chunk is some microseconds of one block's work. A tensor of 16 MiB is shared by all blocks of a
-# large GPU, and drawing chunks costs little of the time of larger ones.
+# A chunk is some microseconds of work of one block. All blocks of a large GPU share a tensor of 16
+# MiB; for larger tensors drawing chunks costs little time.
 LEAST_CHUNK_BYTES = 64 << 10
 MOST_CHUNK_BYTES = 256 << 10
 CHUNKS_OF_A_LARGE_TENSOR = 1024
@@ -34,18 +34,15 @@ Table = NDArray[np.void]
 
 @dataclass(frozen=True, eq=False)
 class WorkTable:
-    """Chunks of all nodes."""
-
-    # ``CHUNK``, those of a node side by side, its stamps first. Between two chunks of a tensor lies
-    # a multiple of ``LEAST_CHUNK_BYTES`` in the arena, so that no word is in both.
+    # ``CHUNK``, those of a node side by side, its stamps first. Two chunks of a tensor meet at a
+    # multiple of ``LEAST_CHUNK_BYTES`` in the arena, so that no word is in both.
     chunks: Table
     # ``NODE``, one a node.
     nodes: Table
 
 
 def make_work_table(program: StampCheckProgram, layout: Layout) -> WorkTable:
-    """Return the chunks of a program's nodes."""
-    # Two groups a node, stamps and checks, in the order in which chunks are drawn.
+    # Each node has two groups, stamps and checks, in the order in which chunks are drawn.
     groups: Sequence[tuple[int, ...]] = list(
         chain.from_iterable(zip(program.stamps, program.checks, strict=True))
     )
@@ -62,7 +59,7 @@ def make_work_table(program: StampCheckProgram, layout: Layout) -> WorkTable:
 
 
 def _cut(tensors: IntColumn, layout: Layout) -> tuple[Table, IntColumn]:
-    """Return the chunks of tensors, one tensor after the other, and how many each has."""
+    """Return the chunks of tensors, one tensor after the other, and the number of each tensor."""
     begin, end = layout.offset[tensors], (layout.offset + layout.size)[tensors]
     window = _window_bytes(layout.size)[tensors]
     first = begin // window
