@@ -1,4 +1,4 @@
-"""The memory of a process under measurement, whoever serves it."""
+"""The memory of a process under measurement, under each allocator."""
 
 from __future__ import annotations
 
@@ -22,52 +22,47 @@ WAITS = ("synchronize", "await_event")
 
 
 class AllocatorProbe:
-    """What a run needs to know of its allocator; this is the processor's, where nobody counts."""
+    """The memory of a run, as the run sees it; on a processor no allocator counts anything."""
 
     def step(self) -> AbstractContextManager[object]:
-        """Return what a training step runs in."""
+        """Return the context of a training step."""
         return nullcontext()
 
     def wait_for_planning(self) -> None:
-        """Return when nothing is computed beside the run."""
+        """Return when no plan is in the making."""
 
     def reset_peaks(self) -> None:
-        """Let peaks and counts start again from now."""
+        """Restart peaks and counts from now."""
 
     def peaks(self) -> PeakFigures | None:
-        """Return the peaks since they were reset; none where nobody counts."""
+        """Return the peaks since the reset."""
         return None
 
     def counts(self) -> DeviceCounts | None:
-        """Return what was asked of the device since the reset; none where nobody counts."""
+        """Return the device calls since the reset."""
         return None
 
     def plan(self) -> MemoryReport | None:
-        """Return how a plan was kept to since the peaks were reset; none without a plan."""
+        """Return how well steps followed the plan since the reset; None without planned memory."""
         return None
 
 
 class NativeProbe(AllocatorProbe):
-    """PyTorch's caching allocator; its mode is chosen by the environment."""
+    """PyTorch's caching allocator; the environment chooses its mode."""
 
     def __init__(self) -> None:
         self._before = DeviceCounts(0, 0)
 
     def reset_peaks(self) -> None:
-        """Let PyTorch's peaks start again from now."""
         torch.cuda.reset_peak_memory_stats()
         self._before = self._all_counts() or self._before
 
     def peaks(self) -> PeakFigures | None:
-        """Return PyTorch's peaks."""
         figures: dict[str, int] = torch.cuda.memory_stats()
-        requested, allocated, reserved = (
-            figures[f"{kind}_bytes.all.peak"] for kind in ("requested", "allocated", "reserved")
-        )
-        return PeakFigures(requested, allocated, reserved)
+        kinds = ("requested", "allocated", "reserved")
+        return PeakFigures(*(figures[f"{kind}_bytes.all.peak"] for kind in kinds))
 
     def counts(self) -> DeviceCounts | None:
-        """Return the difference to what it was at the reset."""
         now, before = self._all_counts(), self._before
         if now is None:
             return None
@@ -79,7 +74,7 @@ class NativeProbe(AllocatorProbe):
 
 
 class PlannedProbe(NativeProbe):
-    """Our allocator, in force from its construction on; PyTorch's peaks are those of both."""
+    """Planned memory, installed at construction; PyTorch's peaks include its memory."""
 
     def __init__(
         self, planner: str, time_limit: float, ordinal: int, planning: Planning = "beside"
@@ -91,29 +86,24 @@ class PlannedProbe(NativeProbe):
         self._memory.install()
 
     def step(self) -> AbstractContextManager[object]:
-        """Return what a training step runs in."""
         return self._memory.step()
 
     def wait_for_planning(self) -> None:
-        """Wait for the plan that is being made."""
         self._memory.wait_for_planning()
 
+    def plan(self) -> MemoryReport | None:
+        return self._memory.report()
+
     def reset_peaks(self) -> None:
-        """Let all peaks and counts start again from now."""
         super().reset_peaks()
         self._memory.reset_peaks()
 
-    def plan(self) -> MemoryReport | None:
-        """Return its report."""
-        return self._memory.report()
-
     def _all_counts(self) -> DeviceCounts | None:
-        """Return none: planned memory does not tell its calls to the device."""
-        return None
+        return None  # planned memory does not report its device calls
 
 
 class OnlineProbe(NativeProbe):
-    """An online allocator, in force from its construction on; peaks are PyTorch's and its own."""
+    """An online allocator, installed at construction; PyTorch's peaks include its memory."""
 
     def __init__(self, name: str, ordinal: int) -> None:
         super().__init__()
@@ -126,7 +116,6 @@ class OnlineProbe(NativeProbe):
 
 
 def require_device(device: str) -> None:
-    """Check that there is the device that a run wants."""
     if device == "cuda" and not torch.cuda.is_available():
         raise DeviceError("PyTorch finds no CUDA device; training under a plan needs one")
 
@@ -139,11 +128,10 @@ def open_probe(
     ordinal: int = 0,
     planning: Planning = "beside",
 ) -> AllocatorProbe:
-    """Put an allocator in force, before anything allocates.
+    """Install an allocator on the CUDA device of a number, before anything allocates.
 
-    A ``"cpu"`` has none to choose; the mode of PyTorch's own is chosen by the environment. The
-    ordinal is the number of the CUDA device. A plan made between steps is in force from the same
-    step on in every run, however long the planner takes.
+    A ``"cpu"`` has no allocator to choose; the environment chooses the mode of PyTorch's own. With
+    planning ``"between"`` a plan is in force from the same step on in every run.
     """
     if device == "cpu":
         return AllocatorProbe()

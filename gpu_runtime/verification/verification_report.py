@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from gpu_runtime.verification.corruption import Corruption
@@ -33,7 +34,7 @@ def verification_text(
 def verification_record(
     verification: Verification, plan_name: str, injections: Sequence[Injection] = ()
 ) -> dict[str, Any]:
-    figures = verification.figures
+    figures = asdict(verification.figures)
     return {
         "schema": "gapless-verification",
         "version": SCHEMA_VERSION,
@@ -44,13 +45,9 @@ def verification_record(
         "nodes": verification.nodes,
         "streams": verification.streams,
         "events": verification.events,
-        "device": figures.name,
-        "arena_bytes": figures.arena_bytes,
-        "reserved_bytes": figures.reserved_bytes,
-        "stamped_bytes": figures.stamped_bytes,
-        "checked_bytes": figures.checked_bytes,
+        "device": figures.pop("name"),
+        **figures,
         "bytes_per_second": verification.bytes_per_second,
-        "copy_bytes_per_second": figures.copy_bytes_per_second,
         "trials": verification.trials,
         "directed_trials": verification.directed_trials,
         "undisturbed_seconds": verification.undisturbed_seconds,
@@ -59,12 +56,7 @@ def verification_record(
         "passed": verification.passed,
         "lost": verification.lost,
         "injections": [
-            {
-                "tensor": injection.tensor,
-                "partner": injection.partner,
-                "offset": injection.offset,
-                "caught": bool(verification.caught(injection)),
-            }
+            {**asdict(injection), "caught": bool(verification.caught(injection))}
             for injection in injections
         ],
         "false_alarms": len(verification.false_alarms(injections)),

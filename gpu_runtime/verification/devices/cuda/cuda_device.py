@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,6 +62,8 @@ PROGRAM = np.dtype(
     [*((name, np.uint64) for name in ADDRESSES), *((name, np.uint32) for name in COUNTS)]
 )
 
+Owned = TypeVar("Owned", Buffer, Stream, Event)
+
 
 class CudaDevice:
     """The first GPU, loaded with a program and a layout."""
@@ -79,7 +81,7 @@ class CudaDevice:
         copy_bytes_per_second = context.copy_bytes_per_second
         try:
             free = context.free_bytes
-            self._arena = self._buffer(context, layout.arena_bytes)
+            self._arena = self._own(Buffer(context, layout.arena_bytes))
             reserved = free - context.free_bytes
             self._load(context, make_work_table(program, layout), layout.tensor_count)
         except BaseException:
@@ -127,14 +129,14 @@ class CudaDevice:
 
     def _load(self, context: Context, table: WorkTable, tensors: int) -> None:
         nodes = self._program.node_count
-        self._progress = self._buffer(context, nodes * PROGRESS_BYTES)
-        self._delays = self._buffer(context, nodes * DELAY.itemsize)
-        self._key = self._buffer(context, 8)
-        self._findings = self._buffer(context, FINDINGS.itemsize)
-        self._slots = self._buffer(context, SLOTS * SLOT.itemsize)
-        self._broken = self._buffer(context, BROKEN_WORDS * BROKEN.itemsize)
-        chunks = self._buffer(context, table.chunks.nbytes)
-        node_table = self._buffer(context, table.nodes.nbytes)
+        self._progress = self._own(Buffer(context, nodes * PROGRESS_BYTES))
+        self._delays = self._own(Buffer(context, nodes * DELAY.itemsize))
+        self._key = self._own(Buffer(context, 8))
+        self._findings = self._own(Buffer(context, FINDINGS.itemsize))
+        self._slots = self._own(Buffer(context, SLOTS * SLOT.itemsize))
+        self._broken = self._own(Buffer(context, BROKEN_WORDS * BROKEN.itemsize))
+        chunks = self._own(Buffer(context, table.chunks.nbytes))
+        node_table = self._own(Buffer(context, table.nodes.nbytes))
         chunks.put(table.chunks)
         node_table.put(table.nodes)
         self._slots.fill(0)
@@ -151,12 +153,12 @@ class CudaDevice:
         self._arguments = np.empty((nodes, 2), dtype=np.uint64)
         self._arguments[:, 0] = self._kernel_program.ctypes.data
         self._arguments[:, 1] = self._indices.ctypes.data + 4 * np.arange(nodes, dtype=np.uint64)
-        self._main = self._stream(context)
-        self._streams = [self._stream(context) for _ in range(self._program.stream_count)]
+        self._main = self._own(Stream(context))
+        self._streams = [self._own(Stream(context)) for _ in range(self._program.stream_count)]
         awaited = sorted({earlier for its in self._program.awaits for earlier in its})
-        self._events = {node: self._event() for node in awaited}
-        self._fork = self._event()
-        self._joins = [self._event() for _ in self._streams]
+        self._events = {node: self._own(Event()) for node in awaited}
+        self._fork = self._own(Event())
+        self._joins = [self._own(Event()) for _ in self._streams]
 
     def _finish(self, trial: Trial, submit: Callable[[], object]) -> DeviceOutcome:
         """Prepare a trial, run the submitted work, and read the findings."""
@@ -221,20 +223,10 @@ class CudaDevice:
     def _replay(self, graph: Any) -> None:
         ask(driver.cuGraphLaunch, graph, self._main.handle)
 
-    def _buffer(self, context: Context, size: int) -> Buffer:
-        buffer = Buffer(context, size)
-        self._undo.callback(buffer.free)
-        return buffer
-
-    def _stream(self, context: Context) -> Stream:
-        stream = Stream(context)
-        self._undo.callback(stream.free)
-        return stream
-
-    def _event(self) -> Event:
-        event = Event()
-        self._undo.callback(event.free)
-        return event
+    def _own(self, made: Owned) -> Owned:
+        """Return what was made, and free it when the device closes."""
+        self._undo.callback(made.free)
+        return made
 
 
 def kernel_program(addresses: Sequence[int], tensors: int) -> NDArray[np.void]:
