@@ -1,4 +1,4 @@
-"""The static pool of STWeaver while it runs: which of its bytes are free now."""
+"""The blocks in STWeaver's static pool while a run is replayed, and the free bytes between them."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Sequence
 
 
 class StaticPool:
-    """Blocks that live in a pool, none of which overlap."""
+    """Live blocks of a pool, none of which overlap."""
 
     def __init__(self) -> None:
-        # Of the live blocks, ascending.
+        # Begin and end of the live blocks, in ascending order.
         self._start: list[int] = []
         self._end: list[int] = []
 
     def take(self, offset: int, size: int) -> bool:
-        """Take some bytes; return false, and take none, where one of them is taken."""
+        """Take a range of bytes and return True; return False if one of them is taken."""
         at = bisect_left(self._start, offset)
         if at and self._end[at - 1] > offset:
             return False
@@ -31,7 +31,7 @@ class StaticPool:
         del self._start[at], self._end[at]
 
     def best_fit(self, intervals: Sequence[tuple[int, int]], size: int) -> int | None:
-        """Return where in some intervals the smallest free run of enough bytes begins.
+        """Return the begin of the smallest free run of at least `size` bytes within some intervals.
 
         Source: Huang et al. 2026, section 6.2, equation 6.
         """
@@ -42,7 +42,7 @@ class StaticPool:
                 continue
             at = bisect_left(starts, first)
             begin = max(first, ends[at - 1]) if at else first
-            # Between the live blocks, and behind the last.
+            # Look at the gaps between the live blocks, and at the one behind the last.
             while begin < end:
                 inside = at < len(starts) and starts[at] < end
                 room = (starts[at] if inside else end) - begin

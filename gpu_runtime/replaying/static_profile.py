@@ -1,22 +1,21 @@
-"""What profiled iterations of a run tell STWeaver: what is static, and when dynamic requests live.
+"""The profile of a run for STWeaver: its static requests, and the life times of dynamic ones.
 
 Note: what stands for STWeaver's hooks
 --------------------------------------
-Rationale. STWeaver knows of each request, when it is made, whether it is static and which layers
-allocate and free it: hooks on the modules of the program tell. A recording has the modules of a
-traced run, and of others none.
+Rationale. When a request is made, STWeaver's hooks on the modules of the program say whether it is
+static and which layers allocate and free it. Only the recording of a traced run has modules.
 
-Approach. Static is what the profiled iteration and the one before it both ask for: requests of one
-module and size, paired in their order, phase by phase. The requests of each iteration are paired
-with the static ones of the profiled iteration in the same way. A dynamic request may lie where the
-static plan is idle from the first event of the layer that allocates it to the last event of the
-layer that frees it, as profiled. Where no module is known, the static events around stand for
-layers: from the last one before the request to the first one after its free.
+Approach. A request is static if both the profiled iteration and the one before make it: requests
+of one module and size are paired in their order, phase by phase. The requests of every iteration
+are paired with the static ones of the profiled iteration in the same way. A dynamic request may lie
+where the static plan is idle, from the first event of the layer that allocates it to the last event
+of the layer that frees it, as profiled. Without modules the static events around the request stand
+for layers: from the last one before the request to the first one after its free.
 
-Limits. Pairing sees an iteration as a whole, and which layer frees a request is read from its free.
-Hooks know the first at once, and the paper takes the second for known. A request that by chance has
-one size in both profiled iterations counts as static. What outlives its iteration but is not there
-from the beginning of the next to its end is left to the caching allocator.
+Limits. Pairing sees an iteration as a whole, and the layer that frees a request is read from its
+free. Hooks know the first at once, and the paper assumes that the second is known. A request that
+by chance has one size in both profiled iterations counts as static. The caching allocator serves a
+request that outlives its iteration but does not live from the begin of the next to its end.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ from planners.model.problem import Problem
 from planners.model.request_sequence import NOWHERE, RequestSequence
 from planners.siblings import require_ours
 
-# The first iteration makes the optimizer's state.
+# The first iteration makes the optimizer's state, so the second one is profiled.
 PROFILED_ITERATION = 1
-# PyTorch rounds requests up to it.
+# PyTorch rounds requests up to a multiple of this.
 PLACE_BYTES = 512
 NO_TENSOR = -1
 NOTHING = np.empty(0, dtype=np.int64)
@@ -41,23 +40,22 @@ NOTHING = np.empty(0, dtype=np.int64)
 
 @dataclass(frozen=True, eq=False)
 class StaticProfile:
-    """The static requests of a run as a problem, and what each request of the run is to it."""
+    """The static requests of a run as a problem, and the role of each request of the run."""
 
-    # A tensor is a request of the profiled iteration, or from before the first. Steps are the rows
-    # before the first iteration, then those of the profiled one.
+    # The tensors are requests of the profiled iteration, or from before the first one. The steps
+    # are the rows before the first iteration, then the rows of the profiled one.
     static: Problem
-    # One entry a request of the run: the tensor in whose place it belongs, -1 for none.
+    # For each request of the run the tensor whose place it takes, -1 for none.
     tensor: IntColumn
-    # One row a request: steps ``[begin, end)`` in which a dynamic one lives; none where they are
-    # equal.
+    # For each request the steps ``[begin, end)`` of a dynamic one; empty for a static one.
     span: IntColumn
 
 
 def profile_static_requests(requests: RequestSequence) -> StaticProfile | None:
-    """Return what the second iteration of a run, beside the first, tells.
+    """Return the profile of a run, from its second iteration and the first.
 
-    None where there are no two, or nothing is static. Static requests are those of the stream that
-    makes most of them: in one pool streams would have to wait for each other.
+    None if there are no two iterations, or nothing is static. Static requests belong to the stream
+    that makes most of them: streams that share a pool would have to wait for each other.
     """
     if len(requests.iteration_rows) <= PROFILED_ITERATION or not len(requests.phase):
         return None
@@ -90,14 +88,14 @@ def profile_static_requests(requests: RequestSequence) -> StaticProfile | None:
 
 
 class _Run:
-    """When each request is made and freed, and what is asked for in each phase."""
+    """The rows at which each request is made and freed, and the requests of each phase."""
 
     def __init__(self, requests: RequestSequence) -> None:
         self.made, self.freed = requests.allocation_rows, requests.completion_rows
         streams, count = np.unique(requests.stream, return_counts=True)
         self.is_poolable: BoolColumn = requests.stream == streams[count.argmax()]
         self._requests = requests
-        # Rows before the first iteration, and between them and the profiled one.
+        # Number of rows before the first iteration, and between them and the profiled one.
         self.setup = int(requests.iteration_rows[0])
         self.skipped = int(requests.iteration_rows[PROFILED_ITERATION]) - self.setup
         self._bounds = [*requests.iteration_rows.tolist(), requests.row_count]
@@ -119,7 +117,7 @@ class _Run:
         return [inside[a:b] for a, b in pairwise(cuts.tolist())]
 
     def partners(self, ours: IntColumn, theirs: IntColumn) -> IntColumn:
-        """Return where among others each request has its partner, -1 for none."""
+        """Return the index among `theirs` of the partner of each request, -1 for none."""
         sides = ([self._keys[request] for request in side.tolist()] for side in (ours, theirs))
         # Imported here because other replays do without the package, whose name is a common one.
         require_ours("instances")
@@ -139,12 +137,12 @@ class _Visits:
     def spans(
         self, requests: RequestSequence, run: _Run, dynamic: IntColumn, otherwise: IntColumn
     ) -> IntColumn:
-        """Return the steps from the begin of the one layer to the end of the other."""
+        """Return the steps from the begin of the allocating layer to the end of the freeing one."""
         made, freed = run.made[dynamic], run.freed[dynamic]
         known = (requests.module[made] != NOWHERE) & (requests.module[freed] != NOWHERE)
         first = self.first[_visit(requests, made, self.phase_count)]
         last = self.last[_visit(requests, freed, self.phase_count)]
-        # A layer that was not seen in the profile has no time.
+        # A layer that the profile lacks has no time.
         first = np.where(first > last, 0, first)
         last = np.where(first > last, first, last + 1)
         return np.where(known[:, None], np.column_stack([first, last]), otherwise)
@@ -166,7 +164,7 @@ def _visits(requests: RequestSequence, run: _Run) -> _Visits | None:
 
 
 def _visit(requests: RequestSequence, rows: IntColumn, phases: int) -> IntColumn:
-    # Outside of modules it is below 0, and says nothing.
+    # The number is below 0 outside of modules, and means nothing there.
     return requests.module[rows] * phases + requests.phase[rows]
 
 
@@ -188,7 +186,7 @@ def _spans(
     before = np.maximum.accumulate(before)
     after = np.minimum.accumulate(after[::-1])[::-1]
     made, freed = run.made[dynamic] - begin, run.freed[dynamic] - begin
-    # Static frees may come later than profiled: no span ends before what came within it.
+    # A static free may come later than profiled; a span still has at least one step.
     upper = np.maximum(after[freed], before[freed] + 1)
     return np.column_stack([before[made], upper])
 
@@ -196,13 +194,13 @@ def _spans(
 def _problem(
     requests: RequestSequence, run: _Run, is_static: BoolColumn
 ) -> tuple[Problem, IntColumn]:
-    """Return the problem of what is static, and the request of each of its tensors."""
+    """Return the problem of the static requests, and the request of each of its tensors."""
     setup, skipped = run.setup, run.skipped
     begin, end = run.window(PROFILED_ITERATION)
     lasts = (run.made < begin) & (run.freed >= end)
     chosen = np.flatnonzero(is_static | (lasts | (run.freed <= setup)) & run.is_poolable)
     made, freed = run.made[chosen], run.freed[chosen]
-    # What lasts is made before the first iteration, or in its course, as the optimizer's state is.
+    # Lasting blocks are made before the first iteration, or in it, as the optimizer's state is.
     start = np.where(made < setup, made, np.maximum(made, begin) - skipped)
     phase_count = int(requests.phase[begin:end].max(initial=0)) + 1
     rows = np.minimum(freed, requests.row_count - 1)

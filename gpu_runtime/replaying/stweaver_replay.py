@@ -27,12 +27,12 @@ from planners.model.online_result import OnlineResult, OnlineTerms
 from planners.model.plan import Plan
 from planners.model.request_sequence import NOWHERE, RequestAction, RequestSequence
 
-# Why a replay is not what STWeaver does.
+# The reason that a table gives if a replay differs from STWeaver.
 NO_LAYERS = (
     "took static events for the layers of dynamic requests: a recording with modules is needed, "
     "found none; see The allocators in docs/replaying.md"
 )
-# A dynamic request that may lie nowhere in the pool.
+# The offset of a dynamic request that fits nowhere in the pool.
 NO_SPACE = -1
 
 
@@ -41,7 +41,7 @@ class Served(enum.IntEnum):
 
     # Static, at its planned place.
     PLANNED = 0
-    # Static, by the caching allocator: something was in its place.
+    # Static, served by the caching allocator because its place was taken.
     DISPLACED = 1
     # Dynamic, in bytes of the pool that are idle.
     REUSED = 2
@@ -51,12 +51,12 @@ class Served(enum.IntEnum):
 
 @dataclass(frozen=True, eq=False)
 class StweaverReplay:
-    """What STWeaver made of a run, and how."""
+    """The result of a replay by STWeaver, and how each request was served."""
 
     result: OnlineResult
     # Bytes of the static pool.
     pool_bytes: int
-    # One entry a request: a :class:`Served`.
+    # A :class:`Served` for each request.
     served: IntColumn
 
 
@@ -69,10 +69,10 @@ def replay_stweaver(
     reuse: bool = True,
     static: bool = True,
 ) -> StweaverReplay:
-    """Make the requests to STWeaver, after a run of which its first two iterations were profiled.
+    """Replay a run by STWeaver, which profiled the first two iterations before the run.
 
     The pool is there before the first request. Without `reuse` dynamic requests go to the caching
-    allocator, and without `static` all do. So do all where nothing marks two iterations.
+    allocator. Without `static`, or without two marked iterations, all requests do.
 
     Source: Huang et al. 2026, sections 6 and 8.4.
     """
@@ -123,10 +123,7 @@ def _plan(profile: StaticProfile, planner: str, time_limit: float) -> Plan:
 def _serve(
     requests: RequestSequence, profile: StaticProfile, plan: Plan, *, reuse: bool
 ) -> tuple[IntColumn, IntColumn, float]:
-    """Return how each request is served, its offset in the pool, and the late seconds.
-
-    Those are what the last iteration took.
-    """
+    """Return how each request is served, its pool offset, and the seconds of the last iteration."""
     space = np.full(requests.request_count, NO_SPACE, dtype=np.int64)
     lists: list[list[tuple[int, int]]] = []
     if reuse:
@@ -170,9 +167,9 @@ def _serve(
 def _with_pool(
     requests: RequestSequence, terms: OnlineTerms, offset: IntColumn, pool_bytes: int
 ) -> OnlineResult:
-    """Return the result of a run whose pool is asked for first, and the rest of a cache."""
+    """Return the result of a run that asks for its pool first, and for the rest from a cache."""
     in_pool = offset != NO_SPACE
-    # Memory that is given back is the cache's.
+    # The cache serves the rows of requests outside of the pool, and the rows that give memory back.
     is_cached = requests.of_rows(in_pool.astype(np.int64)) == 0
     rows = np.flatnonzero(is_cached)
     number = np.cumsum(~in_pool)
@@ -195,11 +192,11 @@ def _with_pool(
         replace(terms, has_series=True),
         PytorchCaching,
     )
-    # The row of each row of the cache, the pool's among them.
+    # The row of the run for each row of the cache; the pool's is row 0.
     row_of = np.append(0, rows)
     ended = result.out_of_memory_row
     row_count = requests.row_count if ended is None else int(row_of[ended])
-    # The last row of the cache at each row.
+    # The index of the last row of the cache, at each row of the run.
     at = np.cumsum(is_cached)[:row_count]
     reserved = result.reserved[at]
     allocated = result.allocated[at] - result.allocated[:1]
@@ -224,9 +221,9 @@ def _with_pool(
 def _composition(
     requests: RequestSequence, served: IntColumn, pool_bytes: int, reserved_peak: int
 ) -> dict[str, int]:
-    """Return what STWeaver's memory is made of, bytes: Table 3 of the paper.
+    """Return the composition of STWeaver's memory in bytes, as in Table 3 of the paper.
 
-    What is static and dynamic is told of the moment at which most is alive.
+    Static and dynamic bytes are those at the peak of live bytes.
     """
     is_static = (served == Served.PLANNED) | (served == Served.DISPLACED)
     live = requests.live_bytes(requests.size)
@@ -236,7 +233,7 @@ def _composition(
         "static": int(static[peak]),
         "dynamic": int(live[peak] - static[peak]),
         "pool": pool_bytes,
-        # The most that the cache beside the pool had from the device.
+        # Peak of the cache's reserved bytes.
         "fallback": reserved_peak - pool_bytes,
         "displaced_requests": int((served == Served.DISPLACED).sum()),
     }

@@ -97,17 +97,13 @@ class Fitting:
         self.trainer.fit(self.module, self.data, self.validation, ckpt_path=checkpoint)
 
 
-def test_a_batch_is_a_step(memory: RecordedMemory, tmp_path: Path) -> None:
-    Fitting(memory, tmp_path, max_epochs=2).fit()
-    assert memory.events == "(FO)" * 8
-    assert memory.report().steps == 8
-
-
-def test_accumulated_batches_are_steps_without_the_optimizer(
-    memory: RecordedMemory, tmp_path: Path
+@pytest.mark.parametrize(("accumulated", "epoch"), [(1, "(FO)" * 4), (3, "(F)(F)(FO)(FO)")])
+def test_a_batch_is_a_step_also_without_the_optimizer(
+    memory: RecordedMemory, tmp_path: Path, accumulated: int, epoch: str
 ) -> None:
-    Fitting(memory, tmp_path, accumulate_grad_batches=3).fit()
-    assert memory.events == "(F)(F)(FO)(FO)"
+    Fitting(memory, tmp_path, max_epochs=2, accumulate_grad_batches=accumulated).fit()
+    assert memory.events == 2 * epoch
+    assert memory.report().steps == 8
 
 
 def test_validation_is_between_steps(memory: RecordedMemory, tmp_path: Path) -> None:

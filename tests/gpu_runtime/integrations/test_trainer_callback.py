@@ -63,17 +63,21 @@ def trainer_of(
     )
 
 
+def failed_trainer(memory: RecordedMemory, folder: Path) -> Any:
+    """Return a Trainer whose training ended with an error in its first step."""
+    trainer = trainer_of(memory, folder, raises={1: RuntimeError()})
+    with pytest.raises(RuntimeError):
+        trainer.train()
+    return trainer
+
+
+@pytest.mark.parametrize(("samples", "epoch"), [(6, "(FFO)" * 3), (5, "(FFO)(FFO)(FO)")])
 def test_a_step_is_all_that_one_step_of_the_optimizer_needs(
-    memory: RecordedMemory, tmp_path: Path
+    memory: RecordedMemory, tmp_path: Path, samples: int, epoch: str
 ) -> None:
-    trainer_of(memory, tmp_path, num_train_epochs=2).train()
-    assert memory.events == "(FFO)" * 6
+    trainer_of(memory, tmp_path, samples=samples, num_train_epochs=2).train()
+    assert memory.events == 2 * epoch
     assert memory.report().steps == 6
-
-
-def test_an_epoch_that_does_not_come_out_even(memory: RecordedMemory, tmp_path: Path) -> None:
-    trainer_of(memory, tmp_path, samples=5, num_train_epochs=2).train()
-    assert memory.events == "(FFO)(FFO)(FO)" * 2
 
 
 def test_evaluating_and_saving_are_between_steps(memory: RecordedMemory, tmp_path: Path) -> None:
@@ -126,26 +130,19 @@ def test_what_comes_before_the_first_step_of_a_new_training_is_in_none(
         def on_train_begin(self, *_: Any, **__: Any) -> None:
             memory.note("B")
 
-    trainer = trainer_of(memory, tmp_path, raises={1: RuntimeError()})
+    trainer = failed_trainer(memory, tmp_path)
     trainer.add_callback(Begins())
-    with pytest.raises(RuntimeError):
-        trainer.train()
     trainer.train()
-    assert memory.events == "B(F!B" + "(FFO)" * 3
+    assert memory.events == "(F!B" + "(FFO)" * 3
 
 
 def test_an_error_in_a_step_and_evaluating(memory: RecordedMemory, tmp_path: Path) -> None:
-    trainer = trainer_of(memory, tmp_path, raises={1: RuntimeError()})
-    with pytest.raises(RuntimeError):
-        trainer.train()
-    trainer.evaluate()
+    failed_trainer(memory, tmp_path).evaluate()
     assert memory.events == "(FE!E"
 
 
 def test_an_error_in_a_step_and_a_loop_of_the_user(memory: RecordedMemory, tmp_path: Path) -> None:
-    trainer = trainer_of(memory, tmp_path, raises={1: RuntimeError()})
-    with pytest.raises(RuntimeError):
-        trainer.train()
+    trainer = failed_trainer(memory, tmp_path)
     (callback,) = (one for one in trainer.callback_handler.callbacks if hasattr(one, "memory"))
     with pytest.raises(DeviceError, match="a step begins within a step"), callback.memory.step():
         pytest.fail("the step has begun")

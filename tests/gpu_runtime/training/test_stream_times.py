@@ -44,21 +44,20 @@ def test_streams_are_told_by_what_they_do() -> None:
     )
 
 
-def test_kernels_that_overlap_count_once() -> None:
-    step = trace(
-        event(COMPUTE, 0, 1000), event(COMPUTE, 900, 1500), event(COMPUTE, 1000, 1200),
-        event(COMPUTE, 1750, 2000),
-    )  # fmt: skip
-    assert stream_times([step]) == (StreamTimes("compute", 1.75, 0.25),)
-
-
-def test_what_lies_between_steps_is_no_idleness_and_steps_are_averaged() -> None:
-    first = trace(event(COMPUTE, 0, 1000), event(COMPUTE, 1500, 2000))
-    second = trace(event(COMPUTE, 90_000, 92_000), event(COMPUTE, 92_100, 92_600))
-    assert stream_times([first, second]) == (StreamTimes("compute", 2.0, 0.3),)
-
-
-def test_nothing_was_profiled() -> None:
+@pytest.mark.parametrize(
+    ("steps", "busy", "idle"),
+    [
+        # Kernels that overlap count once.
+        ([[(0, 1000), (900, 1500), (1000, 1200), (1750, 2000)]], 1.75, 0.25),
+        # Time between steps is not idle, and steps are averaged.
+        ([[(0, 1000), (1500, 2000)], [(90_000, 92_000), (92_100, 92_600)]], 2.0, 0.3),
+    ],
+)
+def test_times_of_one_stream(
+    steps: list[list[tuple[float, float]]], busy: float, idle: float
+) -> None:
+    traces = [trace(*(event(COMPUTE, *span) for span in step)) for step in steps]
+    assert stream_times(traces) == (StreamTimes("compute", busy, idle),)
     assert stream_times([]) == stream_times([trace()]) == ()
 
 
