@@ -15,7 +15,7 @@ from gpu_runtime.verification.devices.cuda.compiler import MissingLibraryError, 
 from planners.errors import DeviceError, MissingDependencyError
 
 try:
-    from cuda.bindings import driver
+    from cuda.bindings import driver as driver
 except ImportError as error:
     raise MissingDependencyError(f"a GPU needs cuda-bindings ({error})", "cuda") from None
 
