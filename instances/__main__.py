@@ -13,7 +13,6 @@ from typing import Annotated
 
 import typer
 
-from instances.catalogue.best_plan import DEFAULT_PLANNERS, DEFAULT_TIME_LIMIT_SECONDS
 from instances.catalogue.catalogue_file import CATALOGUE, read_catalogue, write_catalogue
 from instances.catalogue.instance_folders import folders_of, is_checkout
 from instances.catalogue.listing import (
@@ -25,7 +24,12 @@ from instances.catalogue.listing import (
     record,
 )
 from instances.catalogue.make import make, make_folder
-from instances.catalogue.update import instance_files, updated_entry
+from instances.catalogue.update import (
+    DEFAULT_PLANNERS,
+    DEFAULT_TIME_LIMIT_SECONDS,
+    instance_files,
+    updated_entry,
+)
 from instances.synthetic.family_commands import app as synthetic_app
 from planners.command_line import standard_output
 from planners.command_line.ending import complain

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from instances.formats.minimalloc_writer import write_minimalloc_csv
+from instances.formats.minimalloc_csv import write_minimalloc_csv
 from planners.errors import GaplessError
 from planners.files.problem_file import write_problem
 from planners.greedy.place import place

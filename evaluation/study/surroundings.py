@@ -10,7 +10,7 @@ from importlib import metadata
 
 from evaluation.measuring.environment import processor
 from evaluation.study.record import Machine
-from instances.catalogue.best_plan import git_commit
+from instances.catalogue.update import git_commit
 
 # What may decide an answer; of these the ones that are installed.
 PACKAGES = ("gapless", "numpy", "scipy", "ortools", "pulp", "omnimalloc")

@@ -1,4 +1,4 @@
-"""Where instances of the catalogue lie: beside it, and in a folder of the user's."""
+"""Where files of instances lie, and which instance is in which file."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from pathlib import Path
 
 from instances.catalogue.catalogue_entry import CatalogueEntry
 from instances.catalogue.catalogue_file import CATALOGUE, FOLDER, read_catalogue
-from instances.catalogue.instance_name import file_label
 from planners.errors import InstanceError
+from planners.files.problem_file import SUFFIXES
+from planners.model.problem import Problem
 
 # How alike a name has to be that the user may have meant.
 LIKENESS = 0.75
@@ -65,3 +66,22 @@ def find_named(name: str) -> Path | None:
             f"{name}: no such file; did you mean the instance {near[0]!r} of the catalogue?"
         )
     return None
+
+
+def name_of_file(path: Path) -> str | None:
+    """Return the name of the instance in a file; None where the suffix is of no instance."""
+    for suffix in SUFFIXES:
+        if path.name.endswith(suffix):
+            return path.name.removesuffix(suffix)
+    return None
+
+
+def file_label(path: Path) -> str:
+    """Return the name of the instance in a file, and of any other file its own."""
+    return name_of_file(path) or path.name
+
+
+def named_after(problem: Problem, path: Path) -> Problem:
+    """Return a problem under the name of the file that it is written to."""
+    printable = (char if char.isprintable() else "?" for char in file_label(path))
+    return problem.with_name("".join(printable))

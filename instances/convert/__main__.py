@@ -12,8 +12,7 @@ from typing import Annotated
 
 import typer
 
-from instances.convert.conversion import Conversion, convert
-from instances.convert.source import Selection
+from instances.convert.conversion import Conversion, Selection, convert
 from planners.command_line.shared_options import SizedDimensions
 from planners.command_line.typer_frame import CommandLine
 from planners.files.dimensions import parse_dimensions

@@ -8,14 +8,13 @@ from functools import partial
 from pathlib import Path
 
 from instances.formats.c_header import write_c_header
-from instances.formats.judged_plan import require_valid_plan
-from instances.formats.minimalloc_writer import require_csv_holds, write_minimalloc_csv
-from instances.formats.offline_allocation import write_offline_allocation
+from instances.formats.minimalloc_csv import require_csv_holds, write_minimalloc_csv
 from instances.formats.perfetto_trace import write_perfetto_trace
-from instances.formats.plan_steps import require_lifetimes
-from instances.formats.planned_snapshot import write_planned_snapshot
+from instances.formats.plan_target import require_lifetimes, require_valid_plan
+from instances.formats.pytorch_snapshot import write_planned_snapshot
 from instances.formats.recorded_trace import write_recorded_trace
-from instances.formats.stalloc_writer import write_stalloc_text
+from instances.formats.stalloc_text import write_stalloc_text
+from instances.formats.tflite_model import write_offline_allocation
 from instances.traces.allocation_trace import AllocationTrace
 from planners.errors import InstanceError, near_names
 from planners.files.plan_file import write_plan

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
-from instances.catalogue.instance_name import named_after
+from instances.catalogue.instance_folders import named_after
 from instances.extract.eager.loop_options import Checkpointing, Image, Layers, Seq, Set, given
 from instances.extract.eager.trace_command import app as trace_app
 from instances.extract.executorch.executorch_command import app as executorch_app

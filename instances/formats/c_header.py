@@ -6,9 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from instances.formats.judged_plan import require_valid_plan
-from instances.formats.plan_steps import name_of_tensor
-from instances.formats.target_file import refuse_target
+from instances.formats.plan_target import name_of_tensor, refuse_target, require_valid_plan
 from planners.files.output_file import write_output
 from planners.model.plan import Result
 from planners.model.problem import Problem

@@ -36,25 +36,8 @@ def read_iopddl_problem(path: Path) -> Problem:
     not matter. A node whose interval is empty takes nothing and is left out. The limit of the sum
     is ``usage_limit`` in the problem's origin and no capacity: it holds for the best choice.
 
-    Parameters
-    ----------
-    path
-        The JSON file, gzipped or not.
-
-    Returns
-    -------
-    Problem
-        Lifetimes are the intervals, which are half-open.
-
-    Raises
-    ------
-    InstanceError
-        The file cannot be read or breaks a rule; the message names the field.
-
-    References
-    ----------
-    The ASPLOS 2025 / EuroSys 2025 contest on intra-operator parallelism for distributed deep
-    learning. ASPLOS 2025, pages 5-17. Its own reader is ``iopddl.cc``, public with the contest.
+    Source: the contest on intra-operator parallelism for distributed deep learning, ASPLOS 2025,
+    pages 5-17. Its own reader is ``iopddl.cc``, public with the contest.
     """
     with errors_at(path):
         problem = _field("problem", read_json(path), "problem")

@@ -1,9 +1,10 @@
-"""The CSV of MiniMalloc: a header, and a row for each tensor with its lifetime and its size."""
+"""MiniMalloc CSV, read and written: a row for each tensor with its lifetime and its size."""
 
 from __future__ import annotations
 
 import csv
 import io
+import re
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,15 +15,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from instances.formats.minimalloc_gaps import read_gaps
-from instances.formats.minimalloc_header import Header, is_header, read_header
+from instances.formats.plan_target import refuse_target, require_valid_plan
 from planners.errors import InstanceError, errors_at
 from planners.files.bounded_file import read_bounded_text
 from planners.files.file_limits import MAX_TEXT_BYTES
 from planners.files.formats import Format
+from planners.files.output_file import write_output
+from planners.model.blocks import NOT_PINNED
+from planners.model.columns import INT64_MAX
 from planners.model.plan import Plan
-from planners.model.problem import Problem
+from planners.model.problem import Problem, Safety
 from planners.model.rules import MAX_ALIGNMENT
+from planners.text.csv_cell import csv_cell
 
 MAX_ROWS = 5_000_000
 # Strings are turned into columns in pieces, so that they need not all be in memory at once. Of more
@@ -43,24 +47,7 @@ def read_minimalloc_csv(path: Path) -> Problem:
     their name (``A.1048576.csv``) is part of the problem's name and nothing else: who wants the
     question "does it fit" asks for it.
 
-    Parameters
-    ----------
-    path
-        The file, UTF-8.
-
-    Returns
-    -------
-    Problem
-        Lifetimes decide; ids become the tensors' names.
-
-    Raises
-    ------
-    InstanceError
-        The file cannot be read or breaks a rule; the message names file, line and column.
-
-    References
-    ----------
-    https://github.com/google/minimalloc, ``src/converter.cc``.
+    Source: https://github.com/google/minimalloc, ``src/converter.cc``.
     """
     return _read(path)[0]
 
@@ -290,3 +277,168 @@ def _require_each_id_once(text: str, names: list[str]) -> None:
                 f"{_where(text, row)}, column id: each id once is needed, found {name!r:.40} again"
             )
         seen.add(name)
+
+
+REQUIRED = ("id", "lower", "upper", "size")
+OPTIONAL = ("alignment", "gaps", "offset")
+# What a search may look at and no plan has to obey: the hints of MiniMalloc, the kinds of tensors
+# of omnimalloc.
+IGNORED = ("hint", "kind")
+INCLUSIVE_END = "end"
+ALIASES = {
+    "buffer": "id",
+    "buffer_id": "id",
+    "begin": "lower",
+    "start": "lower",
+    INCLUSIVE_END: "upper",
+}
+_CANONICAL = {name: name for name in (*REQUIRED, *OPTIONAL, *IGNORED)} | ALIASES
+
+
+@dataclass(frozen=True)
+class Header:
+    """The columns of a table."""
+
+    # Where each column stands, by its canonical name.
+    place: dict[str, int]
+    width: int
+    # Each column as the file calls it, for messages.
+    spelling: dict[str, str]
+    # Whether lifetimes and gaps include their last step, as under the name ``end``.
+    inclusive_end: bool
+
+
+def read_header(cells: list[str]) -> Header:
+    """Read the header row."""
+    found = [cell.strip() for cell in cells]
+    canonical = [_CANONICAL.get(name.lower(), "") for name in found]
+    shown = f"{','.join(found)!r:.60}"
+    for name in REQUIRED:
+        if canonical.count(name) != 1:
+            raise InstanceError(
+                f"header: {','.join(REQUIRED)}, each once and in any order, is needed, "
+                f"found {shown}"
+            )
+    for name, spelled in zip(canonical, found, strict=True):
+        if not name:
+            known = ",".join(_CANONICAL)
+            raise InstanceError(
+                f"header: column {spelled!r:.40} is unknown; known columns are {known}"
+            )
+        if canonical.count(name) > 1:
+            raise InstanceError(f"header: column {name} once at most is needed, found {shown}")
+    return Header(
+        place={name: place for place, name in enumerate(canonical)},
+        width=len(found),
+        spelling=dict(zip(canonical, found, strict=True)),
+        inclusive_end=INCLUSIVE_END in {name.lower() for name in found},
+    )
+
+
+def is_header(cells: list[str]) -> bool:
+    """Return whether a row names all the columns that are needed."""
+    return set(REQUIRED) <= {_CANONICAL.get(cell.strip().lower(), "") for cell in cells}
+
+
+_GAP = re.compile(r"([0-9]{1,19})-([0-9]{1,19})")
+
+
+def read_gaps(cell: str, *, inclusive_end: bool) -> list[tuple[int, int]]:
+    """Read the gaps of a tensor, ``FIRST-LAST`` apart by spaces, as half-open intervals."""
+    gaps = []
+    for gap in cell.split():
+        steps, at, _window = gap.partition("@")
+        if at:
+            raise InstanceError(
+                "a gap in which the tensor needs no memory at all, as in 5-9, is needed, found "
+                f"{gap!r:.40}: in the steps of such a windowed gap a part of the tensor stays, "
+                "which the model has no word for; split the tensor into a contiguous chain"
+            )
+        match = _GAP.fullmatch(steps)
+        if match is None:
+            raise InstanceError(
+                f"gaps FIRST-LAST of whole numbers, as in '5-9 12-14', are needed, found "
+                f"{gap!r:.40}"
+            )
+        first, after = int(match[1]), int(match[2]) + inclusive_end
+        if max(first, after) > INT64_MAX:
+            raise InstanceError(f"steps that fit int64 are needed, found {gap!r:.40}")
+        gaps.append((first, after))
+    return gaps
+
+
+TARGET = "MiniMalloc CSV"
+
+
+def write_minimalloc_csv(problem: Problem, path: Path, plan: Plan | None = None) -> None:
+    """Write a problem, and a plan for it, as MiniMalloc CSV.
+
+    The columns are ``id,lower,upper,size``, then ``alignment`` and ``gaps`` where the problem has
+    them, then ``offset``. Ids are the tensors' names where those are unique and free of commas and
+    quotes, which MiniMalloc does not know, else their numbers; see ``csv_cell``. The capacity,
+    which MiniMalloc takes from its command line, phases, modules and origin are not written.
+    """
+    require_csv_holds(problem)
+    if plan is not None:
+        require_valid_plan(problem, plan)
+    columns = {
+        "id": _ids(problem),
+        "lower": problem.start.tolist(),
+        "upper": problem.end.tolist(),
+        "size": problem.size.tolist(),
+    }
+    if (problem.alignment != 1).any():
+        columns["alignment"] = problem.alignment.tolist()
+    if len(problem.gaps):
+        columns["gaps"] = _gap_cells(problem)
+    if plan is not None:
+        columns["offset"] = plan.offsets.tolist()
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*columns.values(), strict=True))
+    write_output(path, text.getvalue().encode())
+
+
+def require_csv_holds(problem: Problem) -> None:
+    """Refuse a problem that MiniMalloc CSV cannot hold; raises ``InstanceError``."""
+    if not problem.tensor_count:
+        refuse_target(TARGET, "at least one tensor, below its header", "none")
+    if problem.safety is Safety.GRAPH:
+        refuse_target(
+            TARGET,
+            "lifetimes that decide which tensors may share bytes",
+            f"a graph with {problem.stream_count} streams, in which lifetimes alone are wrong",
+        )
+    if problem.safety is Safety.PAIRS:
+        refuse_target(
+            TARGET,
+            "lifetimes that decide which tensors may share bytes",
+            "explicit unsafe pairs",
+        )
+    if problem.contiguous:
+        refuse_target(
+            TARGET, "tensors without order in memory", f"{len(problem.contiguous)} chains"
+        )
+    pins = int((problem.pinned != NOT_PINNED).sum())
+    if pins:
+        refuse_target(TARGET, "tensors that may lie anywhere", f"{pins} pinned")
+    for tensor, first, _ in problem.gaps[problem.gaps[:, 1] < 0][:1].tolist():
+        refuse_target(
+            TARGET, "gaps from step 0 on", f"one of {problem.describe(tensor)} from step {first}"
+        )
+
+
+def _ids(problem: Problem) -> list[str]:
+    names = [csv_cell(name) for name in problem.tensor_name or ()]
+    if names and len(set(names)) == len(names) and not set('",') & set("".join(names)):
+        return names
+    return [str(tensor) for tensor in range(problem.tensor_count)]
+
+
+def _gap_cells(problem: Problem) -> list[str]:
+    cells: list[list[str]] = [[] for _ in range(problem.tensor_count)]
+    order = np.lexsort((problem.gaps[:, 1], problem.gaps[:, 0]))
+    for tensor, first, after in problem.gaps[order].tolist():
+        cells[tensor].append(f"{first}-{after}")
+    return [" ".join(gaps) for gaps in cells]

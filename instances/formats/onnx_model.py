@@ -2,16 +2,25 @@
 
 Note: what shares bytes
 -----------------------
-Rationale. Which tensors a runtime keeps in one storage is its own affair, but some operators only
-rename: their result has the bytes of their input.
+Rationale. Each runtime decides which tensors share a storage, but some operators only rename:
+their result has the bytes of their input.
 
-Approach. ``Reshape``, ``Flatten``, ``Squeeze``, ``Unsqueeze`` and ``Identity`` are such; what they
-return is the storage they are given, which lives as long as any of its names. They stay nodes, for
-they read shapes. Each other result is a storage of its own, also where it could be computed in
-place. Weights are initializers, the results of ``Constant``, and what renames those.
+Approach. ``Reshape``, ``Flatten``, ``Squeeze``, ``Unsqueeze`` and ``Identity`` rename. Their result
+is the storage of their input, which lives as long as any of its names. They stay nodes, because
+they read shapes. Every other result is a storage of its own, even if a runtime could compute it in
+place. Weights are initializers, the results of ``Constant``, and renamed weights.
 
-Limits. A node with a graph of its own (``If``, ``Loop``, ``Scan``) is refused: what its graph needs
-depends on data. So is what holds no tensor: a sequence, a map, strings.
+Limits. A node with a graph of its own (``If``, ``Loop``, ``Scan``) is refused, because the bytes of
+that graph depend on data. Sequences, maps and strings are refused: they are no tensors.
+
+Note: functions are counted before they are inlined
+---------------------------------------------------
+Rationale. Thirty functions that each call the next one twice are 2,000 bytes and 2^30 nodes.
+
+Approach. Nodes and bytes of a function are summed over its body once, with those of the functions
+that it calls, and held against the allowance of the file. The depth of calls is bounded, which
+also finds functions that call themselves. Inlining may copy an attribute or a name of a call to
+each node of the body, so each of these nodes counts the bytes of the call as well.
 """
 
 from __future__ import annotations
@@ -24,7 +33,6 @@ from typing import TYPE_CHECKING
 from instances.extract.tracing.kernel_graph import planned_storages
 from instances.extract.tracing.storages import Kernel, StepPhase
 from instances.formats.model_problem import ModelTensor, model_problem
-from instances.formats.onnx_functions import require_few_nodes
 from instances.formats.onnx_inference import infer_types
 from instances.formats.onnx_sizes import (
     TensorType,
@@ -43,6 +51,13 @@ from planners.text.plain_text import shown
 
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, NodeProto
+from typing import TYPE_CHECKING
+
+from planners.files.file_limits import Allowance
+
+if TYPE_CHECKING:
+    from onnx import FunctionProto, ModelProto, NodeProto
+
 
 RENAMES = {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"}
 
@@ -51,32 +66,11 @@ def read_onnx_model(path: Path, dimensions: Dimensions = NO_DIMENSIONS) -> Probl
     """Read an ONNX model as the problem of its intermediate tensors.
 
     Nodes run in the file's order on one stream, between a node that makes the graph's inputs and
-    one that reads its outputs. Sizes are exact; a tensor is aligned to its elements.
+    one that reads its outputs. Sizes are exact; a tensor is aligned to its elements. `dimensions`
+    has the sizes of open dimensions by name; ``x.0`` is axis 0 of input ``x`` if it has no name.
+    Weights in other files are not opened; ``persistent_bytes`` of the origin counts all weights.
 
-    Parameters
-    ----------
-    path
-        The file; weights that it keeps in other files are not opened.
-    dimensions
-        Sizes of the dimensions that the inputs leave open, by their names; ``x.0`` is axis 0 of
-        input ``x`` where it has none.
-
-    Returns
-    -------
-    Problem
-        A graph; bytes of the weights are ``persistent_bytes`` in its origin.
-
-    Raises
-    ------
-    InstanceError
-        The file breaks a rule, a dimension is open, a shape cannot be inferred, or a node has a
-        graph of its own.
-    MissingDependencyError
-        The package `onnx` is not installed.
-
-    References
-    ----------
-    https://onnx.ai/onnx/repo-docs/IR.html
+    Source: https://onnx.ai/onnx/repo-docs/IR.html
     """
     with errors_at(path):
         model = _load(path)
@@ -208,3 +202,58 @@ def _require_same_bytes(name: str, first: str, types: Mapping[str, TensorType]) 
             f"tensor {shown(name)}: the {needed} bytes of {shown(first)} are needed, found a shape "
             f"of {found}; the model may have been exported for other dimensions"
         )
+
+
+# A node of an exporter takes 60 bytes and more; to infer its shapes takes some 0.2 ms.
+NODES = Allowance("nodes", free=1 << 14, for_bytes=64)
+BODY_BYTES = Allowance("bytes of nodes", free=1 << 24, for_bytes=1, more=16)
+MAX_CALLS_IN_CALLS = 64
+
+
+def require_few_nodes(model: ModelProto, file_bytes: int) -> None:
+    """Refuse a model whose nodes, with functions in the place of calls, are too many for it."""
+    nodes, size, _ = _Bodies(model, file_bytes).of(model.graph.node, 0)
+    NODES.require(nodes, file_bytes)
+    BODY_BYTES.require(size, file_bytes)
+
+
+class _Bodies:
+    def __init__(self, model: ModelProto, file_bytes: int) -> None:
+        self.functions = {(each.domain, each.name, each.overload): each for each in model.functions}
+        if len(self.functions) < len(model.functions):
+            raise InstanceError("functions of different names are needed, found one given twice")
+        self.known: dict[tuple[str, str, str], tuple[int, int, int]] = {}
+        self.file_bytes = file_bytes
+
+    def of(self, body: Iterable[NodeProto], depth: int) -> tuple[int, int, int]:
+        """Return nodes and bytes of a body, and how many calls lie in each other below it."""
+        nodes = size = below = 0
+        for index, node in enumerate(body):
+            for attribute in node.attribute:
+                if attribute.HasField("g") or attribute.graphs:
+                    raise InstanceError(
+                        f"node {index} ({node.op_type} {shown(node.name)}): nodes without a graph "
+                        f"of their own are needed, found {shown(attribute.name)}; export the model "
+                        f"without control flow"
+                    )
+            nodes, size = nodes + 1, size + node.ByteSize()
+            key = (node.domain, node.op_type, node.overload)
+            if (called := self.functions.get(key)) is not None:
+                more, bytes_of_body, calls = self._function(key, called, depth + 1)
+                nodes, below = nodes + more, max(below, calls + 1)
+                size += bytes_of_body + more * (node.ByteSize() + len(node.op_type))
+        return nodes, size, below
+
+    def _function(
+        self, key: tuple[str, str, str], function: FunctionProto, depth: int
+    ) -> tuple[int, int, int]:
+        found = self.known.get(key)
+        if depth + (found[2] if found else 0) > MAX_CALLS_IN_CALLS:
+            raise InstanceError(
+                f"function {shown(function.name)}: calls at most {MAX_CALLS_IN_CALLS} deep are "
+                f"needed, and no function that calls itself"
+            )
+        if found is None:
+            found = self.known[key] = self.of(function.node, depth)
+            NODES.require(found[0], self.file_bytes, f"function {shown(function.name)}: ")
+        return found

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from instances.formats.plan_steps import name_of_tensor, occupied_steps, stream_of_tensors
+from instances.formats.plan_target import name_of_tensor, occupied_steps, stream_of_tensors
 from planners.files.output_file import write_output
 from planners.model.columns import INT64_MAX, IntColumn
 from planners.model.plan import Plan

@@ -1,16 +1,17 @@
-"""PyTorch's memory snapshots, as ``torch.cuda.memory._dump_snapshot`` writes them."""
+"""PyTorch's memory snapshots: read as a trace, and written to show a plan in PyTorch's viewer."""
 
 from __future__ import annotations
 
+import pickle
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from instances.formats.plain_pickle import load_plain
-from instances.formats.planned_snapshot import is_planned_snapshot
+from instances.formats.plan_target import name_of_tensor, occupied_steps, stream_of_tensors
 from instances.formats.trace_format import trace_format
 from instances.traces.allocation_trace import AllocationTrace
 from instances.traces.event_log import (
@@ -22,7 +23,10 @@ from instances.traces.event_log import (
 from planners.errors import InstanceError, errors_at
 from planners.files.bounded_file import read_bounded
 from planners.files.file_limits import MAX_BINARY_BYTES, Allowance, Work
+from planners.files.output_file import write_output
 from planners.model.columns import INT64_MAX, IntColumn
+from planners.model.plan import Plan
+from planners.model.problem import Problem
 from planners.text.plain_text import shown
 
 KEYS = ("segments", "device_traces")
@@ -40,25 +44,8 @@ def read_pytorch_snapshot_trace(path: Path, device: int | None = None) -> Alloca
     PyTorch keeps the last events of a run, so the window may start anywhere. A block that is freed
     without having been allocated was there before, and its free says how large it was; a block that
     the snapshot itself still shows as held, and of which no event tells, was there all along.
-
-    Parameters
-    ----------
-    path
-        The pickle; untrusted, and read without running anything that it might hold.
-    device
-        Number of the device; None takes the only one in use.
-
-    Returns
-    -------
-    AllocationTrace
-        Sizes are the bytes that were requested. Other events than allocations, frees and changes
-        of segments are left out.
-
-    Raises
-    ------
-    InstanceError
-        The file cannot be read, is no such snapshot, or several devices were in use and none is
-        named; the message names file, device and event.
+    If `device` is None, exactly one device must be in use. Sizes are the bytes that were requested.
+    Nothing that the file holds is run.
     """
     with errors_at(path):
         data = read_bounded(path, MAX_BINARY_BYTES)
@@ -206,3 +193,94 @@ def _held_without_event(
             if address > INT64_MAX:
                 raise InstanceError(f"{spot}: it must end below 2**63, found {address}")
     return held
+
+
+TARGET = "a memory snapshot"
+# Where the one segment lies. The viewer is JavaScript, whose whole numbers are exact to 2**53.
+SEGMENT_ADDRESS = 0x7F0000000000
+# Says in place of an allocator's settings that nothing was allocated; the viewer shows it.
+SETTINGS = {"planned_by": "gapless"}
+# The viewer reads protocols 2 to 4.
+PICKLE_PROTOCOL = 4
+
+
+def write_planned_snapshot(problem: Problem, plan: Plan, path: Path) -> None:
+    """Write the history that an allocator which obeys a plan would record.
+
+    One segment of the plan's peak is allocated; then every tensor is allocated at its offset when
+    its lifetime starts and freed when it ends, frees of a step first. A step takes a microsecond.
+    In place of the stack of calls a tensor shows its name, and the problem's name and its own
+    number as file and line. At the end all is freed. A tensor with a gap is freed for it; an empty
+    tensor, for which no allocator is asked, is left out.
+    """
+    events = _planned_events(problem, plan)
+    snapshot = {
+        "segments": [_segment(plan.peak)] if plan.peak else [],
+        "device_traces": [events],
+        "allocator_settings": SETTINGS,
+    }
+    write_output(path, pickle.dumps(snapshot, protocol=PICKLE_PROTOCOL))
+
+
+def is_planned_snapshot(snapshot: Mapping[str, Any]) -> bool:
+    """Return whether a snapshot shows a plan, not what an allocator did."""
+    return bool(snapshot.get("allocator_settings") == SETTINGS)
+
+
+def _segment(peak: int) -> dict[str, Any]:
+    block = {
+        "address": SEGMENT_ADDRESS,
+        "size": peak,
+        "requested_size": 0,
+        "state": "inactive",
+        "frames": [],
+    }
+    return {
+        "device": 0,
+        "address": SEGMENT_ADDRESS,
+        "total_size": peak,
+        "allocated_size": 0,
+        "active_size": 0,
+        "requested_size": 0,
+        "stream": 0,
+        "segment_type": "large",
+        "segment_pool_id": (0, 0),
+        "is_expandable": False,
+        "frames": [],
+        "blocks": [block],
+    }
+
+
+def _planned_events(problem: Problem, plan: Plan) -> list[dict[str, Any]]:
+    rows = occupied_steps(problem, plan, TARGET).tolist()
+    offsets, sizes = plan.offsets.tolist(), problem.size.tolist()
+    streams = stream_of_tensors(problem)
+
+    def event(action: str, tensor: int, step: int) -> dict[str, Any]:
+        return {
+            "action": action,
+            "addr": SEGMENT_ADDRESS + offsets[tensor],
+            "size": sizes[tensor],
+            "stream": streams[tensor],
+            "time_us": step,
+            "frames": [
+                {
+                    "name": name_of_tensor(problem, tensor),
+                    "filename": problem.name,
+                    "line": tensor,
+                }
+            ],
+        }
+
+    whole = {"action": "segment_alloc", "addr": SEGMENT_ADDRESS, "size": plan.peak, "stream": 0}
+    events = [{**whole, "time_us": 0, "frames": []}] if plan.peak else []
+    freed, allocated = 0, 1
+    changes = [(end, freed, tensor) for tensor, _, end in rows]
+    changes += [(start, allocated, tensor) for tensor, start, _ in rows]
+    for step, change, tensor in sorted(changes):
+        if change == allocated:
+            events.append(event("alloc", tensor, step))
+        else:
+            events.append(event("free_requested", tensor, step))
+            events.append(event("free_completed", tensor, step))
+    return events

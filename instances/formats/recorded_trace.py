@@ -36,26 +36,12 @@ MAX_MODULES = 1 << 20
 
 
 def read_recorded_trace_file(path: Path) -> AllocationTrace:
-    """Read a recording: what was asked of the allocator, and what it asked of the device.
+    """Read a recording: the requests to an allocator, and its own requests to the device.
 
-    Parameters
-    ----------
-    path
-        A ``.npz`` with the arrays ``action`` (index into ``names``), ``addr``, ``size``, ``names``,
-        and perhaps ``stream``; ``mark_event``, ``mark_phase``, ``mark_microbatch`` and
-        ``mark_iteration``, without which small allocations of odd sizes mark the phases; ``module``
-        (index into ``module_names``, -1 for none); and ``before_addr``, ``before_size`` and
-        ``before_stream`` of the blocks that were there at first.
-
-    Returns
-    -------
-    AllocationTrace
-        Sizes are the bytes that were requested.
-
-    Raises
-    ------
-    InstanceError
-        The file cannot be read or breaks a rule; the message names file and event.
+    The ``.npz`` has the arrays ``action`` (index into ``names``), ``addr``, ``size`` and ``names``.
+    It may have ``stream``; all four arrays of marks, without which small allocations of odd sizes
+    mark the phases; ``module`` (index into ``module_names``, -1 for none); and all three arrays of
+    the blocks that were there at first. Sizes are the bytes that were requested.
     """
     with errors_at(path):
         return _trace(_load(path), path)

@@ -1,4 +1,17 @@
-"""TensorFlow Lite models as the Micro runtime plans them, with the plan that they may carry."""
+"""TensorFlow Lite models as the Micro runtime plans them, and the plan in their metadata.
+
+Note: how a model is changed without being rebuilt
+--------------------------------------------------
+Rationale. A model is a tree of tables that point forwards by distances. A writer that built the
+tree anew would have to know every table of every version.
+
+Approach. A new root stands before the old file, whose bytes stay as they are. The new root points
+forwards to the old lists, but the lists of buffers and of metadata are new: each has the old
+entries and one more. A metadata entry that had the plan's name before is left out.
+
+Limits. A model above 2 GiB has data behind its tables, at places counted from the beginning of the
+file. The new root would move that data, so such a model is refused.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +24,14 @@ from typing import Any
 from instances.extract.tracing.kernel_graph import planned_storages
 from instances.extract.tracing.storages import Kernel, StepPhase
 from instances.formats.model_problem import ModelTensor, model_problem
-from planners import Plan, Problem
+from instances.formats.plan_target import require_valid_plan
 from planners.errors import GaplessError, InstanceError, MissingDependencyError, errors_at
 from planners.files.bounded_file import read_bounded
 from planners.files.file_limits import MAX_MODEL_BYTES, Allowance, Work, element_count
 from planners.files.formats import Format
+from planners.files.output_file import write_output
+from planners.model.plan import Plan, Result
+from planners.model.problem import Problem
 from planners.text.plain_text import one_line, shown
 
 IDENTIFIER = b"TFL3"
@@ -66,16 +82,7 @@ def read_tflite_problem(path: Path) -> Problem:
     and stay apart, as variables do; a tensor starts at a multiple of 16. What a kernel asks for
     itself when it is prepared is not in the file.
 
-    Raises
-    ------
-    InstanceError
-        The file breaks a rule, or has several subgraphs, of which the runtime plans none offline.
-    MissingDependencyError
-        The package `tflite` is not installed.
-
-    References
-    ----------
-    https://github.com/tensorflow/tflite-micro, ``docs/memory_management.md``.
+    Source: https://github.com/tensorflow/tflite-micro, ``docs/memory_management.md``.
     """
     return read_tflite_model(path).problem
 
@@ -226,3 +233,116 @@ def _offsets(model: Any, entries: Work) -> list[int] | None:
                 )
             return list(words[3:])
     return None
+
+
+# Of the root table, in the order of the schema.
+FIELDS = (
+    "version", "operator_codes", "subgraphs", "description", "buffers", "metadata_buffer",
+    "metadata", "signature_defs",
+)  # fmt: skip
+_FIRST_LIST = 8 + 4 + 2 * len(FIELDS) + 4 + 4 * len(FIELDS)
+# Any alignment that the old file counts on.
+_SHIFT_ALIGNMENT = 64
+
+
+def write_offline_allocation(source: Path, problem: Problem, result: Result, path: Path) -> None:
+    """Write a copy of a model with a plan, which is judged first.
+
+    The metadata has an offset for each tensor of the file, -1 for weights and variables. The
+    runtime places what kernels ask for themselves around them.
+    """
+    assert result.plan is not None
+    model = read_tflite_model(source)
+    if model.problem.tensor_count != problem.tensor_count:
+        raise InstanceError(f"{source}: a plan for this very model is needed, found another")
+    require_valid_plan(problem, result.plan)
+    if result.plan.peak >= 1 << 31:
+        raise InstanceError(f"{path}: offsets of 32 bits are needed, found {result.plan.peak}")
+    offsets = [NOT_PLANNED] * model.tensor_count
+    for tensor, offset in zip(model.tensors, result.plan.offsets.tolist(), strict=True):
+        offsets[tensor] = offset
+    words = [*HEADER, len(offsets), *offsets]
+    with errors_at(source):
+        data = read_bounded(source, MAX_MODEL_BYTES)
+        write_output(path, _with_metadata(data, struct.pack(f"<{len(words)}i", *words)))
+
+
+def _with_metadata(data: bytes, content: bytes) -> bytes:
+    import tflite
+
+    model = tflite.Model.GetRootAs(data)
+    buffers = [_table(model.Buffers(index)) for index in range(model.BuffersLength())]
+    if any(model.Buffers(index).Offset() > 1 for index in range(len(buffers))):
+        raise InstanceError("data within the tables is needed, found data behind them")
+    entries = [model.Metadata(index) for index in range(model.MetadataLength())]
+    kept = [_table(entry) for entry in entries if entry.Name() != METADATA_NAME]
+    old = _old_fields(data)
+    # New parts, each at a multiple of 4: where the lists begin, and what the new entries need.
+    buffer_list = _FIRST_LIST
+    metadata_list = buffer_list + 4 * (len(buffers) + 2)
+    entry = metadata_list + 4 * (len(kept) + 2) + 8
+    name = entry + 12
+    buffer = name + 4 + len(METADATA_NAME) // 4 * 4 + 4 + 8
+    # Its numbers, behind their count, at a multiple of 16, as the schema wants it.
+    numbers = _rounded_up(buffer + 8 + 4, 16) - 4
+    shift = _rounded_up(numbers + 4 + len(content), _SHIFT_ALIGNMENT)
+
+    new = bytearray(shift)
+    table = 8 + 4 + 2 * len(FIELDS)
+    struct.pack_into("<I4s", new, 0, table, IDENTIFIER)
+    struct.pack_into("<HH", new, 8, 4 + 2 * len(FIELDS), 4 + 4 * len(FIELDS))
+    struct.pack_into("<i", new, table, table - 8)
+    targets = {"buffers": buffer_list, "metadata": metadata_list}
+    for index, field in enumerate(FIELDS):
+        place = table + 4 + 4 * index
+        if field == "version":
+            struct.pack_into("<I", new, place, model.Version())
+        elif field in targets:
+            struct.pack_into("<I", new, place, targets[field] - place)
+        elif field in old:
+            struct.pack_into("<I", new, place, old[field] + shift - place)
+        else:
+            continue
+        struct.pack_into("<H", new, 8 + 4 + 2 * index, 4 + 4 * index)
+    _put_list(new, buffer_list, [*(each + shift for each in buffers), buffer])
+    _put_list(new, metadata_list, [*(each + shift for each in kept), entry])
+    struct.pack_into("<HHHH", new, entry - 8, 8, 12, 4, 8)
+    struct.pack_into("<iII", new, entry, 8, name - (entry + 4), len(buffers))
+    struct.pack_into(f"<I{len(METADATA_NAME)}s", new, name, len(METADATA_NAME), METADATA_NAME)
+    struct.pack_into("<HHH", new, buffer - 8, 6, 8, 4)
+    struct.pack_into("<iI", new, buffer, 8, numbers - (buffer + 4))
+    struct.pack_into("<I", new, numbers, len(content))
+    new[numbers + 4 : numbers + 4 + len(content)] = content
+    return bytes(new) + data
+
+
+def _old_fields(data: bytes) -> dict[str, int]:
+    """Return where the lists and texts of the old root lie."""
+    (table,) = struct.unpack_from("<I", data)
+    (back,) = struct.unpack_from("<i", data, table)
+    (size,) = struct.unpack_from("<H", data, table - back)
+    known = 4 + 2 * len(FIELDS)
+    if size > known:
+        raise InstanceError(f"a root of at most {len(FIELDS)} fields is known, found more")
+    found = {}
+    for index, field in enumerate(FIELDS[: (size - 4) // 2]):
+        (within,) = struct.unpack_from("<H", data, table - back + 4 + 2 * index)
+        if within and field != "version":
+            (distance,) = struct.unpack_from("<I", data, table + within)
+            found[field] = table + within + distance
+    return found
+
+
+def _put_list(new: bytearray, place: int, targets: list[int]) -> None:
+    struct.pack_into("<I", new, place, len(targets))
+    for index, target in enumerate(targets, start=1):
+        struct.pack_into("<I", new, place + 4 * index, target - (place + 4 * index))
+
+
+def _table(entry: Any) -> int:
+    place: int = entry._tab.Pos
+    return place
+
+
+def _rounded_up(count: int, multiple: int) -> int:
+    return -(-count // multiple) * multiple

@@ -26,26 +26,8 @@ def read_torch_program(path: Path, dimensions: Dimensions = NO_DIMENSIONS) -> Pr
     Operators run in the file's order on one stream, between a node that makes the inputs and one
     that reads the results. Views and results in place are their storage; a view runs nothing.
     Sizes are exact; a tensor is aligned to its elements. Nothing in the file is unpickled.
-
-    Parameters
-    ----------
-    path
-        The file, of which only the graph is read.
-    dimensions
-        Sizes of the dimensions that were exported as dynamic, by PyTorch's symbols, ``s77``.
-
-    Returns
-    -------
-    Problem
-        A graph; bytes of the weights are ``persistent_bytes`` in its origin.
-
-    Raises
-    ------
-    InstanceError
-        The file breaks a rule, a dimension is open, or an operator does not run on tensors without
-        numbers.
-    MissingDependencyError
-        PyTorch is not installed.
+    `dimensions` has the sizes of dynamic dimensions by PyTorch's symbols, such as ``s77``.
+    ``persistent_bytes`` of the origin counts the weights.
     """
     with errors_at(path):
         program, file_bytes = _read_program(path)

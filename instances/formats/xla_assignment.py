@@ -63,28 +63,11 @@ def read_xla_assignment(path: Path) -> Problem:
 
     Parameters and constants stay apart, as do results, which have memory of their own; the bytes of
     each are in the problem's origin, and what XLA's own plan takes is ``xla_bytes``. Values that
-    share bytes are one tensor. A tensor is aligned as all of XLA's offsets are.
+    share bytes are one tensor. A tensor is aligned as all of XLA's offsets are. A step is an
+    instruction in XLA's order. `path` ends in ``buffer-assignment.txt``, with the live ranges in
+    a file beside it, or is one file with both. ``--xla_dump_to`` with ``--xla_dump_hlo_as_text`` makes them.
 
-    Parameters
-    ----------
-    path
-        The file that ends in ``buffer-assignment.txt``, with that of the live ranges beside it, as
-        ``--xla_dump_to`` and ``--xla_dump_hlo_as_text`` in ``XLA_FLAGS`` make them; or one with
-        what both have, in this order.
-
-    Returns
-    -------
-    Problem
-        A step is an instruction, in the order in which XLA runs them.
-
-    Raises
-    ------
-    InstanceError
-        A file cannot be read or breaks a rule; the message names file and line.
-
-    References
-    ----------
-    https://github.com/openxla/xla, ``xla/service/buffer_assignment.cc``.
+    Source: https://github.com/openxla/xla, ``xla/service/buffer_assignment.cc``.
     """
     return read_xla_plan(path)[0]
 

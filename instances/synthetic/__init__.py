@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from instances.synthetic.best_fit_traps import best_fit_trap
-from instances.synthetic.chained_packings import chained_packing
-from instances.synthetic.data_parallel_graphs import data_parallel_graph
-from instances.synthetic.first_fit_traps import first_fit_trap
-from instances.synthetic.guillotine import guillotine_packing
+from instances.synthetic.family import MIB
 from instances.synthetic.neighbour_rings import neighbour_ring
-from instances.synthetic.pinwheels import non_guillotine_packing
+from instances.synthetic.perfect_packings import (
+    chained_packing,
+    guillotine_packing,
+    non_guillotine_packing,
+    tight_capacity,
+)
 from instances.synthetic.scaling_family import scaling_family
-from instances.synthetic.size_order_traps import size_order_trap
-from instances.synthetic.sizes import MIB
 from instances.synthetic.stream_packings import multi_stream_packing
-from instances.synthetic.tight_capacities import tight_capacity
-from instances.synthetic.training_graphs import training_graph
-from instances.synthetic.training_traces import training_trace
-from instances.synthetic.unstructured_lifetimes import random_lifetimes
+from instances.synthetic.training_shapes import (
+    data_parallel_graph,
+    random_lifetimes,
+    training_graph,
+    training_trace,
+)
+from instances.synthetic.traps import best_fit_trap, first_fit_trap, size_order_trap
 from planners.model.problem import Problem
 
 FAMILIES: dict[str, Callable[..., Problem]] = {

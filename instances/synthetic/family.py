@@ -1,10 +1,11 @@
-"""What makes a function a family: its problems say what makes them again, and their optimum."""
+"""The frame of every family: its parameters are checked, and its problems tell their origin."""
 
 from __future__ import annotations
 
 import functools
 import inspect
 import platform
+import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ParamSpec
@@ -13,41 +14,51 @@ import numpy as np
 
 from planners.errors import InstanceError, errors_at
 from planners.files.file_limits import END_OF_INTEGERS, whole_number
+from planners.model.columns import IntColumn
 from planners.model.problem import Problem, Scalar
 from planners.text.plain_text import shown
+
+MIB = 1 << 20
+# Every size is a multiple of this, as the sizes of GPU allocators are.
+UNIT_BYTES = 512
+
+
+def random_size(rng: random.Random) -> int:
+    """Return a size as tensors of a training step have them: most are small, some are huge."""
+    return min(UNIT_BYTES * max(1, int(rng.lognormvariate(4, 3))), 64 * MIB)
+
 
 COMMAND = "python -m instances synthetic"
 
 Parameter = int | float
-"""What a family may be asked for."""
-
 Parameters = ParamSpec("Parameters")
 
 # The largest value of a number of tensors, layers and the like; the largest instance that a study
 # makes has as many tensors.
 MOST = 10_000_000
-# The largest value of each parameter that counts nothing that is made.
+# The largest value of each parameter that does not count tensors, layers or the like.
 MOST_OF = {"steps": 1 << 40, "units": 1 << 40, "seed": END_OF_INTEGERS - 1}
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """A problem that has yet to be told where it comes from."""
+    """A problem that lacks its origin."""
 
     # Takes a name and an origin.
     make: Callable[..., Problem]
     name: str
-    # Least peak in bytes, where it is known, and why that is so.
+    # Least peak in bytes, why no plan has less, and the offsets of a plan of that peak.
     optimum: int | None = None
     proof: str = ""
+    offset: IntColumn | None = None
 
 
 def family(
     **least: int,
 ) -> Callable[[Callable[Parameters, Drawing]], Callable[Parameters, Problem]]:
-    """Return what makes problems of what draws them; the name and the parameters are the origin.
+    """Turn a function that draws into one that makes problems whose origin has name and parameters.
 
-    Given is the least value of each whole number that has one; none may be larger than `MOST_OF`.
+    `least` has the least values of whole-number parameters; `MOST_OF` and `MOST` bound them above.
     """
 
     def family_of(draw: Callable[Parameters, Drawing]) -> Callable[Parameters, Problem]:
@@ -75,7 +86,7 @@ def family(
 
 def require_between(parameter: str, value: float, least: float, most: float) -> None:
     """Refuse a parameter outside its range."""
-    # Written so that what is not a number is refused as well.
+    # In this form the test refuses NaN as well.
     if not least <= value <= most:
         raise InstanceError(
             f"parameter {parameter}: {least} to {most} is needed, found {shown(value)}"

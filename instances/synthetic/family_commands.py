@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from instances.catalogue.instance_name import named_after
+from instances.catalogue.instance_folders import named_after
 from instances.synthetic import FAMILIES
 from instances.synthetic.family import Parameter
 from planners.command_line.typer_frame import CommandLine

@@ -25,9 +25,8 @@ from __future__ import annotations
 
 from random import Random
 
-from instances.synthetic.family import Drawing, family
-from instances.synthetic.packing import Packing, Rectangle, pack
-from instances.synthetic.sizes import UNIT_BYTES
+from instances.synthetic.family import UNIT_BYTES, Drawing, family
+from instances.synthetic.packing import Rectangle, pack
 
 
 @family(pairs=2)
@@ -38,24 +37,12 @@ def neighbour_ring(pairs: int, *, seed: int = 0) -> Drawing:
     ----------
     pairs
         Half the number of tensors of one unit, at least 2; there are four times as many tensors.
-    seed
-        Start of every random choice: the order of tensors that start together.
 
     Returns
     -------
     Problem
         Its capacity is its lifetime bound; its optimum is 512 bytes, one unit, above it.
     """
-    packing = ring_with_one_unit_more(pairs, Random(seed))
-    return packing.drawing(
-        f"ring-{pairs}",
-        "a row of 2p units has 2p - 1 pairs of neighbours, and a ring of them needs 2p",
-        capacity=packing.height - UNIT_BYTES,
-    )
-
-
-def ring_with_one_unit_more(pairs: int, rng: Random) -> Packing:
-    """Return the tensors of a ring with a plan that takes one unit more than any step needs."""
     units = 2 * pairs
     last = 2 * pairs + 1
     rectangles = []
@@ -69,4 +56,9 @@ def ring_with_one_unit_more(pairs: int, rng: Random) -> Packing:
         # the top unit and the lowest one, and the free unit above the top one stands in for that.
         rectangles.append(Rectangle(pairs + 1 + pair, last, low + 1, low + 3))
     assert max(rectangle.top for rectangle in rectangles) == units + 1
-    return pack(rectangles, rng)
+    packing = pack(rectangles, Random(seed))
+    return packing.drawing(
+        f"ring-{pairs}",
+        "a row of 2p units has 2p - 1 pairs of neighbours, and a ring of them needs 2p",
+        capacity=packing.height - UNIT_BYTES,
+    )

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from instances.synthetic.family import Drawing
-from instances.synthetic.sizes import UNIT_BYTES
+from instances.synthetic.family import UNIT_BYTES, Drawing
 from planners.model.columns import IntColumn
 from planners.model.problem import Problem
 
@@ -55,7 +54,7 @@ class Packing:
         ``more`` is what else the problem has.
         """
         make = partial(Problem, self.size, self.start, self.end, **more)
-        return Drawing(make, name, self.height, proof)
+        return Drawing(make, name, self.height, proof, self.offset)
 
 
 def pack(rectangles: Iterable[Rectangle], rng: Random) -> Packing:

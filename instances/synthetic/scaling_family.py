@@ -20,9 +20,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from instances.synthetic.family import Drawing, family
+from instances.synthetic.family import UNIT_BYTES, Drawing, family
 from instances.synthetic.packing import Packing
-from instances.synthetic.sizes import UNIT_BYTES
 from planners.model.columns import IntColumn
 
 UNITS = 1 << 23
@@ -47,22 +46,13 @@ def scaling_family(tensors: int, *, seed: int = 0) -> Drawing:
     ----------
     tensors
         Number of tensors, 99 to 10,000,000.
-    seed
-        Start of every random choice, at least 0.
 
     Returns
     -------
     Problem
         Its optimum is 4 GiB, and so is its lifetime bound.
     """
-    packing = draw_training(tensors, np.random.default_rng(seed))
-    return packing.drawing(
-        f"scaling-{tensors}", "drawn as a plan of this height; the deepest layer needs all of it"
-    )
-
-
-def draw_training(tensors: int, rng: np.random.Generator) -> Packing:
-    """Return a training-like run with the plan that it was drawn as."""
+    rng = np.random.default_rng(seed)
     layers = max(LEAST_LAYERS, round(2 * (tensors / TENSORS_A_LAYER) ** (1 / 3)))
     batches = max(1, (tensors - 1) // (layers * TENSORS_A_LAYER))
     if batches * layers * TENSORS_A_LAYER >= tensors:
@@ -78,7 +68,10 @@ def draw_training(tensors: int, rng: np.random.Generator) -> Packing:
     rows = np.concatenate(parts)
     rows = rows[rng.permutation(len(rows))]
     start, end, bottom, top = rows[np.argsort(rows[:, 0], kind="stable")].T
-    return Packing((top - bottom) * UNIT_BYTES, start, end, bottom * UNIT_BYTES)
+    packing = Packing((top - bottom) * UNIT_BYTES, start, end, bottom * UNIT_BYTES)
+    return packing.drawing(
+        f"scaling-{tensors}", "drawn as a plan of this height; the deepest layer needs all of it"
+    )
 
 
 def _weights(count: int, steps: int, rng: np.random.Generator) -> IntColumn:

@@ -23,16 +23,14 @@ antichain bound meets that.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from random import Random
 
 import numpy as np
 
-from instances.synthetic.family import Drawing, family, require_between
-from instances.synthetic.guillotine import cut_rectangle
+from instances.synthetic.family import UNIT_BYTES, Drawing, family, require_between
 from instances.synthetic.packing import Rectangle
-from instances.synthetic.sizes import UNIT_BYTES
+from instances.synthetic.perfect_packings import cut_rectangle
 from planners.model.columns import IntColumn
 from planners.model.graph import Graph
 from planners.model.problem import Problem
@@ -59,42 +57,27 @@ def multi_stream_packing(
         Steps of time in which the known plan is drawn, at least 1.
     units
         Units of memory of 512 bytes, at least 1.
-    seed
-        Start of every random choice.
 
     Returns
     -------
     Problem
         Its optimum is the height of the rectangle, and so is its antichain bound.
     """
-    run = run_regions(tensors, regions, steps, units, Random(seed))
-    return Drawing(
-        partial(Problem, run.size, graph=run.graph),
-        f"streams-{tensors}-{run.graph.stream_count}",
-        units * UNIT_BYTES,
-        "a perfect packing is a plan; regions side by side are an antichain as high",
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class StreamRun:
-    """A graph whose tensors have known places."""
-
-    graph: Graph
-    # int64 bytes, one a tensor.
-    size: IntColumn
-    offset: IntColumn
-
-
-def run_regions(tensors: int, regions: int, steps: int, units: int, rng: Random) -> StreamRun:
-    """Return regions as runs of nodes, with the plan that they were cut from."""
     require_between("regions", regions, 1, min(tensors, MOST_REGIONS))
+    rng = Random(seed)
     areas = sorted(cut_rectangle(Rectangle(0, steps, 0, units), regions, rng))
     counts = _share_out(tensors, [area.area for area in areas])
     contents = [
         sorted(cut_rectangle(area, count, rng)) for area, count in zip(areas, counts, strict=True)
     ]
-    return _as_run(areas, contents, rng)
+    graph, size, offset = _run(areas, contents, rng)
+    return Drawing(
+        partial(Problem, size, graph=graph),
+        f"streams-{tensors}-{graph.stream_count}",
+        units * UNIT_BYTES,
+        "a perfect packing is a plan; regions side by side are an antichain as high",
+        offset,
+    )
 
 
 def _share_out(tensors: int, areas: list[int]) -> list[int]:
@@ -104,7 +87,10 @@ def _share_out(tensors: int, areas: list[int]) -> list[int]:
     return [1 + int(count) for count in np.diff(reached, prepend=0)]
 
 
-def _as_run(areas: list[Rectangle], contents: list[list[Rectangle]], rng: Random) -> StreamRun:
+def _run(
+    areas: list[Rectangle], contents: list[list[Rectangle]], rng: Random
+) -> tuple[Graph, IntColumn, IntColumn]:
+    """Return the regions as runs of nodes, and size and offset of each tensor in bytes."""
     streams = _streams(areas)
     arcs = _arcs(areas, streams)
     moments = [
@@ -133,7 +119,7 @@ def _as_run(areas: list[Rectangle], contents: list[list[Rectangle]], rng: Random
     )
     size = np.array([piece.top - piece.bottom for _, _, piece in made]) * UNIT_BYTES
     offset = np.array([piece.bottom for _, _, piece in made]) * UNIT_BYTES
-    return StreamRun(graph, size, offset)
+    return graph, size, offset
 
 
 def _streams(areas: list[Rectangle]) -> list[int]:

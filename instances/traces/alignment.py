@@ -1,24 +1,63 @@
-"""Where two long sequences that are much alike differ.
+"""Entries of two long, similar sequences that correspond, and the ranges in which they differ.
 
 Note: near-linear time
 ----------------------
-Rationale. ``SequenceMatcher`` takes the longest run that both share, then does the same on either
-side. Runs of equal length, as the layers of a network leave them between their differences, are
-taken from the left one by one, each after a look at all that is right of it: the time grows with
-the square of the differences, and the sizes of a trace repeat, which costs a factor more.
+Rationale. ``SequenceMatcher`` takes the longest run that both sequences share, then repeats that on
+either side. The layers of a network leave runs of equal length between their differences. Such
+runs are taken from the left one by one, each after a pass over everything to its right. The time
+grows with the square of the number of differences, and repeated sizes cost a further factor.
 
-Approach. Long sequences are cut first, where windows of many, then of fewer entries are the same
-in both and ascend; what lies between is short, and ``SequenceMatcher`` compares it as before.
+Approach. Long sequences are first cut at windows that are equal in both and ascend in both, wide
+windows before narrow ones. ``SequenceMatcher`` compares only the short pieces between cuts.
 
-Limits. A long stretch without such windows counts as one difference between its equal ends.
+Limits. A long stretch without such a window counts as one difference between its equal ends.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Hashable, Iterator, Sequence
 from difflib import SequenceMatcher
 
-from instances.traces.ascending_pairs import ascending_pairs
+
+def ascending_pairs(ours: Sequence[Hashable], theirs: Sequence[Hashable]) -> list[tuple[int, int]]:
+    """Pair the n-th occurrences of entries that both have equally often; keep the longest chain.
+
+    The pairs of the chain ascend in both sequences. Takes O(n log n).
+    """
+    counts, counts_there = Counter(ours), Counter(theirs)
+    waiting: dict[Hashable, list[int]] = {}
+    for position in reversed(range(len(theirs))):
+        waiting.setdefault(theirs[position], []).append(position)
+    candidates = [
+        (position, waiting[key].pop())
+        for position, key in enumerate(ours)
+        if counts[key] == counts_there[key]
+    ]
+    return _longest_ascending(candidates)
+
+
+def _longest_ascending(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the longest subsequence whose second entries ascend; the first entries do already."""
+    tails: list[int] = []
+    tail_pair: list[int] = []
+    previous: list[int] = []
+    for index, (_, value) in enumerate(pairs):
+        length = bisect_left(tails, value)
+        previous.append(tail_pair[length - 1] if length else -1)
+        if length == len(tails):
+            tails.append(value)
+            tail_pair.append(index)
+        else:
+            tails[length], tail_pair[length] = value, index
+    chain: list[tuple[int, int]] = []
+    index = tail_pair[-1] if tail_pair else -1
+    while index >= 0:
+        chain.append(pairs[index])
+        index = previous[index]
+    return chain[::-1]
+
 
 # Entries of the windows at which long sequences are cut, one width after the other.
 WIDTHS = (32, 8, 1)

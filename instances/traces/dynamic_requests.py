@@ -25,8 +25,8 @@ from fnmatch import fnmatchcase
 
 import numpy as np
 
+from instances.traces.alignment import ascending_pairs
 from instances.traces.allocation_trace import AllocationTrace
-from instances.traces.ascending_pairs import ascending_pairs
 from instances.traces.iterations import iteration_phases
 from planners.model.columns import BoolColumn, IntColumn
 

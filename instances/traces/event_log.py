@@ -1,4 +1,4 @@
-"""From the events of an allocator to its requests: who frees what was allocated where."""
+"""From the events of an allocator to requests, microbatches and iterations, and back to events."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from instances.traces.allocation_trace import (
     AllocationTrace,
     Phase,
 )
-from instances.traces.phase_marks import number_phases
 from planners.errors import InstanceError
 from planners.model.columns import IntColumn
 from planners.model.problem import Scalar
@@ -271,3 +270,26 @@ def events_of_trace(trace: AllocationTrace) -> tuple[EventLog, Marks]:
     )
     begins = np.searchsorted(time[order], trace.mark_event)
     return log, Marks(begins, trace.mark_phase, trace.mark_microbatch, trace.mark_iteration)
+
+
+def number_phases(phases: Sequence[Phase]) -> tuple[list[int], list[int]]:
+    """Return the microbatch and the iteration of each phase of a run.
+
+    An iteration ends where a forward pass follows the optimizer. Within one, the n-th forward and
+    the n-th backward pass belong to the n-th microbatch: so they do where microbatch follows
+    microbatch, and in a pipeline that keeps their order. Both count from 0.
+    """
+    microbatches: list[int] = []
+    iterations: list[int] = []
+    iteration = 0
+    seen = dict.fromkeys(Phase, 0)
+    previous = Phase.FORWARD
+    for phase in phases:
+        if phase is Phase.FORWARD and previous is Phase.OPTIMIZER:
+            iteration += 1
+            seen = dict.fromkeys(Phase, 0)
+        microbatches.append(seen[phase])
+        iterations.append(iteration)
+        seen[phase] += 1
+        previous = phase
+    return microbatches, iterations

@@ -21,8 +21,7 @@ from random import Random
 from instances.catalogue.catalogue_entry import CatalogueEntry
 from instances.catalogue.catalogue_file import read_catalogue
 from instances.catalogue.listing import catalogue_table, description, record
-from instances.convert.conversion import Conversion, convert
-from instances.convert.source import Selection, read_source, select_problem
+from instances.convert.conversion import Conversion, Selection, convert, read_source, select_problem
 from planners import Budget, Problem, bounds_of, get, read_any, run
 from planners.errors import MAX_MESSAGE_CHARACTERS, GaplessError
 from planners.files.formats import formats

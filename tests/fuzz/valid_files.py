@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from instances.catalogue.catalogue_file import CATALOGUE
-from instances.formats.minimalloc_writer import write_minimalloc_csv
+from instances.formats.minimalloc_csv import write_minimalloc_csv
 from instances.formats.recorded_trace import write_recorded_trace
-from instances.formats.stalloc_writer import write_stalloc_text
+from instances.formats.stalloc_text import write_stalloc_text
 from instances.traces.allocation_trace import AllocationTrace, Phase
 from instances.traces.trace_problem import iteration_problem
 from planners import Graph, Problem, get, run, write_plan, write_problem

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from instances.traces.allocation_trace import NO_MODULE, AllocationTrace, Phase
-from instances.traces.phase_marks import number_phases
+from instances.traces.event_log import number_phases
 from planners.model.problem import Scalar
 
 NEVER = -1

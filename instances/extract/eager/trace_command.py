@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from instances.catalogue.instance_name import named_after
+from instances.catalogue.instance_folders import named_after
 from instances.extract.eager.loop_options import (
     Batch,
     Checkpointing,

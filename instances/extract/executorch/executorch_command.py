@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from instances.catalogue.instance_name import named_after
+from instances.catalogue.instance_folders import named_after
 from instances.extract.executorch.lowering import extract_memory
 from instances.extract.executorch.networks import NETWORKS, find_network
 from planners.command_line.progress_line import show_progress

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import replace
 from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
 
-from instances.catalogue import best_plan
-from instances.catalogue.best_plan import find_best, git_commit, merge
-from instances.catalogue.facts import facts_of
+from instances.catalogue.update import facts_of, find_best, git_commit, merge
 from instances.synthetic import guillotine_packing, neighbour_ring
 from planners.errors import GaplessError
 from tests.instances.catalogue.entries import BEST
@@ -70,7 +69,7 @@ def test_the_commit_says_whether_the_planners_were_changed(
     def git(command: list[str], **_settings: Any) -> CompletedProcess[str]:
         return CompletedProcess(command, 0, stdout=answers[command[3]])
 
-    monkeypatch.setattr(best_plan.subprocess, "run", git)
+    monkeypatch.setattr(subprocess, "run", git)
     assert git_commit() == "0123456789ab+changes"
     answers["status"] = ""
     assert git_commit() == "0123456789ab"
@@ -78,5 +77,5 @@ def test_the_commit_says_whether_the_planners_were_changed(
     def no_git(*_command: object, **_settings: object) -> CompletedProcess[str]:
         raise FileNotFoundError
 
-    monkeypatch.setattr(best_plan.subprocess, "run", no_git)
+    monkeypatch.setattr(subprocess, "run", no_git)
     assert git_commit() == "unknown"

@@ -13,12 +13,10 @@ import typer
 from typer.testing import CliRunner
 
 from instances.__main__ import app as collection
-from instances.catalogue.best_plan import GREEDY
 from instances.catalogue.catalogue_entry import CONSTRUCTION, CatalogueEntry
 from instances.catalogue.catalogue_file import CATALOGUE, FOLDER, read_catalogue, write_catalogue
-from instances.catalogue.facts import facts_of
 from instances.catalogue.make import module_and_arguments
-from instances.catalogue.update import instance_files
+from instances.catalogue.update import GREEDY, facts_of, instance_files
 from instances.extract.__main__ import app as extract
 from instances.extract.eager.trace_command import app as trace
 from instances.extract.executorch.executorch_command import app as executorch

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from instances.catalogue.instance_name import name_of_file, named_after
+from instances.catalogue.instance_folders import name_of_file, named_after
 from planners import Problem, read_problem, write_problem
 from planners.files.digest import problem_digest
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from instances.catalogue.catalogue_entry import CatalogueEntry
-from instances.catalogue.facts import facts_of
 from instances.catalogue.make import make, module_and_arguments
+from instances.catalogue.update import facts_of
 from instances.synthetic import neighbour_ring
 from planners.errors import GaplessError, InstanceError
 from planners.files.digest import problem_digest

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from instances.convert.__main__ import app
-from instances.convert.conversion import Conversion, convert
-from instances.convert.source import Selection
+from instances.convert.conversion import Conversion, Selection, convert
 from instances.convert.targets import TARGETS, find_target
 from instances.formats.minimalloc_csv import read_minimalloc_plan
 from instances.formats.pytorch_snapshot import read_pytorch_snapshot_trace

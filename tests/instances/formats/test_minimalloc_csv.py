@@ -14,8 +14,8 @@ from instances.formats.minimalloc_csv import (
     MINIMALLOC_CSV,
     read_minimalloc_csv,
     read_minimalloc_plan,
+    write_minimalloc_csv,
 )
-from instances.formats.minimalloc_writer import write_minimalloc_csv
 from planners import Problem
 from planners.errors import InstanceError
 from planners.files.formats import read_any

@@ -9,8 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from instances.formats.minimalloc_csv import read_minimalloc_csv, read_minimalloc_plan
-from instances.formats.minimalloc_writer import write_minimalloc_csv
+from instances.formats.minimalloc_csv import (
+    read_minimalloc_csv,
+    read_minimalloc_plan,
+    write_minimalloc_csv,
+)
 from planners import Plan, Problem, place
 from planners.errors import GaplessError, InstanceError, InvalidPlanError
 from planners.files.digest import problem_digest

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from instances.convert.conversion import Conversion, convert
-from instances.formats.offline_allocation import write_offline_allocation
-from instances.formats.tflite_model import TfliteModel, read_tflite_model
+from instances.formats.tflite_model import TfliteModel, read_tflite_model, write_offline_allocation
 from planners import Plan, Problem, place, read_problem, run, write_problem
 from planners.errors import InstanceError, InvalidPlanError, MissingDependencyError
 from planners.model.plan import feasible

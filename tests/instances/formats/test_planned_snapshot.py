@@ -12,8 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from instances.formats.planned_snapshot import SEGMENT_ADDRESS, write_planned_snapshot
-from instances.formats.pytorch_snapshot import read_pytorch_snapshot_trace
+from instances.formats.pytorch_snapshot import (
+    SEGMENT_ADDRESS,
+    read_pytorch_snapshot_trace,
+    write_planned_snapshot,
+)
 from planners import Plan, Problem, place, read_problem
 from planners.errors import InstanceError, InvalidPlanError
 from planners.model.graph import Graph

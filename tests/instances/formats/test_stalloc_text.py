@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from instances.formats import stalloc_text
-from instances.formats.stalloc_text import STALLOC_TEXT, read_stalloc_trace
-from instances.formats.stalloc_writer import write_stalloc_text
+from instances.formats.stalloc_text import STALLOC_TEXT, read_stalloc_trace, write_stalloc_text
 from instances.traces.allocation_trace import AllocationTrace, Phase
 from planners.errors import GaplessError, InstanceError
 from planners.files.formats import read_any

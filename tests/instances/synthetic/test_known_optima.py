@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
 from itertools import pairwise
-from random import Random
 
 import numpy as np
 import pytest
@@ -24,34 +24,18 @@ from instances.synthetic import (
     training_graph,
     training_trace,
 )
-from instances.synthetic.guillotine import cut_by_guillotine
-from instances.synthetic.neighbour_rings import ring_with_one_unit_more
-from instances.synthetic.packing import Packing
-from instances.synthetic.pinwheels import nest_pinwheels
-from instances.synthetic.scaling_family import LEAST_TENSORS, draw_training
-from instances.synthetic.sizes import UNIT_BYTES
-from instances.synthetic.stream_packings import run_regions
-from instances.synthetic.tight_capacities import thin_out
+from instances.synthetic.family import UNIT_BYTES
+from instances.synthetic.scaling_family import LEAST_TENSORS
 from planners import Budget, InstanceError, Plan, Problem, Status, check, get, run
 from planners.model.bounds import antichain_bound, lifetime_bound
+from tests.instances.synthetic.known_plans import with_plan
 from tests.planners.exact.brute_force import optimal_peak
 
 SEEDS = range(25)
 
 
-def require_plan(problem: Problem, offset: np.ndarray) -> None:
-    """The plan of a construction is valid for its problem, and has the peak that it claims."""
-    plan = Plan.of(problem, offset)
-    check(problem, plan)
-    assert plan.peak == problem.origin["optimum"]
-
-
-def require_perfect(problem: Problem, packing: Packing, steps: int, units: int) -> None:
-    """A perfect packing fills time x memory: a plan of the height, and no step needs less."""
-    assert problem.size.tolist() == packing.size.tolist()
-    assert problem.start.tolist() == packing.start.tolist()
-    assert problem.end.tolist() == packing.end.tolist()
-    require_plan(problem, packing.offset)
+def require_perfect(problem: Problem, steps: int, units: int) -> None:
+    """A perfect packing fills time x memory: no step needs less than its height."""
     area = problem.size * (problem.end - problem.start)
     assert area.sum() == steps * units * UNIT_BYTES
     assert lifetime_bound(problem).bytes == units * UNIT_BYTES == problem.origin["optimum"]
@@ -60,9 +44,9 @@ def require_perfect(problem: Problem, packing: Packing, steps: int, units: int) 
 @pytest.mark.parametrize(("tensors", "steps", "units"), [(1, 1, 1), (40, 7, 6), (90, 64, 900)])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_guillotine_packings_are_perfect(tensors: int, steps: int, units: int, seed: int) -> None:
-    problem = guillotine_packing(tensors, steps=steps, units=units, seed=seed)
+    problem, _ = with_plan(guillotine_packing, tensors, steps=steps, units=units, seed=seed)
     assert problem.tensor_count == tensors
-    require_perfect(problem, cut_by_guillotine(tensors, steps, units, Random(seed)), steps, units)
+    require_perfect(problem, steps, units)
 
 
 @pytest.mark.parametrize(("pinwheels", "steps", "units"), [(1, 3, 3), (6, 60, 70), (40, 512, 4096)])
@@ -70,12 +54,13 @@ def test_guillotine_packings_are_perfect(tensors: int, steps: int, units: int, s
 def test_pinwheels_are_perfect_and_nothing_cuts_them(
     pinwheels: int, steps: int, units: int, seed: int
 ) -> None:
-    problem = non_guillotine_packing(pinwheels, steps=steps, units=units, seed=seed)
+    problem, offset = with_plan(
+        non_guillotine_packing, pinwheels, steps=steps, units=units, seed=seed
+    )
     assert problem.tensor_count == 4 * pinwheels + 1
-    packing = nest_pinwheels(pinwheels, steps, units, Random(seed))
-    require_perfect(problem, packing, steps, units)
-    assert not is_cut(packing.start, packing.end)
-    assert not is_cut(packing.offset, packing.offset + packing.size)
+    require_perfect(problem, steps, units)
+    assert not is_cut(problem.start, problem.end)
+    assert not is_cut(offset, offset + problem.size)
 
 
 def is_cut(low: np.ndarray, high: np.ndarray) -> bool:
@@ -85,9 +70,8 @@ def is_cut(low: np.ndarray, high: np.ndarray) -> bool:
 
 
 def test_a_guillotine_packing_is_cut_where_pinwheels_are_not() -> None:
-    packing = cut_by_guillotine(12, 60, 70, Random(0))
-    ends = packing.offset + packing.size
-    assert is_cut(packing.start, packing.end) or is_cut(packing.offset, ends)
+    problem, offset = with_plan(guillotine_packing, 12, steps=60, units=70)
+    assert is_cut(problem.start, problem.end) or is_cut(offset, offset + problem.size)
 
 
 SMALL: dict[str, Callable[[int], Problem]] = {
@@ -110,9 +94,10 @@ def test_brute_force_finds_the_known_optimum(family: str, seed: int) -> None:
 @pytest.mark.parametrize("utilisation", [0.7, 0.95, 1.0])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_tight_capacities_are_filled_as_far_as_asked_for(utilisation: float, seed: int) -> None:
-    problem = tight_capacity(120, utilisation=utilisation, steps=64, units=512, seed=seed)
-    packing = thin_out(120, utilisation, 64, 512, Random(seed))
-    require_plan(problem, packing.offset)
+    problem, _ = with_plan(
+        tight_capacity, 120, utilisation=utilisation, steps=64, units=512, seed=seed
+    )
+    assert problem.capacity is not None
     assert problem.capacity == lifetime_bound(problem).bytes == problem.origin["optimum"]
     filled = (problem.size * (problem.end - problem.start)).sum() / (problem.capacity * 64)
     assert utilisation <= filled < utilisation + 0.02
@@ -121,8 +106,11 @@ def test_tight_capacities_are_filled_as_far_as_asked_for(utilisation: float, see
 @pytest.mark.parametrize("pairs", [2, 3, 4, 5, 6])
 @pytest.mark.parametrize("seed", range(3))
 def test_a_ring_misses_its_capacity_by_one_unit(pairs: int, seed: int) -> None:
+    drawing = inspect.unwrap(neighbour_ring)(pairs, seed=seed)
     problem = neighbour_ring(pairs, seed=seed)
-    require_plan(problem, ring_with_one_unit_more(pairs, Random(seed)).offset)
+    plan = Plan.of(problem, drawing.offset)
+    check(problem.with_capacity(None), plan)
+    assert plan.peak == problem.origin["optimum"]
     assert problem.tensor_count == 4 * pairs
     assert lifetime_bound(problem).bytes == problem.capacity == 2 * pairs * UNIT_BYTES
     assert problem.origin["optimum"] == problem.capacity + UNIT_BYTES
@@ -136,17 +124,21 @@ def test_a_ring_misses_its_capacity_by_one_unit(pairs: int, seed: int) -> None:
 def test_streams_have_an_antichain_as_high_as_the_known_plan(
     tensors: int, regions: int, seed: int
 ) -> None:
-    problem = multi_stream_packing(tensors, regions=regions, steps=90, units=300, seed=seed)
+    problem, _ = with_plan(
+        multi_stream_packing, tensors, regions=regions, steps=90, units=300, seed=seed
+    )
     assert problem.tensor_count == tensors
-    require_plan(problem, run_regions(tensors, regions, 90, 300, Random(seed)).offset)
     assert antichain_bound(problem).bytes == problem.origin["optimum"]
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_regions_wait_only_for_those_whose_addresses_or_stream_they_take_over(seed: int) -> None:
     """With a tensor a region: free, make it, free it, make, and from there the arcs lead on."""
-    run = run_regions(25, 25, 90, 300, Random(seed))
-    graph = run.graph
+    problem, offset = with_plan(
+        multi_stream_packing, 25, regions=25, steps=90, units=300, seed=seed
+    )
+    graph, top = problem.graph, offset + problem.size
+    assert graph is not None
     following = {
         node: after
         for stream in set(graph.stream.tolist())
@@ -157,8 +149,7 @@ def test_regions_wait_only_for_those_whose_addresses_or_stream_they_take_over(se
     assert len(graph.control)
     for last, first in graph.control.tolist():
         earlier, later = reader[last], maker[following[first]]
-        share = run.offset[earlier] < run.offset[later] + run.size[later]
-        share &= run.offset[later] < run.offset[earlier] + run.size[earlier]
+        share = offset[earlier] < top[later] and offset[later] < top[earlier]
         assert share or graph.stream[last] == graph.stream[first]
 
 
@@ -171,14 +162,15 @@ def test_the_global_order_of_streams_hides_the_optimum() -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_chains_touch_in_the_known_plan(seed: int) -> None:
-    problem = chained_packing(60, chains=6, chain_length=3, steps=64, units=512, seed=seed)
-    packing = cut_by_guillotine(60, 64, 512, Random(seed))
-    require_perfect(problem, packing, 64, 512)
+    problem, offset = with_plan(
+        chained_packing, 60, chains=6, chain_length=3, steps=64, units=512, seed=seed
+    )
+    require_perfect(problem, 64, 512)
     assert len(problem.contiguous) == 6
     for chain in problem.contiguous:
         assert 2 <= len(chain) <= 3
         for lower, upper in pairwise(chain):
-            assert packing.offset[upper] == packing.offset[lower] + packing.size[lower]
+            assert offset[upper] == offset[lower] + problem.size[lower]
             assert problem.start[lower] < problem.end[upper]
             assert problem.start[upper] < problem.end[lower]
 
@@ -186,16 +178,14 @@ def test_chains_touch_in_the_known_plan(seed: int) -> None:
 @pytest.mark.parametrize("tensors", [LEAST_TENSORS, 100, 147, 148, 149, 1000, 5000])
 @pytest.mark.parametrize("seed", range(5))
 def test_the_scaling_family_has_any_size_and_one_optimum(tensors: int, seed: int) -> None:
-    problem = scaling_family(tensors, seed=seed)
+    problem, _ = with_plan(scaling_family, tensors, seed=seed)
     assert problem.tensor_count == tensors
-    require_plan(problem, draw_training(tensors, np.random.default_rng(seed)).offset)
     assert lifetime_bound(problem).bytes == problem.origin["optimum"] == 4 << 30
 
 
 @pytest.mark.long
 def test_the_scaling_family_reaches_a_million() -> None:
-    problem = scaling_family(1_000_000, seed=1)
-    require_plan(problem, draw_training(1_000_000, np.random.default_rng(1)).offset)
+    problem, _ = with_plan(scaling_family, 1_000_000, seed=1)
     assert lifetime_bound(problem).bytes == 4 << 30
 
 
@@ -255,7 +245,7 @@ def test_seeds_decide_and_nothing_else() -> None:
 
 
 def test_tensors_that_start_together_do_not_tell_their_places() -> None:
-    packing = cut_by_guillotine(400, 16, 4096, Random(0))
-    together = packing.offset[packing.start == 0]
+    problem, offset = with_plan(guillotine_packing, 400, steps=16)
+    together = offset[problem.start == 0]
     assert len(together) > 10
     assert sorted(together.tolist()) != together.tolist()

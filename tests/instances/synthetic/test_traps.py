@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Callable
+
 import pytest
 
 from instances.synthetic import best_fit_trap, first_fit_trap, size_order_trap
-from instances.synthetic.best_fit_traps import splinter_in_rounds
-from instances.synthetic.first_fit_traps import fragment_in_rounds
-from instances.synthetic.size_order_traps import paths_of_four
-from instances.synthetic.sizes import UNIT_BYTES
-from planners import InstanceError, Plan, Problem, check, place
+from instances.synthetic.family import UNIT_BYTES
+from planners import InstanceError, Problem, place
 from planners.model.bounds import lifetime_bound
+from tests.instances.synthetic.known_plans import with_plan
 from tests.planners.exact.brute_force import optimal_peak
 
 
-def require_optimum(problem: Problem, offset: np.ndarray) -> int:
-    """The known plan is valid, and as high as the most bytes alive; return that in units."""
-    plan = Plan.of(problem, offset)
-    check(problem, plan)
-    assert plan.peak == lifetime_bound(problem).bytes == problem.origin["optimum"]
-    return plan.peak // UNIT_BYTES
+def with_optimum(trap: Callable[..., Problem], *size: int, **options: int) -> tuple[Problem, int]:
+    """Return a trap and its optimum in units: the peak of the known plan and the live peak."""
+    problem = with_plan(trap, *size, **options)[0]
+    optimum = int(problem.origin["optimum"])
+    assert optimum == lifetime_bound(problem).bytes
+    return problem, optimum // UNIT_BYTES
 
 
 def units(problem: Problem, order: str, fit: str) -> int:
@@ -29,9 +28,9 @@ def units(problem: Problem, order: str, fit: str) -> int:
 
 @pytest.mark.parametrize("rounds", [1, 2, 3, 4, 5, 6])
 def test_both_fits_fall_into_the_first_fit_trap(rounds: int) -> None:
-    problem = first_fit_trap(rounds)
+    problem, optimum = with_optimum(first_fit_trap, rounds)
     half = 2 ** (2 * rounds - 1)
-    assert require_optimum(problem, fragment_in_rounds(rounds).offset) == 2 * half
+    assert optimum == 2 * half
     assert problem.tensor_count == 3 * half - half // 2**rounds
     trapped = 2 * half + rounds * half - 2**rounds + 1
     assert units(problem, "source", "first") == trapped
@@ -49,9 +48,8 @@ def test_the_first_fit_trap_grows_without_end() -> None:
 
 @pytest.mark.parametrize("rounds", [2, 3, 10, 40, 100])
 def test_best_fit_alone_falls_into_its_trap(rounds: int) -> None:
-    problem = best_fit_trap(rounds)
+    problem, optimum = with_optimum(best_fit_trap, rounds)
     width = rounds**2
-    optimum = require_optimum(problem, splinter_in_rounds(rounds).offset)
     assert optimum == 2 * width + 3 * rounds - 2
     assert problem.tensor_count == 3 * rounds + 1
     trapped = (rounds + 1) * width + rounds * (rounds + 1) // 2
@@ -61,8 +59,7 @@ def test_best_fit_alone_falls_into_its_trap(rounds: int) -> None:
 
 @pytest.mark.parametrize(("copies", "least"), [(1, 4), (1, 4096), (7, 100)])
 def test_both_fits_fall_into_the_size_order_trap(copies: int, least: int) -> None:
-    problem = size_order_trap(copies, units=least)
-    optimum = require_optimum(problem, paths_of_four(copies, least).offset)
+    problem, optimum = with_optimum(size_order_trap, copies, units=least)
     assert optimum == 2 * least + 4
     assert units(problem, "size", "first") == units(problem, "size", "best") == 3 * least + 4
     assert units(problem, "source", "first") == optimum

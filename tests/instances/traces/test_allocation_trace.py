@@ -20,9 +20,9 @@ from instances.traces.event_log import (
     MARKER_BYTES,
     EventLog,
     Marks,
+    number_phases,
     trace_of_events,
 )
-from instances.traces.phase_marks import number_phases
 from planners.errors import InstanceError
 
 FORWARD, BACKWARD, OPTIMIZER = Phase

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from instances.traces.allocation_trace import SEGMENT_KINDS, AllocationTrace
-from instances.traces.reserved_bytes import peak_reserved
+from instances.traces.trace_problem import peak_reserved
 from planners.errors import InstanceError
 from planners.model.reference import Reference
 

@@ -18,11 +18,11 @@ import pytest
 from evaluation.benchmarks.__main__ import app as benchmarks
 from evaluation.plots.layout import draw_layout
 from instances.catalogue.catalogue_file import write_catalogue
-from instances.formats.minimalloc_writer import write_minimalloc_csv
+from instances.formats.minimalloc_csv import write_minimalloc_csv
 from instances.formats.perfetto_trace import write_perfetto_trace
-from instances.formats.planned_snapshot import write_planned_snapshot
+from instances.formats.pytorch_snapshot import write_planned_snapshot
 from instances.formats.recorded_trace import write_recorded_trace
-from instances.formats.stalloc_writer import write_stalloc_text
+from instances.formats.stalloc_text import write_stalloc_text
 from instances.traces.allocation_trace import AllocationTrace
 from planners import Problem, bounds_of, run, write_plan, write_problem
 from planners.errors import GaplessError

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from instances.formats.minimalloc_csv import read_minimalloc_csv
-from instances.formats.minimalloc_writer import write_minimalloc_csv
+from instances.formats.minimalloc_csv import read_minimalloc_csv, write_minimalloc_csv
 from planners import Problem, write_problem
 from planners.compare.__main__ import app as compare
 from planners.errors import GaplessError

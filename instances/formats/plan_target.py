@@ -1,12 +1,29 @@
-"""When the tensors of a planned problem occupy their bytes: what a picture of a plan is made of."""
+"""What all formats that show a plan need: a judged plan, steps, names, and one error."""
 
 from __future__ import annotations
 
-from instances.formats.judged_plan import require_valid_plan
-from instances.formats.target_file import refuse_target
+from typing import NoReturn
+
+from planners.errors import InstanceError, InvalidPlanError
 from planners.model.columns import IntColumn
 from planners.model.plan import Plan
 from planners.model.problem import Problem, Safety
+from planners.referee.fast import find_violation_fast
+
+
+def refuse_target(target: str, needed: str, found: str) -> NoReturn:
+    """Raise the ``InstanceError`` for what a format cannot hold."""
+    raise InstanceError(f"{target} holds {needed}, found {found}")
+
+
+def require_valid_plan(problem: Problem, plan: Plan) -> None:
+    """Refuse a plan that breaks a constraint of its problem; raises ``InvalidPlanError``.
+
+    The fast referee judges, for a file may hold hundreds of thousands of tensors.
+    """
+    violation = find_violation_fast(problem, plan)
+    if violation is not None:
+        raise InvalidPlanError(violation)
 
 
 def occupied_steps(problem: Problem, plan: Plan, target: str) -> IntColumn:

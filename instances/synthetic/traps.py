@@ -1,0 +1,218 @@
+"""Problems whose optimum a simple placement rule misses by far.
+
+Note [First-fit trap]
+~~~~~~~~~~~~~~~~~~~~~
+*The instance.* 2m tensors of one unit fill addresses 0 to 2m. Then come rounds p = 1, 2, ..., k. At
+the start of round p every tensor ends but those whose address, where first fit or best fit has put
+it, is a multiple of 2**p: half of what is alive, m units. Tensors of 2**p units take their place,
+m units in all. Each of those who stay leaves a hole of less than 2**p units below the next one, so
+that no tensor of the round fits into a hole, and all of them go on top: m units a round, less the
+2**(p - 1) that ended above the last of those who stay. The peak is 2m + km - 2**k + 1, and never
+more than 2m are alive (the argument of Robson 1971).
+
+*Why 2m are enough.* Who knows the future sorts by the round in which a tensor ends. The first fill
+is a palindrome: those that end first in the middle, then those of the next round on both sides,
+and so on outwards. What ends leaves a hole with the tensors of the next round on either side. Each
+hole is filled by a palindrome that is turned inside out: those that end next on both edges, where
+they touch the older ones that end with them, and those that last in the middle. So the holes of the
+next round are twice as many and half as long each, all alike. They are long enough for whole
+tensors if m = 2**(2k - 1).
+
+*The gap.* In the order of allocation both fits end near (2 + k) / 2 times the optimum. That grows
+with the logarithm of the number of tensors, 3m - m / 2**k.
+
+Note [Best-fit trap]
+~~~~~~~~~~~~~~~~~~~~
+*The instance.* Blocks B(0), B(1), ..., B(k) of sizes L(i) = w + i follow each other; each starts
+before the one before it ends. When B(i) has ended a lure of L(i) - 1 units comes, then a splinter
+of one unit, which lasts to the end; then the lure ends.
+
+*What best fit does.* The lure is larger than every gap that an earlier lure has left, and takes the
+place of B(i). The splinter takes the smallest gap there is, the one unit beside the lure. When that
+is gone, L(i) - 1 units are free and shut in between splinters: no later block fits, and each goes
+on top. So all blocks lie on top of each other, (k + 1) w + k (k + 1) / 2 units.
+
+*Why little is enough.* With the splinters at the bottom two places take turns, one for blocks with
+even and one for blocks with odd numbers, and the lure lies where its block was: k - 1 splinters,
+L(k - 1) and L(k), and as many units are alive when the last block starts. The last splinter takes
+the unit beside the last lure.
+
+*The gap.* With w = k**2 best fit comes close to k / 2 times the optimum: it grows with the number
+of tensors, 3k + 1, itself. First fit puts the splinters low and loses little.
+
+Note [Size-order trap]
+~~~~~~~~~~~~~~~~~~~~~~
+*The instance.* Tensors a, b, c, d of almost one size; each is alive together with the next alone.
+
+    d          +-----+        The order of sizes is a, d, b, c. First a and d, which nothing sets
+    c       +-----+           apart, get address 0. Then b has to go above a. At last c is alive
+    b    +-----+              with both b and d: below is d, then b, and it goes on top.
+    a +-----+
+
+*Why two are enough.* a and c take turns with b and d, as the colours of a path do.
+
+*The gap.* With sizes w + 3, w + 1, w, w + 2 the optimum is 2w + 4 units, what a and b need; first
+fit and best fit by size end at 3w + 4. Copies one after the other keep that ratio of nearly 3 / 2.
+It is the least case of first fit as a way to colour interval graphs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from random import Random
+
+from instances.synthetic.family import Drawing, family, require_between
+from instances.synthetic.packing import Rectangle, pack
+
+# Rounds of a first-fit trap of some 100,000 tensors, and of a best-fit trap of 30,001.
+MOST_FIRST_FIT_ROUNDS, MOST_BEST_FIT_ROUNDS = 8, 10_000
+STEPS_A_COPY = 7
+
+
+@family(rounds=1)
+def first_fit_trap(rounds: int) -> Drawing:
+    """Return tensors that first fit and best fit in the order of allocation place badly.
+
+    Parameters
+    ----------
+    rounds
+        Rounds k of Note [First-fit trap], 1 to 8.
+
+    Returns
+    -------
+    Problem
+        Its optimum is its lifetime bound; those planners end near ``1 + rounds / 2`` times of it.
+    """
+    require_between("rounds", rounds, 1, MOST_FIRST_FIT_ROUNDS)
+    half = 1 << (2 * rounds - 1)
+    begins = [0]
+    for number in range(rounds + 1):
+        begins.append(begins[-1] + (half >> number if number else 2 * half))
+    # A tensor that lasts to the end does so as if there were one more round.
+    ends_at = [*begins[: rounds + 1], begins[-1]]
+    rectangles: list[Rectangle] = []
+    holes = [(0, 2 * half)]
+    for number in range(rounds + 1):
+        by_last = _by_last_round(number, begins[number + 1] - begins[number], rounds)
+        inwards = sorted(by_last, reverse=number == 0)
+        places = _fill_alike(holes, {last: by_last[last] for last in inwards}, 1 << number)
+        for index, (bottom, last) in places.items():
+            start = begins[number] + index
+            rectangles.append(Rectangle(start, ends_at[last], bottom, bottom + (1 << number)))
+        holes = _merged((r.bottom, r.top) for r in rectangles if r.end == ends_at[number + 1])
+    # One tensor a step: there is nothing to shuffle.
+    packing = pack(rectangles, Random(0))
+    return packing.drawing(
+        f"first-fit-trap-{rounds}",
+        "what ends together lies together, so that all fits into the most bytes alive",
+    )
+
+
+def _by_last_round(number: int, count: int, rounds: int) -> dict[int, list[int]]:
+    """Return the tensors of a round by the round that ends them, by their index in the round."""
+    by_last: dict[int, list[int]] = {}
+    for index in range(count):
+        address = index << number
+        last = next((p for p in range(number + 1, rounds + 1) if address % (1 << p)), rounds + 1)
+        by_last.setdefault(last, []).append(index)
+    return by_last
+
+
+def _fill_alike(
+    holes: list[tuple[int, int]], groups: dict[int, list[int]], size: int
+) -> dict[int, tuple[int, int]]:
+    """Return the bottom and the group of each tensor: every hole a palindrome of the groups."""
+    places: dict[int, tuple[int, int]] = {}
+    left = {key: iter(tensors) for key, tensors in groups.items()}
+    *outer, middle = groups
+    for bottom, top in holes:
+        low, high = bottom, top
+        for key in outer:
+            for _ in range(len(groups[key]) // (2 * len(holes))):
+                high -= size
+                places[next(left[key])] = low, key
+                places[next(left[key])] = high, key
+                low += size
+        for place in range(low, high, size):
+            places[next(left[middle])] = place, middle
+    return places
+
+
+def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return spans of addresses with those that touch made one."""
+    merged: list[tuple[int, int]] = []
+    for bottom, top in sorted(spans):
+        if merged and merged[-1][1] == bottom:
+            merged[-1] = merged[-1][0], top
+        else:
+            merged.append((bottom, top))
+    return merged
+
+
+@family(rounds=2)
+def best_fit_trap(rounds: int) -> Drawing:
+    """Return tensors that best fit in the order of allocation places badly.
+
+    Parameters
+    ----------
+    rounds
+        Rounds k of Note [Best-fit trap], 2 to 10,000.
+
+    Returns
+    -------
+    Problem
+        Its optimum is its lifetime bound; best fit ends near ``rounds / 2`` times of it.
+    """
+    require_between("rounds", rounds, 2, MOST_BEST_FIT_ROUNDS)
+    length = [rounds**2 + block for block in range(rounds + 1)]
+    places = {(rounds - 1) % 2: rounds - 1, rounds % 2: rounds - 1 + length[rounds - 1]}
+    end = 3 * rounds + 1
+    rectangles = []
+    for block in range(rounds + 1):
+        start, bottom = max(0, 3 * block - 2), places[block % 2]
+        gone = min(3 * block + 2, end)
+        rectangles.append(Rectangle(start, gone, bottom, bottom + length[block]))
+        if block == rounds:
+            break
+        lure = bottom + length[block] - 1
+        rectangles.append(Rectangle(gone, gone + 2, bottom, lure))
+        splinter = block if block < rounds - 1 else lure
+        rectangles.append(Rectangle(gone + 1, end, splinter, splinter + 1))
+    # One tensor a step: there is nothing to shuffle.
+    packing = pack(rectangles, Random(0))
+    return packing.drawing(
+        f"best-fit-trap-{rounds}",
+        "two places in turn beside the splinters; as many bytes are alive at one step",
+    )
+
+
+@family(copies=1, units=4)
+def size_order_trap(copies: int, *, units: int = 4096) -> Drawing:
+    """Return tensors that first fit and best fit by decreasing size place badly.
+
+    Parameters
+    ----------
+    copies
+        Copies of the four tensors of Note [Size-order trap], at least 1, one after the other.
+    units
+        Their least size in units of 512 bytes, at least 4.
+
+    Returns
+    -------
+    Problem
+        Its optimum is its lifetime bound; those planners end near 3/2 times of it.
+    """
+    rectangles = []
+    for copy in range(copies):
+        now = STEPS_A_COPY * copy
+        rectangles += [
+            Rectangle(now, now + 2, 0, units + 3),
+            Rectangle(now + 1, now + 4, units + 3, 2 * units + 4),
+            Rectangle(now + 3, now + 6, 0, units),
+            Rectangle(now + 5, now + 7, units, 2 * units + 2),
+        ]
+    packing = pack(rectangles, Random(0))
+    return packing.drawing(
+        f"size-order-trap-{copies}",
+        "every other tensor of a path at the bottom; the first two are alive together",
+    )
