@@ -1,10 +1,10 @@
-"""One entry of the catalogue, and what each of its fields has to be."""
+"""One entry of the catalogue, and the kind of each of its fields."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, NoReturn, get_args
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, NoReturn, get_args, get_type_hints
 
 from planners.errors import InstanceError
 from planners.model.columns import INT64_MAX
@@ -14,16 +14,16 @@ from planners.text.plain_text import shown
 Kind = Literal["extracted graph", "extracted trace", "lowered program", "synthetic"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
-# What a file system of Linux takes.
+# The longest file name on Linux.
 MAX_NAME_BYTES = 255
 
+# Certificate of an optimum that follows from the way in which an instance was made.
 CONSTRUCTION = "construction"
-"""Certificate of an optimum that is known from how an instance was made."""
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What follows from an instance alone, and is derived again by a test."""
+    """What follows from an instance alone; a test derives it again."""
 
     digest: str
     tensors: int
@@ -33,9 +33,9 @@ class Facts:
     naive: int
     # Bytes by certificate.
     bounds: Mapping[str, int]
-    # Bytes; None where the question is the smallest peak.
+    # Bytes; None if the instance asks for the smallest peak.
     capacity: int | None = None
-    # Bytes, and why, where the optimum is known from how the instance was made.
+    # Bytes of an optimum that is known by construction, and its proof.
     optimum: int | None = None
     proof: str = ""
 
@@ -45,13 +45,12 @@ class Best:
     """The best plan that is known, whatever the capacity."""
 
     peak: int
-    # ``optimal`` where ``peak`` is ``lower_bound``, else ``feasible``.
+    # ``optimal`` if ``peak`` is ``lower_bound``, else ``feasible``.
     status: str
-    # The best lower bound in bytes, and what proves it: a bound, a planner's search, or
-    # ``construction``.
+    # The best lower bound in bytes, and its proof: a bound, a planner's search or ``construction``.
     lower_bound: int
     certificate: str
-    # Who found the plan, and the version and git commit of Gapless.
+    # The planner that found the plan, and the version and git commit of Gapless.
     planner: str
     version: str
     commit: str
@@ -61,20 +60,20 @@ class Best:
 class CatalogueEntry:
     """An instance of the catalogue."""
 
-    # That of the file without its suffix.
+    # The file name without its suffix.
     name: str
     kind: Kind
     file: str
-    # Whether the file is in the repository; where not, ``command`` makes it.
+    # True if the repository has the file; else ``command`` makes it.
     committed: bool
-    # What it is, in one phrase.
+    # One phrase that says what the instance is.
     origin: str
-    # What makes it again, without the file to write; empty where nothing does.
+    # The command that makes the instance again, without ``-o``; empty if no command does.
     command: str
     # Versions of the packages that made it.
     made_with: str
     tags: tuple[str, ...]
-    # What a reader should know, such as where it differs from a published instance, and why.
+    # What a reader should know, such as differences from a published instance.
     notes: str
     facts: Facts
     best: Best
@@ -87,7 +86,7 @@ class CatalogueEntry:
 
     @property
     def fits(self) -> bool | None:
-        """Whether a plan fits the capacity; None where nobody knows or nothing is asked."""
+        """True if a plan fits the capacity; None if that is unknown or there is no capacity."""
         capacity = self.facts.capacity
         if capacity is None:
             return None
@@ -96,124 +95,78 @@ class CatalogueEntry:
         return False if self.best.lower_bound > capacity else None
 
 
-_TEXTS = ("kind", "file", "origin", "command", "made_with", "notes", "digest")
-_COUNTS = ("tensors", "streams", "chains", "naive")
-_BEST_TEXTS = ("status", "certificate", "planner", "version", "commit")
-_ALL = {*_TEXTS, *_COUNTS, "committed", "tags", "bounds", "best", "capacity", "optimum", "proof"}
+# The fields of an entry's table in the order in which they are written.
+_FIELDS = {
+    "kind": str, "file": str, "committed": bool, "origin": str, "command": str, "made_with": str,
+    "tags": list, "notes": str, "digest": str, "tensors": int, "streams": int, "chains": int,
+    "naive": int, "capacity": int, "optimum": int, "proof": str, "bounds": dict, "best": dict,
+}  # fmt: skip
+_DEFAULTS: dict[str, Any] = {
+    "command": "", "made_with": "", "tags": [], "notes": "", "capacity": None, "optimum": None,
+    "proof": "",
+}  # fmt: skip
+_WORDS = {
+    str: "a text", bool: "true or false", dict: "a table", list: "a list of texts",
+    int: "a whole number of at least 0 that fits int64",
+}  # fmt: skip
 
 
 def entry_from_fields(name: str, fields: Any) -> CatalogueEntry:
     """Build an entry from the content of its table."""
     if not name.isprintable():
         raise InstanceError(f"instance {shown(name)}: a name of printable characters is needed")
-    reader = _Reader(name, fields)
-    reader.require_known(_ALL)
-    best = _Reader(name, reader.get("best", dict), "best.")
-    best.require_known({*_BEST_TEXTS, "peak", "lower_bound"})
-    bounds = _Reader(name, reader.get("bounds", dict), "bounds.")
-    kind = reader.get("kind", str)
-    if kind not in KINDS:
-        reader.refuse("kind", f"one of {', '.join(KINDS)}", kind)
-    status = best.get("status", str)
-    if status not in (Status.OPTIMAL.value, Status.FEASIBLE.value):
-        best.refuse("status", "optimal or feasible", status)
+    whole = _typed(name, "", fields, _FIELDS)
+    best = _typed(name, "best.", whole.pop("best"), get_type_hints(Best))
+    bounds = whole.pop("bounds")
+    if whole["kind"] not in KINDS:
+        _refuse(name, "kind", f"one of {', '.join(KINDS)}", whole["kind"])
+    if best["status"] not in (Status.OPTIMAL.value, Status.FEASIBLE.value):
+        _refuse(name, "best.status", "optimal or feasible", best["status"])
+    file = whole["file"]
+    is_plain = file.isprintable() and file not in ("", ".", "..") and "/" not in file
+    if not is_plain or len(file.encode()) > MAX_NAME_BYTES:
+        _refuse(name, "file", f"a name of 1 to {MAX_NAME_BYTES} bytes, without a folder,", file)
     facts = Facts(
-        digest=reader.get("digest", str),
-        **{field: reader.count(field) for field in _COUNTS},
-        bounds={certificate: bounds.count(certificate) for certificate in bounds.fields},
-        capacity=reader.count("capacity") if "capacity" in reader.fields else None,
-        optimum=reader.count("optimum") if "optimum" in reader.fields else None,
-        proof=reader.get("proof", str, default=""),
+        bounds=_typed(name, "bounds.", bounds, dict.fromkeys(bounds, int)),
+        **{field: whole.pop(field) for field in get_type_hints(Facts) if field != "bounds"},
     )
-    return CatalogueEntry(
-        name=name,
-        kind=kind,
-        file=reader.file_name("file"),
-        committed=reader.get("committed", bool),
-        origin=reader.get("origin", str),
-        command=reader.get("command", str, default=""),
-        made_with=reader.get("made_with", str, default=""),
-        tags=reader.words("tags"),
-        notes=reader.get("notes", str, default=""),
-        facts=facts,
-        best=Best(
-            peak=best.count("peak"),
-            lower_bound=best.count("lower_bound"),
-            **{field: best.get(field, str) for field in _BEST_TEXTS},
-        ),
-    )
+    tags = tuple(whole.pop("tags"))
+    return CatalogueEntry(name=name, facts=facts, best=Best(**best), tags=tags, **whole)
 
 
 def entry_to_fields(entry: CatalogueEntry) -> dict[str, Any]:
-    """Return the content of an entry's table; fields that say nothing are left out."""
-    facts, best = entry.facts, entry.best
-    fields: dict[str, Any] = {
-        "kind": entry.kind,
-        "file": entry.file,
-        "committed": entry.committed,
-        "origin": entry.origin,
-        "command": entry.command,
-        "made_with": entry.made_with,
-        "tags": list(entry.tags),
-        "notes": entry.notes,
-        "digest": facts.digest,
-        **{field: getattr(facts, field) for field in _COUNTS},
-        "capacity": facts.capacity,
-        "optimum": facts.optimum,
-        "proof": facts.proof,
-        "bounds": dict(facts.bounds),
-        "best": {
-            field: getattr(best, field)
-            for field in (
-                "peak", "status", "lower_bound", "certificate", "planner", "version", "commit",
-            )
-        },
+    """Return the content of an entry's table, without fields that are empty."""
+    fields = {
+        field: getattr(entry if hasattr(entry, field) else entry.facts, field) for field in _FIELDS
+    }
+    fields |= {
+        "tags": list(entry.tags), "bounds": dict(entry.facts.bounds), "best": asdict(entry.best),
     }  # fmt: skip
     return {key: value for key, value in fields.items() if value not in (None, "", [])}
 
 
-class _Reader:
-    """Fields of one table, each asked for by its type."""
+def _typed(entry: str, prefix: str, fields: Any, kinds: Mapping[str, type]) -> dict[str, Any]:
+    """Return the fields of one table with defaults, once each is known to be of its kind."""
+    if not isinstance(fields, dict):
+        _refuse(entry, prefix.rstrip("."), "a table", fields)
+    for field in sorted(fields.keys() - kinds.keys()):
+        _refuse(entry, prefix + field, f"one of the fields {', '.join(sorted(kinds))}", field)
+    found = {field: fields.get(field, _DEFAULTS.get(field)) for field in kinds}
+    for field, kind in kinds.items():
+        value = found[field]
+        if field not in fields and field in _DEFAULTS:
+            continue
+        wrong = [value] if type(value) is not kind else []
+        if kind is int and not wrong and not 0 <= value <= INT64_MAX:
+            wrong = [value]
+        if kind is list and not wrong:
+            wrong = [each for each in value if type(each) is not str]
+        if wrong:
+            _refuse(entry, prefix + field, _WORDS[kind], wrong[0])
+    return found
 
-    def __init__(self, entry: str, fields: Any, prefix: str = "") -> None:
-        self._entry, self._prefix = entry, prefix
-        if not isinstance(fields, dict):
-            self.refuse("", "a table", fields)
-        self.fields: dict[str, Any] = fields
 
-    def require_known(self, known: set[str]) -> None:
-        for field in sorted(self.fields.keys() - known):
-            self.refuse(field, f"one of the fields {', '.join(sorted(known))}", field)
-
-    def get(self, field: str, kind: type, *, default: Any = None) -> Any:
-        value = self.fields.get(field, default)
-        if type(value) is not kind:
-            words = {str: "a text", bool: "true or false", dict: "a table", list: "a list"}
-            self.refuse(field, words[kind], value)
-        return value
-
-    def file_name(self, field: str) -> str:
-        """Return a name of a file in the catalogue's own folder."""
-        name = str(self.get(field, str))
-        plain = name.isprintable() and name not in ("", ".", "..") and "/" not in name
-        if not plain or len(name.encode()) > MAX_NAME_BYTES:
-            self.refuse(field, f"a name of 1 to {MAX_NAME_BYTES} bytes, without a folder,", name)
-        return name
-
-    def count(self, field: str) -> int:
-        value = self.fields.get(field)
-        if type(value) is not int or not 0 <= value <= INT64_MAX:
-            self.refuse(field, "a whole number of at least 0 that fits int64", value)
-        return int(value)
-
-    def words(self, field: str) -> tuple[str, ...]:
-        values = self.get(field, list, default=[])
-        for value in values:
-            if type(value) is not str:
-                self.refuse(field, "a list of texts", value)
-        return tuple(values)
-
-    def refuse(self, field: str, needed: str, found: object) -> NoReturn:
-        found_there = "nothing" if found is None else shown(found)
-        where = f"instance {self._entry}, field {self._prefix}{field}".removesuffix(", field ")
-        raise InstanceError(f"{where}: {needed} is needed, found {found_there}")
+def _refuse(entry: str, field: str, needed: str, found: object) -> NoReturn:
+    found_there = "nothing" if found is None else shown(found)
+    where = f"instance {entry}, field {field}" if field else f"instance {entry}"
+    raise InstanceError(f"{where}: {needed} is needed, found {found_there}")

@@ -1,4 +1,4 @@
-"""What can be written: each target's name, suffixes and needs."""
+"""The formats that can be written: names, suffixes and limits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from instances.formats.c_header import write_c_header
 from instances.formats.minimalloc_csv import require_csv_holds, write_minimalloc_csv
 from instances.formats.perfetto_trace import write_perfetto_trace
-from instances.formats.plan_target import require_lifetimes, require_valid_plan
+from instances.formats.plan_target import planned, require_lifetimes, require_valid_plan
 from instances.formats.pytorch_snapshot import write_planned_snapshot
 from instances.formats.recorded_trace import write_recorded_trace
 from instances.formats.stalloc_text import write_stalloc_text
@@ -19,7 +19,7 @@ from instances.traces.allocation_trace import AllocationTrace
 from planners.errors import InstanceError, near_names
 from planners.files.plan_file import write_plan
 from planners.files.problem_file import write_problem
-from planners.model.plan import Plan, Result
+from planners.model.plan import Result
 from planners.model.problem import Problem
 
 
@@ -29,7 +29,7 @@ class Target:
 
     name: str
     suffixes: tuple[str, ...]
-    # Each is None where the format does not hold that; a problem is written without a plan.
+    # Each is None if the format does not hold such a thing; a problem is written without a plan.
     write_trace: Callable[[AllocationTrace, Path], None] | None = None
     write_problem: Callable[[Problem, Path], None] | None = None
     write_plan: Callable[[Problem, Result, Path], None] | None = None
@@ -40,25 +40,12 @@ class Target:
 
     @property
     def holds_plans(self) -> bool:
-        """Whether a plan can be written."""
+        """True if a plan can be written."""
         return self.write_plan is not None or self.write_into is not None
 
 
-def _plan_alone(
-    write: Callable[[Problem, Plan, Path], None],
-) -> Callable[[Problem, Result, Path], None]:
-    """Return what writes the plan of a result, and nothing of who made it or what is proven."""
-
-    def write_result(problem: Problem, result: Result, path: Path) -> None:
-        assert result.plan is not None
-        write(problem, result.plan, path)
-
-    return write_result
-
-
 def _write_plan_file(problem: Problem, result: Result, path: Path) -> None:
-    assert result.plan is not None
-    require_valid_plan(problem, result.plan)
+    require_valid_plan(problem, planned(result))
     write_plan(problem, result, path, with_tensors=True)
 
 
@@ -68,21 +55,25 @@ TARGETS = (
         "minimalloc-csv",
         (".csv",),
         write_problem=write_minimalloc_csv,
-        write_plan=_plan_alone(
-            lambda problem, plan, path: write_minimalloc_csv(problem, path, plan)
+        write_plan=lambda problem, result, path: write_minimalloc_csv(
+            problem, path, planned(result)
         ),
         require_holdable=require_csv_holds,
     ),
     Target(
         "snapshot",
         (".pickle", ".pkl"),
-        write_plan=_plan_alone(write_planned_snapshot),
+        write_plan=lambda problem, result, path: write_planned_snapshot(
+            problem, planned(result), path
+        ),
         require_holdable=partial(require_lifetimes, target="a memory snapshot"),
     ),
     Target(
         "perfetto",
         (".perfetto.json",),
-        write_plan=_plan_alone(write_perfetto_trace),
+        write_plan=lambda problem, result, path: write_perfetto_trace(
+            problem, planned(result), path
+        ),
         require_holdable=partial(require_lifetimes, target="a Perfetto trace"),
     ),
     Target("plan", (".json", ".json.gz"), write_plan=_write_plan_file),
@@ -96,7 +87,7 @@ TARGETS = (
 def find_target(path: Path, name: str | None, *, planned: bool = False) -> Target:
     """Return the target that is named, or else the one that a file's name means.
 
-    Where the name means a problem or a plan alike, `planned` says which.
+    `planned` decides between a problem and a plan if both have the suffix.
     """
     if name is not None:
         for target in TARGETS:

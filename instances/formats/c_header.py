@@ -1,4 +1,4 @@
-"""A plan as a C99 header: where in one arena firmware keeps each tensor."""
+"""A plan as a C99 header: the place of each tensor in one arena of a firmware."""
 
 from __future__ import annotations
 
@@ -6,23 +6,27 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from instances.formats.plan_target import name_of_tensor, refuse_target, require_valid_plan
+from instances.formats.plan_target import (
+    name_of_tensor,
+    planned,
+    refuse_target,
+    require_valid_plan,
+)
 from planners.files.output_file import write_output
 from planners.model.plan import Result
 from planners.model.problem import Problem
 
-# What every C99 compiler tells apart of a name within a file.
+# Characters of an internal name that every C99 compiler must tell apart.
 MOST_CHARACTERS = 63
 
 
 def write_c_header(problem: Problem, result: Result, path: Path) -> None:
     """Write the offsets and sizes of a plan, which is judged first.
 
-    The prefix of every name is that of the file. A tensor is a name of an enumeration, an index
-    into two tables; the arena's bytes and its alignment are macros.
+    The file's name is the prefix of every name. Each tensor is a constant of an enumeration, which
+    indexes two tables; the arena's bytes and its alignment are macros.
     """
-    assert result.plan is not None
-    require_valid_plan(problem, result.plan)
+    require_valid_plan(problem, planned(result))
     if not problem.tensor_count:
         refuse_target("a C header", "at least one tensor, for an empty table is no C,", "none")
     prefix = _identifier(path.stem) or "plan"
@@ -31,7 +35,7 @@ def write_c_header(problem: Problem, result: Result, path: Path) -> None:
 
 
 def _lines(problem: Problem, result: Result, prefix: str) -> Iterator[str]:
-    assert result.plan is not None
+    plan = planned(result)
     upper, lower = prefix.upper(), prefix.lower()
     names = [name_of_tensor(problem, tensor) for tensor in range(problem.tensor_count)]
     constants = list(_constants(upper, names))
@@ -44,7 +48,7 @@ def _lines(problem: Problem, result: Result, prefix: str) -> Iterator[str]:
     yield "#include <stddef.h>"
     yield ""
     yield "/* Bytes of the arena, and what its address is to be a multiple of. */"
-    yield f"#define {upper}_ARENA_BYTES {result.plan.peak}"
+    yield f"#define {upper}_ARENA_BYTES {plan.peak}"
     yield f"#define {upper}_ALIGNMENT {int(problem.alignment.max())}"
     yield ""
     yield "enum {"
@@ -52,7 +56,7 @@ def _lines(problem: Problem, result: Result, prefix: str) -> Iterator[str]:
         yield f"    {constant} = {index}, /* {_comment(name)} */"
     yield f"    {count} = {len(names)}"
     yield "};"
-    for table, values in (("offsets", result.plan.offsets), ("sizes", problem.size)):
+    for table, values in (("offsets", plan.offsets), ("sizes", problem.size)):
         yield ""
         yield f"static const size_t {lower}_{table}[{count}] = {{"
         yield from (f"    {value}," for value in values.tolist())
@@ -69,7 +73,7 @@ def _proven(result: Result) -> str:
 
 
 def _constants(prefix: str, names: Iterable[str]) -> Iterator[str]:
-    """Make each name a constant of its own."""
+    """Yield a C constant for each name, all different."""
     taken = {f"{prefix}_{word}" for word in ("ARENA_BYTES", "ALIGNMENT", "TENSOR_COUNT", "H_")}
     for index, name in enumerate(names):
         room = MOST_CHARACTERS - len(prefix) - len(f"__{index}")
@@ -83,12 +87,12 @@ def _constants(prefix: str, names: Iterable[str]) -> Iterator[str]:
 
 
 def _identifier(name: str) -> str:
-    """Return what of a name may stand in one of C; a digit in front is led by an underscore."""
+    """Return a name as a C identifier; a leading digit gets a letter in front."""
     plain = re.sub(r"[^0-9A-Za-z]+", "_", name).strip("_")[:MOST_CHARACTERS]
     return f"t{plain}" if plain[:1].isdigit() else plain
 
 
 def _comment(text: str) -> str:
-    """Return text that neither ends a comment nor begins one within it."""
+    """Return text that neither ends nor begins a comment."""
     plain = text.encode("ascii", "backslashreplace").decode()
     return re.sub(r"[^ -~]|[*/\\?](?=[*/?])", "_", plain)

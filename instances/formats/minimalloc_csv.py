@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,8 +29,8 @@ from planners.model.rules import MAX_ALIGNMENT
 from planners.text.csv_cell import csv_cell
 
 MAX_ROWS = 5_000_000
-# Strings are turned into columns in pieces, so that they need not all be in memory at once. Of more
-# rows than Python's collector waits for, it visits all again and again: half of the time.
+# Rows that are turned into columns at once, so that not all strings are in memory together. With
+# more rows Python's garbage collector visits all of them again and again, for half of the time.
 ROWS_AT_ONCE = 1 << 9
 NUMBER_CHARACTERS = frozenset("0123456789- ")
 NO_OFFSET = -1
@@ -43,9 +43,8 @@ def read_minimalloc_csv(path: Path) -> Problem:
     and ``buffer_id`` of ``id``. Lifetimes are half-open, except under the name ``end``, which is
     the last step of a lifetime and makes the gaps inclusive as well. ``alignment`` and ``gaps`` are
     taken, ``hint`` and ``kind`` ignored. A column ``offset`` is a plan and no part of the problem;
-    :func:`read_minimalloc_plan` reads it. The capacity that some of the published files carry in
-    their name (``A.1048576.csv``) is part of the problem's name and nothing else: who wants the
-    question "does it fit" asks for it.
+    :func:`read_minimalloc_plan` reads it. Some published files have a capacity in their name
+    (``A.1048576.csv``); the reader does not set it. Ids become the names of tensors.
 
     Source: https://github.com/google/minimalloc, ``src/converter.cc``.
     """
@@ -55,7 +54,7 @@ def read_minimalloc_csv(path: Path) -> Problem:
 def read_minimalloc_plan(path: Path) -> tuple[Problem, Plan | None]:
     """Read a MiniMalloc CSV together with the plan in its column ``offset``, which is not judged.
 
-    The plan is None where the file has no such column, or nothing in it.
+    The plan is None if the file has no such column, or an empty one.
     """
     problem, offset = _read(path)
     placed = offset != NO_OFFSET
@@ -111,7 +110,7 @@ def _reader(text: str) -> Any:
 
 
 def _rows(reader: Any) -> Iterator[list[str]]:
-    """Leave out blank lines, and the comments that omnimalloc may put above the header."""
+    """Skip blank lines, and the comments that omnimalloc may put above the header."""
     above_header = True
     for row in reader:
         if not row or (above_header and row[0].startswith("#")):
@@ -121,7 +120,7 @@ def _rows(reader: Any) -> Iterator[list[str]]:
 
 
 def _where(text: str, row: int) -> str:
-    """Say on which line a row is, counted from 0 behind the header; blank lines are no rows."""
+    """Return the line of a row, which is counted from 0 below the header without blank lines."""
     reader = _reader(text)
     next(islice(_rows(reader), row + 1, None))
     return f"line {reader.line_num}"
@@ -143,7 +142,7 @@ def _read_table(text: str) -> _Table:
 
 def _read_columns(text: str, rows: Iterator[list[str]], header: Header) -> _Table:
     names: list[str] = []
-    # Rows of three numbers, end to end: as tuples they would take forty times their text.
+    # Rows of three numbers, end to end: tuples would take forty times the bytes of the text.
     gaps = array("q")
     numbers = [name for name in ("lower", "upper", "size", "alignment") if name in header.place]
     pieces = {name: [np.empty(0, dtype=np.int64)] for name in (*numbers, "offset")}
@@ -176,10 +175,7 @@ def _read_columns(text: str, rows: Iterator[list[str]], header: Header) -> _Tabl
 
 def _after(text: str, header: Header, last: NDArray[np.int64]) -> NDArray[np.int64]:
     for row in np.flatnonzero(last == np.iinfo(np.int64).max)[:1].tolist():
-        raise InstanceError(
-            f"{_where(text, row)}, column {header.spelling['upper']}: a last step below 2**63 - 1 "
-            f"is needed, found {last[row]}"
-        )
+        _refuse(text, row, header, "upper", "a last step below 2**63 - 1 is needed", last[row])
     return last + 1
 
 
@@ -194,7 +190,7 @@ def _require_width(text: str, first: int, piece: list[list[str]], width: int) ->
 
 
 def _whole_numbers(text: str, first: int, column: str, cells: tuple[str, ...]) -> NDArray[np.int64]:
-    # int() takes more than a file should hold: underscores, foreign digits, tabs.
+    # int() also reads underscores, foreign digits and tabs, which a file should not hold.
     if NUMBER_CHARACTERS.issuperset("".join(cells)):
         try:
             return np.array(list(map(int, cells)), dtype=np.int64)
@@ -220,14 +216,12 @@ def _offsets(
     if "offset" not in header.place:
         return np.full(rows, NO_OFFSET, dtype=np.int64)
     cells = columns[header.place["offset"]]
-    # A tensor that has not been placed has an empty cell.
+    # A tensor without a place has an empty cell.
     filled = tuple(cell if cell.strip() else str(NO_OFFSET) for cell in cells)
     offsets = _whole_numbers(text, first, header.spelling["offset"], filled)
     for row in np.flatnonzero(offsets < NO_OFFSET)[:1].tolist():
-        raise InstanceError(
-            f"{_where(text, first + row)}, column offset: at least 0, or -1 for none, is needed, "
-            f"found {offsets[row]}"
-        )
+        rule = "at least 0, or -1 for none, is needed"
+        _refuse(text, first + row, header, "offset", rule, offsets[row])
     return offsets
 
 
@@ -241,30 +235,25 @@ def _gaps(text: str, first: int, cells: tuple[str, ...], header: Header) -> Iter
 
 
 def _require_rules(text: str, header: Header, table: _Table) -> None:
-    for row in np.flatnonzero(table.lower >= table.upper)[:1].tolist():
-        below = "at least" if header.inclusive_end else "above"
-        kind = "inclusive" if header.inclusive_end else "exclusive"
-        raise InstanceError(
-            f"{_where(text, row)}, column {header.spelling['upper']}: {below} "
-            f"{header.spelling['lower']}, {table.lower[row]}, is needed (the end is {kind}), "
-            f"found {table.upper[row] - header.inclusive_end}"
-        )
+    lower, upper, name = table.lower, table.upper, header.spelling["lower"]
+    for row in np.flatnonzero(lower >= upper)[:1].tolist():
+        rule = f"at least {name}, {lower[row]}, is needed (the end is inclusive)"
+        if not header.inclusive_end:
+            rule = f"above {name}, {lower[row]}, is needed (the end is exclusive)"
+        _refuse(text, row, header, "upper", rule, upper[row] - header.inclusive_end)
     for row in np.flatnonzero(table.size < 0)[:1].tolist():
-        raise InstanceError(
-            f"{_where(text, row)}, column size: at least 0 is needed, found {table.size[row]}"
-        )
-    if table.alignment is not None:
-        _require_alignments(text, table.alignment)
+        _refuse(text, row, header, "size", "at least 0 is needed", table.size[row])
+    if (alignment := table.alignment) is not None:
+        wrong = (alignment < 1) | (alignment > MAX_ALIGNMENT) | (alignment & (alignment - 1) != 0)
+        for row in np.flatnonzero(wrong)[:1].tolist():
+            rule = "a power of two up to 2**40 is needed"
+            _refuse(text, row, header, "alignment", rule, alignment[row])
     _require_each_id_once(text, table.names)
 
 
-def _require_alignments(text: str, alignment: NDArray[np.int64]) -> None:
-    wrong = (alignment < 1) | (alignment > MAX_ALIGNMENT) | (alignment & (alignment - 1) != 0)
-    for row in np.flatnonzero(wrong)[:1].tolist():
-        raise InstanceError(
-            f"{_where(text, row)}, column alignment: a power of two up to 2**40 is needed, "
-            f"found {alignment[row]}"
-        )
+def _refuse(text: str, row: int, header: Header, column: str, rule: str, found: object) -> NoReturn:
+    spelled = header.spelling[column] if column in ("lower", "upper") else column
+    raise InstanceError(f"{_where(text, row)}, column {spelled}: {rule}, found {found}")
 
 
 def _require_each_id_once(text: str, names: list[str]) -> None:
@@ -281,8 +270,7 @@ def _require_each_id_once(text: str, names: list[str]) -> None:
 
 REQUIRED = ("id", "lower", "upper", "size")
 OPTIONAL = ("alignment", "gaps", "offset")
-# What a search may look at and no plan has to obey: the hints of MiniMalloc, the kinds of tensors
-# of omnimalloc.
+# Hints of MiniMalloc and kinds of tensors of omnimalloc, which constrain no plan.
 IGNORED = ("hint", "kind")
 INCLUSIVE_END = "end"
 ALIASES = {
@@ -299,12 +287,12 @@ _CANONICAL = {name: name for name in (*REQUIRED, *OPTIONAL, *IGNORED)} | ALIASES
 class Header:
     """The columns of a table."""
 
-    # Where each column stands, by its canonical name.
+    # Position of each column by its canonical name.
     place: dict[str, int]
     width: int
-    # Each column as the file calls it, for messages.
+    # Each column as the file spells it, for messages.
     spelling: dict[str, str]
-    # Whether lifetimes and gaps include their last step, as under the name ``end``.
+    # True if lifetimes and gaps include their last step, as with the name ``end``.
     inclusive_end: bool
 
 
@@ -336,7 +324,7 @@ def read_header(cells: list[str]) -> Header:
 
 
 def is_header(cells: list[str]) -> bool:
-    """Return whether a row names all the columns that are needed."""
+    """Return True if a row names all required columns."""
     return set(REQUIRED) <= {_CANONICAL.get(cell.strip().lower(), "") for cell in cells}
 
 

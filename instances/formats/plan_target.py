@@ -6,7 +6,7 @@ from typing import NoReturn
 
 from planners.errors import InstanceError, InvalidPlanError
 from planners.model.columns import IntColumn
-from planners.model.plan import Plan
+from planners.model.plan import Plan, Result
 from planners.model.problem import Problem, Safety
 from planners.referee.fast import find_violation_fast
 
@@ -27,13 +27,11 @@ def require_valid_plan(problem: Problem, plan: Plan) -> None:
 
 
 def occupied_steps(problem: Problem, plan: Plan, target: str) -> IntColumn:
-    """Return the steps in which each tensor occupies bytes under a plan.
+    """Judge a plan, and return the steps in which each tensor occupies bytes under it.
 
-    Where a graph decides, the steps are those of its global order: tensors that are alive at one
-    step of it are unsafe, so that no two of them share a byte there. The plan is judged here.
-
-    Rows are ``(tensor, start, end)``, int64, by tensor and start; the first step is 0. A tensor
-    with a gap has several, an empty one none.
+    The steps of a graph are those of its global order: tensors alive at one step are unsafe, so no
+    two of them share a byte there. Rows are ``(tensor, start, end)``, int64, by tensor and start;
+    the first step is 0. A tensor with a gap has several rows, an empty tensor none.
     """
     require_lifetimes(problem, target)
     require_valid_plan(problem, plan)
@@ -50,7 +48,7 @@ def require_lifetimes(problem: Problem, target: str) -> None:
 
 
 def stream_of_tensors(problem: Problem) -> list[int]:
-    """Return the stream that writes each tensor; 0 where no graph says it."""
+    """Return the stream that writes each tensor; 0 without a graph."""
     if problem.graph is None:
         return [0] * problem.tensor_count
     streams: list[int] = problem.graph.stream[problem.graph.producer].tolist()
@@ -58,5 +56,11 @@ def stream_of_tensors(problem: Problem) -> list[int]:
 
 
 def name_of_tensor(problem: Problem, tensor: int) -> str:
-    """Return how a picture calls a tensor: its name, or its number."""
+    """Return the name of a tensor in a picture: its own, or its number."""
     return f"tensor {tensor}" if problem.tensor_name is None else problem.tensor_name[tensor]
+
+
+def planned(result: Result) -> Plan:
+    """Return the plan of a result that has one."""
+    assert result.plan is not None
+    return result.plan

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +28,8 @@ from planners.text.plain_text import shown
 
 ARRAYS = ("action", "addr", "size", "names")
 MARK_ARRAYS = ("mark_event", "mark_phase", "mark_microbatch", "mark_iteration")
-MODULE_ARRAYS = ("module", "module_names")
 BEFORE_ARRAYS = ("before_addr", "before_size", "before_stream")
-OPTIONAL_ARRAYS = ("stream", *MARK_ARRAYS, *MODULE_ARRAYS, *BEFORE_ARRAYS)
+OPTIONAL_ARRAYS = ("stream", *MARK_ARRAYS, "module", "module_names", *BEFORE_ARRAYS)
 NEEDED_ACTIONS = ("alloc", "free_completed")
 MAX_BYTES = 1 << 30
 MAX_MODULES = 1 << 20
@@ -92,8 +92,14 @@ def _trace(arrays: dict[str, NDArray[Any]], path: Path) -> AllocationTrace:
     events = ("action", "addr", "size", "stream", "module")
     present: list[str] = [name for name in events if name in arrays]
     columns = {name: _column(name, arrays[name]) for name in present}
-    _require_one_length(columns)
-    length = len(columns["action"])
+    lengths = {name: len(column) for name, column in columns.items()}
+    length = lengths["action"]
+    if len(set(lengths.values())) > 1 or length > MAX_TENSORS:
+        found = ", ".join(f"{name} {count}" for name, count in lengths.items())
+        raise InstanceError(
+            f"arrays {', '.join(lengths)} need the same length, at most {MAX_TENSORS}, found "
+            f"{found}"
+        )
     return trace_of_events(
         EventLog(
             kind=_kinds(columns["action"], arrays["names"]),
@@ -110,18 +116,8 @@ def _trace(arrays: dict[str, NDArray[Any]], path: Path) -> AllocationTrace:
     )
 
 
-def _require_one_length(columns: dict[str, NDArray[Any]]) -> None:
-    lengths = {name: len(column) for name, column in columns.items()}
-    if len(set(lengths.values())) > 1 or lengths["action"] > MAX_TENSORS:
-        found = ", ".join(f"{name} {length}" for name, length in lengths.items())
-        raise InstanceError(
-            f"arrays {', '.join(lengths)} need the same length, at most {MAX_TENSORS}, found "
-            f"{found}"
-        )
-
-
 def _kinds(action: NDArray[Any], names: NDArray[Any]) -> NDArray[np.int64]:
-    """Translate the file's codes to ours; an action that we do not know is no event of ours."""
+    """Translate the file's codes to those of an event log; unknown actions become `NOTHING`."""
     listed = [str(name) for name in names.ravel()[:64]]
     for name in NEEDED_ACTIONS:
         if name not in listed:
@@ -137,26 +133,23 @@ def _kinds(action: NDArray[Any], names: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def _marks(arrays: dict[str, NDArray[Any]]) -> Marks | None:
-    present = [name for name in MARK_ARRAYS if name in arrays]
-    if not present:
-        return None
-    if len(present) < len(MARK_ARRAYS):
-        raise InstanceError(
-            f"arrays {', '.join(MARK_ARRAYS)}: all or none, found {', '.join(present)}"
-        )
-    return Marks(*(_column(name, arrays[name]) for name in MARK_ARRAYS))
+    columns = _all_or_none(arrays, MARK_ARRAYS)
+    return Marks(*columns) if columns else None
 
 
 def _before(arrays: dict[str, NDArray[Any]]) -> dict[int, tuple[int, int]]:
-    if not any(name in arrays for name in BEFORE_ARRAYS):
-        return {}
-    if not all(name in arrays for name in BEFORE_ARRAYS):
-        raise InstanceError(f"arrays {', '.join(BEFORE_ARRAYS)}: all or none")
-    columns = {name: _column(name, arrays[name]) for name in BEFORE_ARRAYS}
-    if len({len(column) for column in columns.values()}) > 1:
+    columns = _all_or_none(arrays, BEFORE_ARRAYS)
+    if len({len(column) for column in columns}) > 1:
         raise InstanceError(f"arrays {', '.join(BEFORE_ARRAYS)} need the same length")
-    address, size, stream = (columns[name].tolist() for name in BEFORE_ARRAYS)
-    return dict(zip(address, zip(size, stream, strict=True), strict=True))
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    return {address: (size, stream) for address, size, stream in rows}
+
+
+def _all_or_none(arrays: dict[str, NDArray[Any]], names: Sequence[str]) -> list[NDArray[Any]]:
+    present = [name for name in names if name in arrays]
+    if present and len(present) < len(names):
+        raise InstanceError(f"arrays {', '.join(names)}: all or none, found {', '.join(present)}")
+    return [_column(name, arrays[name]) for name in present]
 
 
 def _names(array: str, arrays: dict[str, NDArray[Any]], most: int) -> list[str]:

@@ -65,7 +65,8 @@ def read_xla_assignment(path: Path) -> Problem:
     each are in the problem's origin, and what XLA's own plan takes is ``xla_bytes``. Values that
     share bytes are one tensor. A tensor is aligned as all of XLA's offsets are. A step is an
     instruction in XLA's order. `path` ends in ``buffer-assignment.txt``, with the live ranges in
-    a file beside it, or is one file with both. ``--xla_dump_to`` with ``--xla_dump_hlo_as_text`` makes them.
+    a file beside it, or is one file with both. XLA makes them with
+    ``--xla_dump_to`` and ``--xla_dump_hlo_as_text``.
 
     Source: https://github.com/openxla/xla, ``xla/service/buffer_assignment.cc``.
     """

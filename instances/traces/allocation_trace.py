@@ -23,6 +23,7 @@ from planners.model.rules import MAX_TENSORS
 
 SEGMENT_KINDS = ("segment_alloc", "segment_free", "segment_map", "segment_unmap")
 NO_MODULE = -1
+MARK_FIELDS = ("mark_event", "mark_phase", "mark_microbatch", "mark_iteration")
 
 IntValues = Iterable[int] | NDArray[np.integer]
 
@@ -39,31 +40,31 @@ class Phase(enum.IntEnum):
 class AllocationTrace:
     """Requests to an allocator, in the order in which they were made.
 
-    Immutable and validated here. Time is counted in events: an allocation, a free that the
-    program requests, the completion of a free on the device, a change of a segment, or the
-    beginning of a phase. Only their order matters; several columns may name the same event.
+    The trace is immutable and validated here. Time is counted in events: an allocation, a requested
+    free, a completed free, a change of a segment, or the beginning of a phase. Only the order of
+    events matters; several columns may name the same event.
     """
 
     # Events are numbered from 0 to ``event_count - 1``.
     event_count: int
     # int64 bytes as requested, at least 0.
     size: IntColumn
-    # int64 event of each request's allocation, ascending; 0 where `before` says so.
+    # int64 event of each request's allocation, ascending; 0 for requests in `before`.
     alloc: IntColumn
-    # int64 event at which the program gave the block back; ``event_count`` where it never did.
+    # int64 event at which the program freed the block; ``event_count`` if it never did.
     free_requested: IntColumn
-    # int64 event at which the device was done with the block, after `alloc` and not before
-    # `free_requested`; ``event_count`` where it never was.
+    # int64 event at which the free completed on the device, after `alloc` and not before
+    # `free_requested`; ``event_count`` if it never did.
     freed: IntColumn
-    # int64 handle of the stream that asked; 0, the default stream, where not given.
+    # int64 handle of the requesting stream; 0, the default stream, by default.
     stream: IntColumn
-    # int64 device address of the block; 0 where not given.
+    # int64 device address of the block; 0 by default.
     address: IntColumn
-    # Whether the block was there when the trace began.
+    # True if the block was there when the trace began.
     before: BoolColumn
-    # Whether a request only marks the beginning of a phase, and nothing uses its bytes.
+    # True if a request only marks the beginning of a phase, and no kernel uses its bytes.
     is_marker: BoolColumn
-    # int64 index into `module_names` of the module in which a block was allocated and given back;
+    # int64 index into `module_names` of the modules in which a block was allocated and freed;
     # -1 for none.
     alloc_module: IntColumn
     free_module: IntColumn
@@ -75,7 +76,7 @@ class AllocationTrace:
     mark_phase: IntColumn
     mark_microbatch: IntColumn
     mark_iteration: IntColumn
-    # Rows ``(event, kind, address, size, stream)`` of what the allocator asked of the device;
+    # Rows ``(event, kind, address, size, stream)`` of the allocator's own requests to the device;
     # ``kind`` is an index into :data:`SEGMENT_KINDS`.
     segments: IntColumn
     name: str
@@ -122,13 +123,8 @@ class AllocationTrace:
         put("before", self._flags("before", before))
         put("is_marker", self._flags("is_marker", is_marker))
         put("module_names", frozen_names("module_names", module_names, entry="module"))
-        marks = {
-            "mark_event": mark_event,
-            "mark_phase": mark_phase,
-            "mark_microbatch": mark_microbatch,
-            "mark_iteration": mark_iteration,
-        }
-        for field, values in marks.items():
+        marks = (mark_event, mark_phase, mark_microbatch, mark_iteration)
+        for field, values in zip(MARK_FIELDS, marks, strict=True):
             put(field, frozen_column(field, values, "mark"))
         put("segments", frozen_rows("segments", segments, width=5))
         put("name", name)
@@ -147,7 +143,7 @@ class AllocationTrace:
 
     @property
     def iteration_count(self) -> int:
-        """Number of iterations that begin within the trace; 0 where nothing marks them."""
+        """Number of iterations that begin within the trace; 0 without marks."""
         return len(self.iterations)
 
     def _column(self, field: str, values: IntValues | None, default: int) -> IntColumn:
@@ -201,7 +197,7 @@ class AllocationTrace:
         self._require("alloc", (self.alloc >= 0) & (self.alloc < never), f"an event below {never}")
         ascending = np.diff(self.alloc, prepend=0) >= 0
         self._require("alloc", ascending, "requests are in the order of their allocation")
-        # What was there before may go with the very first event.
+        # A block from before the trace may be freed by the very first event.
         requested = (self.free_requested > self.alloc) | self.before & (self.free_requested >= 0)
         requested &= self.free_requested <= never
         self._require("free_requested", requested, f"an event after the allocation, up to {never}")
@@ -216,11 +212,11 @@ class AllocationTrace:
 
     def _validate_marks(self) -> None:
         marks = len(self.mark_event)
-        for field in ("mark_phase", "mark_microbatch", "mark_iteration"):
-            if len(getattr(self, field)) != marks:
+        for field in MARK_FIELDS[1:]:
+            if (found := len(getattr(self, field))) != marks:
                 raise InstanceError(
-                    f"field {field}: one entry a mark is needed, found "
-                    f"{len(getattr(self, field))} for {marks} of mark_event"
+                    f"field {field}: one entry a mark is needed, found {found} for {marks} of "
+                    f"mark_event"
                 )
         wrong = (np.diff(self.mark_event, prepend=0) < 0) | (self.mark_event > self.event_count)
         wrong |= (self.mark_phase < 0) | (self.mark_phase >= len(Phase))

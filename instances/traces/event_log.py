@@ -24,9 +24,13 @@ ALLOC, FREE_REQUESTED, FREE_COMPLETED = range(3)
 FIRST_SEGMENT_KIND = 3
 EVENTS_AT_ONCE = 1 << 14
 EVENT_KINDS = ("alloc", "free_requested", "free_completed", *SEGMENT_KINDS)
+REQUEST_COLUMNS = (
+    "size", "alloc", "free_requested", "freed", "stream", "address", "before", "alloc_module",
+    "free_module",
+)  # fmt: skip
 
-# Odd sizes that nothing else asks for and that are freed at once: how a phase is marked in a
-# recording, whose allocator knows nothing of phases.
+# A recording marks a phase by a request of an odd size that is freed at once, because PyTorch's
+# allocator knows no phases.
 MARKER_BYTES = {101: Phase.FORWARD, 103: Phase.BACKWARD, 105: Phase.OPTIMIZER}
 
 
@@ -34,23 +38,22 @@ MARKER_BYTES = {101: Phase.FORWARD, 103: Phase.BACKWARD, 105: Phase.OPTIMIZER}
 class EventLog:
     """Events of an allocator, in the order in which they happened, one array entry an event."""
 
-    # Index into :data:`EVENT_KINDS`; -1 for an event that is none of those, such as the beginning
-    # of a phase.
+    # Index into :data:`EVENT_KINDS`; -1 for any other event, such as the beginning of a phase.
     kind: NDArray[np.integer]
-    # Of the block or the segment; bytes of a block as requested.
+    # Address and bytes of the block or the segment; bytes of a block as requested.
     address: NDArray[np.integer]
     size: NDArray[np.integer]
     stream: NDArray[np.integer]
-    # Index of the module in which it happened, -1 for none; empty where modules are not known.
+    # Index of the module in which the event happened, -1 for none; empty if modules are unknown.
     module: NDArray[np.integer] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    # Blocks that are known to have been there when the log began: address to (bytes, stream). One
-    # that the log frees without having seen it need not be named here.
+    # Blocks from before the log: address to (bytes, stream). A block that the log frees without
+    # having allocated it need not be named here.
     before: Mapping[int, tuple[int, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Marks:
-    """The phases of a run: the event at which each begins, and what it is."""
+    """The phases of a run: the event at which each begins, its kind and its numbers."""
 
     event: Sequence[int] | IntColumn
     phase: Sequence[int] | IntColumn
@@ -66,13 +69,12 @@ def trace_of_events(
     name: str = "trace",
     origin: Mapping[str, Scalar] | None = None,
 ) -> AllocationTrace:
-    """Return the requests that a log of events tells of.
+    """Return the requests of a log of events.
 
-    A block that is freed without having been allocated was there before the log began. One whose
-    free completes without having been requested, as logs that know one kind of free have it, was
-    requested then. By default phases begin at allocations of :data:`MARKER_BYTES` that are freed
-    by the events right behind them. ``InstanceError`` where an address is allocated while it is in
-    use, or freed while it is not.
+    A block that is freed without an allocation was there before the log began. A free that
+    completes without a request, as in logs with one kind of free, was requested at its completion.
+    By default phases begin at allocations of :data:`MARKER_BYTES` that the next event frees. Raises
+    ``InstanceError`` if an address is allocated while in use, or freed while not in use.
     """
     requests = _Requests(len(log.kind))
     for address, (size, stream) in log.before.items():
@@ -88,7 +90,7 @@ def trace_of_events(
 
 
 def _rows(log: EventLog) -> Iterator[tuple[int, int, int, int, int]]:
-    """Yield the events; as Python numbers they are there a few thousand at a time."""
+    """Yield the events; only `EVENTS_AT_ONCE` of them are Python numbers at a time."""
     module = log.module if len(log.module) else np.broadcast_to(NO_MODULE, log.kind.shape)
     columns = (log.kind, log.address, log.size, log.stream, module)
     for begin in range(0, len(log.kind), EVENTS_AT_ONCE):
@@ -97,21 +99,16 @@ def _rows(log: EventLog) -> Iterator[tuple[int, int, int, int, int]]:
 
 
 class _Requests:
-    """Columns of the requests, and which block is at an address now."""
+    """Columns of the requests, and the block that is at each address now."""
 
     def __init__(self, never: int) -> None:
         self.never = never
         self.at: dict[int, int] = {}
         self.seen: set[int] = set()
-        self.size = array("q")
-        self.stream = array("q")
-        self.address = array("q")
-        self.alloc = array("q")
-        self.free_requested = array("q")
-        self.freed = array("q")
-        self.alloc_module = array("q")
-        self.free_module = array("q")
-        self.before = array("b")
+        self.columns = {name: array("q") for name in REQUEST_COLUMNS}
+        self.alloc, self.freed = self.columns["alloc"], self.columns["freed"]
+        self.free_requested = self.columns["free_requested"]
+        self.free_module = self.columns["free_module"]
 
     def allocate(self, event: int, address: int, size: int, stream: int, module: int) -> None:
         if address in self.at:
@@ -144,18 +141,12 @@ class _Requests:
     def _add(
         self, event: int, address: int, size: int, stream: int, module: int, *, before: bool
     ) -> int:
-        request = len(self.size)
+        request = len(self.alloc)
         self.at[address] = request
         self.seen.add(address)
-        self.size.append(size)
-        self.stream.append(stream)
-        self.address.append(address)
-        self.alloc.append(event)
-        self.alloc_module.append(module)
-        self.before.append(before)
-        self.free_requested.append(self.never)
-        self.freed.append(self.never)
-        self.free_module.append(NO_MODULE)
+        row = (size, event, self.never, self.never, stream, address, before, module, NO_MODULE)
+        for column, value in zip(self.columns.values(), row, strict=True):
+            column.append(value)
         return request
 
     def trace(
@@ -166,22 +157,22 @@ class _Requests:
         name: str,
         origin: Mapping[str, Scalar],
     ) -> AllocationTrace:
-        # Blocks from before turn up when they are freed; they stand first, at event 0.
-        order = np.argsort(~np.array(self.before, dtype=np.bool_), kind="stable")
+        # A block from before the log is added when it is freed, but stands first, at event 0.
+        order = np.argsort(-np.array(self.columns["before"], dtype=np.int64), kind="stable")
         columns = {
-            column: np.array(getattr(self, column), dtype=np.int64)[order]
-            for column in (
-                "size", "stream", "address", "alloc", "free_requested", "freed", "alloc_module",
-                "free_module",
-            )
-        }  # fmt: skip
-        before = np.array(self.before, dtype=np.bool_)[order]
+            name: np.array(column, dtype=np.int64)[order] for name, column in self.columns.items()
+        }
+        before = columns.pop("before").astype(np.bool_)
         is_marker = _find_markers(columns)
         if marks is None:
             marks = _marks_of_markers(columns, is_marker)
         else:
             is_marker &= np.isin(columns["alloc"], marks.event)
         segments = np.flatnonzero(log.kind >= FIRST_SEGMENT_KIND)
+        kind, *rest = (
+            column[segments].astype(np.int64)
+            for column in (log.kind, log.address, log.size, log.stream)
+        )
         return AllocationTrace(
             max(len(log.kind), 1),
             before=before,
@@ -191,15 +182,7 @@ class _Requests:
             mark_phase=marks.phase,
             mark_microbatch=marks.microbatch,
             mark_iteration=marks.iteration,
-            segments=np.column_stack(
-                [
-                    segments,
-                    log.kind[segments].astype(np.int64) - FIRST_SEGMENT_KIND,
-                    log.address[segments].astype(np.int64),
-                    log.size[segments].astype(np.int64),
-                    log.stream[segments].astype(np.int64),
-                ]
-            ),
+            segments=np.column_stack([segments, kind - FIRST_SEGMENT_KIND, *rest]),
             name=name,
             origin=origin,
             **columns,
@@ -220,11 +203,11 @@ def _marks_of_markers(columns: Mapping[str, IntColumn], is_marker: NDArray[np.bo
 
 
 def events_of_trace(trace: AllocationTrace) -> tuple[EventLog, Marks]:
-    """Return the events that a trace tells of, each with a number of its own, and its marks.
+    """Return the events of a trace, each with its own number, and the marks.
 
-    Events that share a number follow each other: what the allocator asks of the device, the request
-    of a free and its completion, then allocations. A phase that begins when nothing else happens is
-    an event as well. :func:`trace_of_events` makes the trace again, but for numbers of events.
+    Events that share a number in the trace get this order: changes of segments, requested frees,
+    completed frees, allocations. A phase that begins at no other event is an event of its own.
+    :func:`trace_of_events` makes the trace again, except for the numbers of events.
     """
     requests = np.arange(trace.request_count)
     requested = requests[trace.free_requested < trace.event_count]
@@ -275,9 +258,9 @@ def events_of_trace(trace: AllocationTrace) -> tuple[EventLog, Marks]:
 def number_phases(phases: Sequence[Phase]) -> tuple[list[int], list[int]]:
     """Return the microbatch and the iteration of each phase of a run.
 
-    An iteration ends where a forward pass follows the optimizer. Within one, the n-th forward and
-    the n-th backward pass belong to the n-th microbatch: so they do where microbatch follows
-    microbatch, and in a pipeline that keeps their order. Both count from 0.
+    An iteration ends before a forward pass that follows the optimizer. Within an iteration, the
+    n-th forward and the n-th backward pass belong to the n-th microbatch; this holds for successive
+    microbatches and for pipelines that keep their order. Both count from 0.
     """
     microbatches: list[int] = []
     iterations: list[int] = []

@@ -19,26 +19,22 @@ from planners.model.rules import MAX_TOTAL_BYTES
 
 def slice_problem(trace: AllocationTrace, recording_slice: RecordingSlice) -> Problem:
     """Return the problem of a slice of a trace: the whole of it, or one iteration."""
-    if recording_slice.iteration is None:
-        return whole_problem(
-            trace, persistent=recording_slice.persistent, round_to=recording_slice.round_to
-        )
+    iteration, modules = recording_slice.iteration, recording_slice.dynamic_modules
+    persistent, round_to = recording_slice.persistent, recording_slice.round_to
+    if iteration is None:
+        return whole_problem(trace, persistent=persistent, round_to=round_to)
     return iteration_problem(
-        trace,
-        recording_slice.iteration,
-        persistent=recording_slice.persistent,
-        round_to=recording_slice.round_to,
-        dynamic_modules=recording_slice.dynamic_modules,
+        trace, iteration, persistent=persistent, round_to=round_to, dynamic_modules=modules
     )
 
 
 def whole_problem(trace: AllocationTrace, *, persistent: bool = True, round_to: int = 1) -> Problem:
     """Return the problem of everything a trace holds, from its first event to its last.
 
-    A tensor is a request, markers included, and a step an event. Lifetimes end where the device is
-    done, or with the trace. Phases are numbered from 0. Nothing is dynamic: what varies from one
-    iteration to the next has its size in each of them here. Persistent are blocks that were there
-    before the first phase and are never freed.
+    A tensor is a request, markers included, and a step an event. Lifetimes end when the free
+    completes, or with the trace. Phases are numbered from 0. No tensor is dynamic, because each
+    iteration's requests are here with their own sizes. Persistent are blocks that were there before
+    the first phase and are never freed.
     """
     marks = trace.mark_event
     first_mark = int(marks[0]) if len(marks) else 0
@@ -71,9 +67,9 @@ def iteration_problem(
 ) -> Problem:
     """Return the problem of one iteration of a trace.
 
-    Lifetimes are cut to the iteration. What was there before and outlives it is persistent:
-    weights, state of the optimizer, and in most programs not a byte more. The first iteration also
-    makes the optimizer's state; from the second on iterations are alike.
+    Lifetimes are cut to the iteration. A block that was there before and outlives the iteration is
+    persistent: in most programs exactly weights and state of the optimizer. The first iteration
+    also allocates that state; later iterations are alike.
 
     Phases of the iteration are numbered from 0; -1 is before it, and the number of phases is after
     it. Layers are indices of modules, where the trace knows them. Sizes are rounded up to multiples
@@ -89,7 +85,7 @@ def iteration_problem(
     chosen = np.flatnonzero(needed)
     born = np.where(was_there, begin, trace.alloc)[chosen]
     dies = np.minimum(trace.freed[chosen], end)
-    # A window may hold no event but its mark.
+    # An iteration may hold no event but its mark.
     dies = np.maximum(dies, born + 1)
     marks = trace.mark_event[trace.mark_iteration == number]
     return Problem(
@@ -121,7 +117,7 @@ def _rounded(size: IntColumn, round_to: int) -> IntColumn:
 
 
 def _phase_at(marks: IntColumn, event: IntColumn, end: int) -> IntColumn:
-    """Phase in which an event happens; from `end` on, the number of phases."""
+    """Return the phase of each event; from `end` on, the number of phases."""
     phase = np.searchsorted(marks, event, side="right") - 1
     return np.where(event >= end, len(marks), phase)
 
@@ -133,23 +129,23 @@ def _if_known(trace: AllocationTrace, modules: IntColumn) -> IntColumn | None:
 def _origin(
     trace: AllocationTrace, window: tuple[int, int], *, persistent: bool, round_to: int
 ) -> dict[str, Scalar]:
-    """Where the problem comes from, and what was reserved for it; that held persistent blocks."""
+    """Return the origin, with the reserved bytes if the problem has the persistent blocks in them."""
     origin: dict[str, Scalar] = {**trace.origin, "persistent": persistent, "round_to": round_to}
     reference = peak_reserved(trace, *window) if persistent else None
     return {**origin, **reference.as_origin()} if reference else origin
 
 
-# Traces with segments are recordings of PyTorch's allocator.
+# The allocator of every trace that has segments.
 ALLOCATOR = "PyTorch"
 GROWS = np.array([1 if kind in ("segment_alloc", "segment_map") else -1 for kind in SEGMENT_KINDS])
 
 
 def peak_reserved(trace: AllocationTrace, begin: int, end: int) -> Reference | None:
-    """Return the most that was reserved at once during some events of a trace, half-open.
+    """Return the peak of reserved bytes during some events of a trace, half-open.
 
-    What was reserved before them and not given back counts. None where the trace knows nothing of
-    segments. Of those from before the trace it knows only what it sees given back; where blocks or
-    segments were there before, the number is a lower bound and says so.
+    Segments that were reserved earlier and not given back count. None for a trace without segments.
+    The trace shows a segment from before it only when that is given back. So if blocks or segments
+    were there before, the number is a lower bound and says so.
     """
     if not len(trace.segments):
         return None
