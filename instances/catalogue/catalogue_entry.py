@@ -153,9 +153,9 @@ def _typed(entry: str, prefix: str, fields: Any, kinds: Mapping[str, type]) -> d
         _refuse(entry, prefix + field, f"one of the fields {', '.join(sorted(kinds))}", field)
     found = {field: fields.get(field, _DEFAULTS.get(field)) for field in kinds}
     for field, kind in kinds.items():
-        value = found[field]
         if field not in fields and field in _DEFAULTS:
             continue
+        value: Any = found[field]
         wrong = [value] if type(value) is not kind else []
         if kind is int and not wrong and not 0 <= value <= INT64_MAX:
             wrong = [value]

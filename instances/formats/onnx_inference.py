@@ -1,49 +1,190 @@
-"""The type of every tensor of an ONNX model, by the shape inference of the package `onnx`.
+"""The type and the bytes of every tensor of an ONNX model, with sizes for open dimensions.
 
 Note: why node by node
 ----------------------
-Rationale. Exported models compute shapes as they compute anything: ``Shape``, ``Gather``, ``Div``,
-``Concat``, and then ``Reshape``. Inference over the whole graph follows few of these operators, and
-gives up on every tensor behind the first that it does not follow.
+Rationale. Exported models compute shapes with ordinary operators: ``Shape``, ``Gather``, ``Div``,
+``Concat``, then ``Reshape``. The package `onnx` can infer a whole graph, but it follows few of these
+operators and finds no shape behind the first that it does not follow.
 
-Approach. The nodes are inferred in the file's order, each as a model of its own whose inputs have
-the types found so far, and their numbers where they are known and few. Where all numbers that an
-operator on shapes reads are known, the reference implementation of the package computes its result.
-What a file itself says of a tensor is taken where inference finds nothing; where both say
-something, they must agree.
+Approach. Nodes are inferred in the file's order, each as a model of its own. Its inputs have the
+types found so far, and their numbers if these are known and few. If all numbers that an operator on
+shapes reads are known, the reference implementation of the package computes its result. The file's
+own word on a tensor is taken if inference finds nothing; if both say something, they must agree.
 
-A result is computed only if its elements, counted before from the numbers that are read, are few;
-and what all nodes read and compute is held against what the file may ask for.
-Of an operator on known numbers the file's own word is never taken: its shape is what is computed.
-No node whose numbers are kept in another file is computed, for that would open the file.
+A result is computed only if it has few elements, which are counted beforehand from the numbers that
+the node reads. All numbers that are read and computed are charged to the allowance of the file. The
+shape of an operator on known numbers is the computed one, whatever the file says. A node with
+numbers in another file is never computed, because that would open the file.
 
-Limits. A shape that depends on what the model is given (``NonZero``) is not found.
+Limits. Shapes that depend on the model's input data (``NonZero``) are not found.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from planners.errors import InstanceError
+from planners.files.dimensions import Dimensions, require_dimensions
+from planners.files.file_limits import element_count
+from planners.text.plain_text import shown
+
+if TYPE_CHECKING:
+    from onnx import GraphProto, ModelProto, TensorProto, TypeProto, ValueInfoProto
 from contextlib import suppress
 from itertools import zip_longest
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from instances.formats.onnx_sizes import TensorType, type_of, weights_of
-from planners.errors import InstanceError
 from planners.files.file_limits import Allowance, Work
-from planners.text.plain_text import shown
 
 if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto, TensorProto
 
-# Shapes, axes and the like have no more numbers than this; larger ones are never looked at.
+
+# Elements of less than a byte are packed.
+_BITS = {"UINT4": 4, "INT4": 4, "FLOAT4E2M1": 4, "UINT2": 2, "INT2": 2}
+
+
+@dataclass(frozen=True)
+class Bytes:
+    """Size and alignment of a tensor in bytes."""
+
+    size: int
+    alignment: int
+
+
+@dataclass(frozen=True)
+class TensorType:
+    """The known type of a tensor: kind of elements, 0 if unknown, and shape, None for open lengths."""
+
+    element: int = 0
+    lengths: tuple[int | None, ...] | None = None
+
+    @property
+    def is_settled(self) -> bool:
+        """True if the whole shape is known."""
+        return self.lengths is not None and None not in self.lengths
+
+    @property
+    def shape(self) -> list[int]:
+        """The lengths of a settled shape."""
+        return [length or 0 for length in self.lengths or ()]
+
+    @property
+    def elements(self) -> int:
+        """How many elements a tensor of a settled shape has."""
+        return element_count(self.shape, "tensor")
+
+
+def type_of(name: str, kind: TypeProto) -> TensorType:
+    """Return the type of a tensor without the names and notes that a file may give its axes."""
+    found = kind.WhichOneof("value")
+    if found not in (None, "tensor_type"):
+        raise InstanceError(f"tensor {shown(name)}: a dense tensor is needed, found {found}")
+    tensor = kind.tensor_type
+    if not tensor.HasField("shape"):
+        return TensorType(tensor.elem_type)
+    lengths = [each.dim_value if _is_settled(each) else None for each in tensor.shape.dim]
+    element_count([1 if length is None else length for length in lengths], f"tensor {shown(name)}")
+    return TensorType(tensor.elem_type, tuple(lengths))
+
+
+def weights_of(graph: GraphProto) -> dict[str, TensorProto]:
+    """Return the initializers by name; a graph's input of the same name is one, too."""
+    weights = {weight.name: weight for weight in graph.initializer}
+    if len(weights) < len(graph.initializer):
+        raise InstanceError("initializers of different names are needed, found one given twice")
+    return weights
+
+
+def set_dimensions(model: ModelProto, dimensions: Dimensions) -> None:
+    """Give all open dimensions of a model's inputs their sizes.
+
+    A dimension without a name is called by its input and axis, ``x.0``. Open dimensions of other
+    tensors are left to shape inference.
+    """
+    graph = model.graph
+    weights = weights_of(graph)
+    inputs = [value for value in graph.input if value.name not in weights]
+    where: dict[str, str] = {}
+    for value in inputs:
+        for axis, dimension in enumerate(_shape_of(value)):
+            if not _is_settled(dimension):
+                where.setdefault(_name_of(value, axis), f"{value.name}[{axis}]")
+    require_dimensions(where, dimensions)
+    for value in inputs:
+        for axis, dimension in enumerate(_shape_of(value)):
+            if not _is_settled(dimension):
+                dimension.dim_value = dimensions[_name_of(value, axis)]
+    for value in (*graph.value_info, *graph.output):
+        for dimension in value.type.tensor_type.shape.dim:
+            if dimension.dim_param in dimensions:
+                dimension.dim_value = dimensions[dimension.dim_param]
+            elif not _is_settled(dimension):
+                dimension.Clear()
+
+
+def weight_bytes(weight: TensorProto) -> int:
+    """Return the bytes of an initializer, even if its numbers are in another file."""
+    count = element_count(weight.dims, f"initializer {shown(weight.name)}")
+    return _take(weight.data_type, weight.name, count).size
+
+
+def tensor_bytes(name: str, kind: TensorType) -> Bytes:
+    """Return size and alignment of a tensor of a settled type."""
+    if not kind.is_settled:
+        raise InstanceError(
+            f"tensor {shown(name)}: a shape is needed, and shape inference finds none; it may "
+            f"depend on data"
+        )
+    return _take(kind.element, name, kind.elements)
+
+
+def _shape_of(value: ValueInfoProto) -> Iterator[Any]:
+    kind = value.type.WhichOneof("value")
+    if kind != "tensor_type":
+        raise InstanceError(f"input {shown(value.name)}: a tensor is needed, found {kind}")
+    if not value.type.tensor_type.HasField("shape"):
+        raise InstanceError(f"input {shown(value.name)}: a tensor with a shape is needed")
+    yield from value.type.tensor_type.shape.dim
+
+
+def _is_settled(dimension: Any) -> bool:
+    # Some exporters write -1 for an open dimension.
+    return bool(dimension.HasField("dim_value") and dimension.dim_value >= 0)
+
+
+def _name_of(value: ValueInfoProto, axis: int) -> str:
+    name: str = value.type.tensor_type.shape.dim[axis].dim_param
+    return name or f"{value.name}.{axis}"
+
+
+def _take(element: int, name: str, count: int) -> Bytes:
+    from onnx import TensorProto, helper
+
+    kinds: Mapping[int, str] = {number: kind for kind, number in TensorProto.DataType.items()}
+    kind = kinds.get(element, "UNDEFINED")
+    if kind in ("UNDEFINED", "STRING"):
+        raise InstanceError(
+            f"tensor {shown(name)}: elements of a fixed size are needed, found {kind}"
+        )
+    if kind in _BITS:
+        return Bytes(-(-count * _BITS[kind] // 8), 1)
+    width = helper.tensor_dtype_to_np_dtype(element).itemsize
+    return Bytes(count * width, width)
+
+
+# Numbers of a shape, axes or the like; larger tensors are never looked at. A guess.
 MOST_NUMBERS = 1024
-# What is computed has at most so many elements, which is a matter of milliseconds.
+# Elements of a computed result, which takes milliseconds.
 MOST_COMPUTED = 1 << 20
 # Each takes some 50 ns.
 NUMBERS = Allowance("known numbers, each as often as it is read", free=1 << 25, for_bytes=1)
-# They read a tensor's shape and nothing of it.
+# Operators that read a tensor's shape and none of its numbers.
 _SHAPE_READERS = {"Shape", "Size"}
 _ON_SHAPES = _SHAPE_READERS | {
     "Add", "And", "Cast", "Ceil", "Concat", "Constant", "ConstantOfShape", "Div", "Equal", "Expand",
@@ -51,8 +192,8 @@ _ON_SHAPES = _SHAPE_READERS | {
     "Not", "Or", "Range", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum", "Reshape", "Slice",
     "Split", "Sqrt", "Squeeze", "Sub", "Transpose", "Unsqueeze", "Where",
 }  # fmt: skip
-# Their results may have as many elements as their inputs multiplied; others have no more than all
-# inputs together, except for two that read a shape, and `Range`.
+# The result of these may have as many elements as the product over all inputs. Other results have
+# at most the sum over all inputs, except for `Range` and two operators whose input is a shape.
 _MULTIPLY = {
     "Add", "And", "Div", "Equal", "Gather", "Greater", "Less", "Max", "Min", "Mod", "Mul", "Or",
     "Sub", "Where",
@@ -89,9 +230,9 @@ class _Inference:
             self.types.setdefault(value.name, self.declared[value.name])
 
     def follow(self, node: NodeProto, where: str) -> None:
-        """Find the types of a node's results, and their numbers where it works on shapes."""
+        """Find the types of a node's results, and the numbers if the node works on shapes."""
         for attribute in node.attribute:
-            # Inference makes a list of as many lengths.
+            # Inference makes a list of `num_outputs` lengths.
             if attribute.name == "num_outputs" and attribute.i != len(node.output):
                 raise InstanceError(
                     f"{where}: num_outputs {len(node.output)}, as many as the node has results, is "
@@ -109,7 +250,8 @@ class _Inference:
                 kind = TensorType(kind.element or computed[name].data_type, computed[name].dims)
             agreed = _agreed(name, kind, self.declared.get(name))
             self.types[name] = kind if is_known else agreed
-            # Where both find a shape and differ, a number overflowed: the numbers stay unknown.
+            # If inference and computation find different shapes, a number overflowed; the numbers
+            # stay unknown.
             is_few = kind.is_settled and kind.elements <= MOST_NUMBERS
             if is_few and name in computed and kind.lengths == tuple(computed[name].dims):
                 self.numbers[name] = computed[name]
@@ -144,7 +286,7 @@ class _Inference:
         return {value.name: type_of(value.name, value.type) for value in step.graph.output}
 
     def _is_known(self, node: NodeProto) -> bool:
-        """Whether an operator on shapes has all that it needs for its numbers."""
+        """Return True if an operator on shapes has all numbers that it reads."""
         if node.op_type not in _ON_SHAPES or node.domain or any(map(_is_elsewhere, node.attribute)):
             return False
         read = filter(None, node.input)
@@ -167,7 +309,7 @@ class _Inference:
                 if most > MOST_COMPUTED:
                     return {}
                 self.work.charge(int(most))
-                # One number, as often as the shape has it: takes no memory.
+                # A broadcast zero has the shape of the input and takes no memory.
                 given = {
                     value.name: np.broadcast_to(
                         np.zeros((), np.int64), self.types[value.name].shape
@@ -198,7 +340,7 @@ class _Inference:
             return abs(float(limit) - float(start)) / abs(float(delta))
         sizes = [each.size for each in given]
         if node.op_type in ("ConstantOfShape", "Expand"):
-            # As numbers of Python, which do not overflow.
+            # Python's integers do not overflow.
             sizes[-1:] = map(abs, given[-1].ravel().tolist())
         elif node.op_type not in _MULTIPLY:
             return float(sum(sizes))
@@ -206,14 +348,14 @@ class _Inference:
 
 
 def _is_elsewhere(attribute: Any) -> bool:
-    """Whether an attribute has numbers that are kept in another file."""
+    """Return True if numbers of an attribute are in another file."""
     sparse = attribute.sparse_tensor
     tensors = (attribute.t, *attribute.tensors, sparse.values, sparse.indices)
     return any(tensor.data_location == tensor.EXTERNAL for tensor in tensors)
 
 
 def _agreed(name: str, found: TensorType, said: TensorType | None) -> TensorType:
-    """Return what is known of a tensor from two sides, or refuse two that contradict each other."""
+    """Return the type of a tensor from two sources, or refuse sources that contradict each other."""
     if said is None:
         return found
     a, b = found.lengths, said.lengths

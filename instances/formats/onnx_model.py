@@ -33,9 +33,9 @@ from typing import TYPE_CHECKING
 from instances.extract.tracing.kernel_graph import planned_storages
 from instances.extract.tracing.storages import Kernel, StepPhase
 from instances.formats.model_problem import ModelTensor, model_problem
-from instances.formats.onnx_inference import infer_types
-from instances.formats.onnx_sizes import (
+from instances.formats.onnx_inference import (
     TensorType,
+    infer_types,
     set_dimensions,
     tensor_bytes,
     weight_bytes,

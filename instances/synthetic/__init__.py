@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from instances.synthetic.family import MIB
-from instances.synthetic.neighbour_rings import neighbour_ring
 from instances.synthetic.perfect_packings import (
     chained_packing,
     guillotine_packing,
@@ -20,7 +19,7 @@ from instances.synthetic.training_shapes import (
     training_graph,
     training_trace,
 )
-from instances.synthetic.traps import best_fit_trap, first_fit_trap, size_order_trap
+from instances.synthetic.traps import best_fit_trap, first_fit_trap, neighbour_ring, size_order_trap
 from planners.model.problem import Problem
 
 FAMILIES: dict[str, Callable[..., Problem]] = {

@@ -19,8 +19,15 @@ from random import Random
 
 import numpy as np
 
-from instances.synthetic.family import Drawing, family, require_between
-from instances.synthetic.packing import PERFECT, Packing, Rectangle, pack
+from instances.synthetic.family import (
+    PERFECT,
+    Drawing,
+    Packing,
+    Rectangle,
+    family,
+    pack,
+    require_between,
+)
 from planners.errors import InstanceError
 
 

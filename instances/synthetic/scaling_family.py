@@ -20,8 +20,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from instances.synthetic.family import UNIT_BYTES, Drawing, family
-from instances.synthetic.packing import Packing
+from instances.synthetic.family import UNIT_BYTES, Drawing, Packing, family
 from planners.model.columns import IntColumn
 
 UNITS = 1 << 23

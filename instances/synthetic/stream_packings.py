@@ -28,8 +28,7 @@ from random import Random
 
 import numpy as np
 
-from instances.synthetic.family import UNIT_BYTES, Drawing, family, require_between
-from instances.synthetic.packing import Rectangle
+from instances.synthetic.family import UNIT_BYTES, Drawing, Rectangle, family, require_between
 from instances.synthetic.perfect_packings import cut_rectangle
 from planners.model.columns import IntColumn
 from planners.model.graph import Graph

@@ -1,4 +1,4 @@
-"""The allocation trace: every request of a run to its allocator, with phases and modules."""
+"""The allocation trace: every request of a run to its allocator, by phase, module and iteration."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import enum
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from planners.model.columns import (
 )
 from planners.model.problem import Scalar
 from planners.model.rules import MAX_TENSORS
+from planners.text.plain_text import shown
 
 SEGMENT_KINDS = ("segment_alloc", "segment_free", "segment_map", "segment_unmap")
 NO_MODULE = -1
@@ -228,3 +230,51 @@ class AllocationTrace:
                 f"{self.mark_event[mark]}, phase {self.mark_phase[mark]}, microbatch "
                 f"{self.mark_microbatch[mark]}, iteration {self.mark_iteration[mark]}"
             )
+
+
+def iteration_window(trace: AllocationTrace, iteration: int) -> tuple[int, int]:
+    """Return the events of an iteration, half-open; -1 is the last iteration.
+
+    From its first mark to the first of the next, or to the end of the trace.
+    """
+    number = resolve_iteration(trace, iteration)
+    begin = int(trace.mark_event[np.searchsorted(trace.mark_iteration, number)])
+    after = int(np.searchsorted(trace.mark_iteration, number, side="right"))
+    is_last = after == len(trace.mark_event)
+    return begin, trace.event_count if is_last else int(trace.mark_event[after])
+
+
+def resolve_iteration(trace: AllocationTrace, iteration: int) -> int:
+    """Return the number of an iteration that may be counted from the end, where negative."""
+    there = trace.iterations
+    if not len(there):
+        raise InstanceError(
+            "the trace marks no phases, so its iterations are not known; take the whole trace"
+        )
+    if -len(there) <= iteration < 0:
+        return int(there[iteration])
+    if iteration not in there:
+        without_gaps = there[-1] - there[0] == len(there) - 1
+        known = f"{there[0]} to {there[-1]}" if without_gaps else shown(there.tolist())
+        raise InstanceError(
+            f"iteration {iteration}: the trace has the iterations {known} (or -1 for the last, -2 "
+            f"for the one before)"
+        )
+    return iteration
+
+
+def persistent_requests(trace: AllocationTrace, iteration: int) -> BoolColumn:
+    """Tell which blocks were there before an iteration and outlive it."""
+    begin, end = iteration_window(trace, iteration)
+    persistent: BoolColumn = ((trace.alloc < begin) | trace.before) & (trace.freed >= end)
+    return persistent
+
+
+def iteration_phases(trace: AllocationTrace, iteration: int) -> list[IntColumn]:
+    """Return the requests that are allocated in each phase of an iteration, markers left out."""
+    number = resolve_iteration(trace, iteration)
+    begins = trace.mark_event[trace.mark_iteration == number]
+    bounds = [*begins.tolist(), iteration_window(trace, number)[1]]
+    first = np.searchsorted(trace.alloc, bounds)
+    asked = [np.arange(a, b) for a, b in pairwise(first.tolist())]
+    return [requests[~trace.is_marker[requests] & ~trace.before[requests]] for requests in asked]

@@ -26,8 +26,7 @@ from fnmatch import fnmatchcase
 import numpy as np
 
 from instances.traces.alignment import ascending_pairs
-from instances.traces.allocation_trace import AllocationTrace
-from instances.traces.iterations import iteration_phases
+from instances.traces.allocation_trace import AllocationTrace, iteration_phases
 from planners.model.columns import BoolColumn, IntColumn
 
 MAX_COMPARED = 64

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from instances.traces.allocation_trace import AllocationTrace, Phase
-from instances.traces.iterations import iteration_window, resolve_iteration
+from instances.traces.allocation_trace import (
+    AllocationTrace,
+    Phase,
+    iteration_window,
+    resolve_iteration,
+)
 from instances.traces.trace_problem import slice_problem
 from planners.errors import InstanceError
 from planners.files.recording_slice import LAST, RecordingSlice

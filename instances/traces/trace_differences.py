@@ -8,8 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from instances.traces.alignment import differing_ranges
-from instances.traces.allocation_trace import AllocationTrace, Phase
-from instances.traces.iterations import iteration_phases, persistent_requests, resolve_iteration
+from instances.traces.allocation_trace import (
+    AllocationTrace,
+    Phase,
+    iteration_phases,
+    persistent_requests,
+    resolve_iteration,
+)
 from instances.traces.trace_problem import iteration_problem
 from planners.errors import InstanceError
 from planners.model.columns import IntColumn

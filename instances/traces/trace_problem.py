@@ -6,9 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from instances.traces.allocation_trace import SEGMENT_KINDS, AllocationTrace
+from instances.traces.allocation_trace import (
+    SEGMENT_KINDS,
+    AllocationTrace,
+    iteration_window,
+    persistent_requests,
+    resolve_iteration,
+)
 from instances.traces.dynamic_requests import find_dynamic_requests
-from instances.traces.iterations import iteration_window, persistent_requests, resolve_iteration
 from planners.errors import InstanceError
 from planners.files.recording_slice import LAST, RecordingSlice, rounding_fault
 from planners.model.columns import IntColumn
@@ -129,7 +134,7 @@ def _if_known(trace: AllocationTrace, modules: IntColumn) -> IntColumn | None:
 def _origin(
     trace: AllocationTrace, window: tuple[int, int], *, persistent: bool, round_to: int
 ) -> dict[str, Scalar]:
-    """Return the origin, with the reserved bytes if the problem has the persistent blocks in them."""
+    """Return the origin, with the reserved bytes if the problem has all blocks that took them."""
     origin: dict[str, Scalar] = {**trace.origin, "persistent": persistent, "round_to": round_to}
     reference = peak_reserved(trace, *window) if persistent else None
     return {**origin, **reference.as_origin()} if reference else origin

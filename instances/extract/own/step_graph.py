@@ -21,8 +21,12 @@ import numpy as np
 
 from instances.extract.own.tracing import OwnRun
 from instances.extract.tracing.storages import StepPhase, Trace, TracedOp
-from instances.traces.allocation_trace import NO_MODULE, Phase
-from instances.traces.iterations import iteration_window, persistent_requests
+from instances.traces.allocation_trace import (
+    NO_MODULE,
+    Phase,
+    iteration_window,
+    persistent_requests,
+)
 
 
 def step_graph(run: OwnRun) -> Trace:

@@ -12,9 +12,8 @@ from evaluation.recordings.routed_mixture import RoutedMixture
 from evaluation.study.__main__ import app
 from evaluation.study.study_file import FOLDER
 from instances.extract.eager.trace_settings import TraceSettings
-from instances.traces.allocation_trace import AllocationTrace
+from instances.traces.allocation_trace import AllocationTrace, iteration_phases
 from instances.traces.dynamic_requests import find_dynamic_requests
-from instances.traces.iterations import iteration_phases
 from planners.files.formats import read_requests
 
 

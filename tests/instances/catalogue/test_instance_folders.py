@@ -1,4 +1,4 @@
-"""A name of the catalogue stands for a file beside it, or in the folder of the user."""
+"""A name of the catalogue stands for a file, and an instance is named after its file."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import pytest
 
 from instances.catalogue import instance_folders
 from instances.catalogue.catalogue_file import CATALOGUE, FOLDER
-from instances.catalogue.instance_folders import folders_of, users_folder
-from planners import InstanceError, read_problem
+from instances.catalogue.instance_folders import folders_of, name_of_file, named_after, users_folder
+from planners import InstanceError, Problem, read_problem, write_problem
+from planners.files.digest import problem_digest
 from planners.files.named_instance import instance_file
 from planners.files.output_file import require_targets
 
@@ -74,3 +75,33 @@ def test_a_data_folder_that_is_not_absolute_counts_for_nothing(
     monkeypatch.setenv("XDG_DATA_HOME", data)
     monkeypatch.setenv("HOME", "/home/me")
     assert folders_of(CATALOGUE)[-1] == Path("/home/me/.local/share/gapless/instances")
+
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        ("folder/bert.json", "bert"),
+        ("bert.large.json.gz", "bert.large"),
+        ("run.npz", "run.npz"),
+        (".json", ".json"),
+        ("two\nlines\udcff.json", "two?lines?"),
+    ],
+)
+def test_an_instance_is_called_as_its_file(file: str, name: str) -> None:
+    problem = Problem([1], [0], [1], name="model", origin={"model": "x"})
+    named = named_after(problem, Path(file))
+    assert named.name == name
+    assert problem.name == "model"
+    assert dict(named.origin) == {"model": "x"}
+    assert problem_digest(named) == problem_digest(problem)
+
+
+def test_a_name_of_a_file_is_one_that_can_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "ünder\tway.json"
+    write_problem(named_after(Problem([1], [0], [1]), path), path)
+    assert read_problem(path).name == "ünder?way"
+
+
+def test_other_files_hold_no_instance_with_a_name() -> None:
+    assert name_of_file(Path("plan.csv")) is None
+    assert name_of_file(Path("x.json.gz")) == "x"

@@ -10,8 +10,12 @@ import pytest
 
 from instances.extract.eager.recording import record
 from instances.extract.eager.trace_settings import TraceSettings
-from instances.traces.allocation_trace import AllocationTrace, Phase
-from instances.traces.iterations import iteration_phases, iteration_window
+from instances.traces.allocation_trace import (
+    AllocationTrace,
+    Phase,
+    iteration_phases,
+    iteration_window,
+)
 from instances.traces.trace_differences import IterationFigures, find_differences, iteration_figures
 from planners.errors import InstanceError
 

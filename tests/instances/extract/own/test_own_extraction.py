@@ -10,8 +10,7 @@ from instances.extract import TrainingStep
 from instances.extract.eager.recording import record
 from instances.extract.eager.trace_settings import TraceSettings
 from instances.extract.own.own_extraction import OWN_DEFAULTS, extract_own, open_own, trace_own
-from instances.traces.allocation_trace import AllocationTrace, Phase
-from instances.traces.iterations import iteration_phases
+from instances.traces.allocation_trace import AllocationTrace, Phase, iteration_phases
 from instances.traces.trace_differences import find_differences, iteration_figures
 from planners import Problem
 from tests.instances.extract.own.user_scripts import BERT, LOOP, NETWORK, STEP, written
