@@ -1,4 +1,4 @@
-"""``catalogue.toml``, read and written here alone, the same bytes for the same entries."""
+"""``catalogue.toml``, read and written: the same entries are always the same bytes."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _parse(data: bytes) -> dict[str, Any]:
 
 
 def _require_short_keys(text: str) -> None:
-    # The parser takes the square of the parts of a key.
+    # The parser's time grows with the square of the parts of a key.
     for line in _STRING_OR_COMMENT.sub("", text).split("\n"):
         if line.count(".") > MAX_DOTS:
             raise InstanceError(
@@ -96,7 +96,7 @@ def _table(entry: CatalogueEntry) -> str:
 
 
 def _line(key: str, value: str | int | bool | list[str]) -> str:
-    # What JSON writes for these types is TOML as well.
+    # The JSON of these types is TOML as well.
     return f"{_key(key)} = {json.dumps(value, ensure_ascii=False)}"
 
 

@@ -12,37 +12,37 @@ from planners.errors import InstanceError
 from planners.files.problem_file import SUFFIXES
 from planners.model.problem import Problem
 
-# How alike a name has to be that the user may have meant.
+# Likeness of names from which the error suggests one, 0 to 1; a guess.
 LIKENESS = 0.75
 
 
 def users_folder() -> Path:
-    """Return the folder for what is made of the catalogue, where the user's data lies by XDG."""
+    """Return the folder for made instances, below the user's data folder by XDG."""
     data = Path(os.environ.get("XDG_DATA_HOME", ""))
-    # A path that is not absolute counts for nothing, by the specification.
+    # The specification ignores a path that is not absolute.
     if not data.is_absolute():
         data = Path(os.path.expanduser("~")) / ".local" / "share"
     return data / "gapless" / "instances"
 
 
 def is_checkout() -> bool:
-    """Return whether the catalogue lies among our sources, and not in an installed package."""
+    """Return True if the catalogue lies in a checkout and not in an installed package."""
     return (FOLDER.parent / "pyproject.toml").is_file()
 
 
 def folders_of(catalogue: Path) -> list[Path]:
-    """Return where instances of a catalogue are looked for; the last is where they are made."""
+    """Return the folders of a catalogue's instances; the last one gets those that are made."""
     return [FOLDER, users_folder()] if catalogue == CATALOGUE else [catalogue.parent]
 
 
 def place_of(entry: CatalogueEntry, folders: list[Path]) -> Path | None:
-    """Return the file of an entry; None where none of the folders has it."""
+    """Return the file of an entry; None if no folder has it."""
     places = (folder / entry.file for folder in folders)
     return next((path for path in places if os.path.isfile(path)), None)
 
 
 def file_of(entry: CatalogueEntry) -> Path:
-    """Return the file of an instance of the catalogue; where it is missing, say what makes it."""
+    """Return the file of an instance of the catalogue; an error names the command for it."""
     folders = folders_of(CATALOGUE)
     path = place_of(entry, folders)
     if path is None:
@@ -56,7 +56,7 @@ def file_of(entry: CatalogueEntry) -> Path:
 
 
 def find_named(name: str) -> Path | None:
-    """Return the file of the instance that has a name; None where no instance is called alike."""
+    """Return the file of the instance of a name; None if no instance has a similar name."""
     entries = read_catalogue()
     if name in entries:
         return file_of(entries[name])
@@ -69,7 +69,7 @@ def find_named(name: str) -> Path | None:
 
 
 def name_of_file(path: Path) -> str | None:
-    """Return the name of the instance in a file; None where the suffix is of no instance."""
+    """Return the name of the instance in a file; None if the suffix is of no instance."""
     for suffix in SUFFIXES:
         if path.name.endswith(suffix):
             return path.name.removesuffix(suffix)
@@ -77,7 +77,7 @@ def name_of_file(path: Path) -> str | None:
 
 
 def file_label(path: Path) -> str:
-    """Return the name of the instance in a file, and of any other file its own."""
+    """Return the name of the instance in a file, or else the name of the file."""
     return name_of_file(path) or path.name
 
 

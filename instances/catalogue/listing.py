@@ -1,4 +1,4 @@
-"""The catalogue for people and for programs: a line an entry, everything of one, JSON."""
+"""The catalogue as a table, one entry in full, and entries as JSON."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COLUMNS = (
     Column("status", is_left=True), Column("gap"), Column("file", is_left=True),
     Column("origin", is_left=True, cut_to=16),
 )  # fmt: skip
-# `show` has everything of an entry.
+# Columns that a narrow terminal loses first; `show` has them.
 FIRST_LEFT_OUT = ("origin", "file", "naive", "chains", "streams", "best bound", "status")
 
 
@@ -53,12 +53,12 @@ def matching_names(patterns: Sequence[str], known: Iterable[str]) -> set[str]:
 
 
 def is_here(entry: CatalogueEntry, folders: list[Path]) -> bool:
-    """Return whether the file of an entry lies in one of the folders."""
+    """Return True if the file of an entry lies in one of the folders."""
     return place_of(entry, folders) is not None
 
 
 def catalogue_table(entries: Iterable[CatalogueEntry], folders: list[Path]) -> Table:
-    """Return a row an entry; what is proven is green."""
+    """Return a row for each entry, green if its optimum is proven."""
     rows = [
         Row(_cells(entry, folders), style="green" if entry.best.status == "optimal" else "")
         for entry in entries
@@ -67,7 +67,7 @@ def catalogue_table(entries: Iterable[CatalogueEntry], folders: list[Path]) -> T
 
 
 def description(entry: CatalogueEntry, folders: list[Path]) -> str:
-    """Return everything the catalogue says of an entry, a line a field."""
+    """Return all fields of an entry, one a line."""
     fields = entry_to_fields(entry)
     best = fields.pop("best")
     bounds = fields.pop("bounds")

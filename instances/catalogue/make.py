@@ -1,4 +1,4 @@
-"""Make an instance again by its recorded command, and say whether it is the same."""
+"""Make an instance again by its recorded command, and compare its digest with the recorded one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from planners.files.digest import problem_digest
 from planners.files.problem_file import read_gapless_json
 from planners.processes.child_process import run_to_end
 
-# What a command must be, so that a catalogue runs nothing but our own generators.
+# Every command begins so, which lets a catalogue run only generators of this package.
 PROGRAM = ("python", "-m")
 PACKAGE = "instances"
 
@@ -54,8 +54,8 @@ def make_folder(folder: Path) -> None:
 def make(entry: CatalogueEntry, folder: Path, *, keeps_others: bool = True) -> Path:
     """Make an instance by its recorded command.
 
-    A file that is there is replaced by one of the recorded digest only; where a name finds the
-    file, no other instance is kept.
+    Only an instance of the recorded digest replaces a file that is there. Another instance is kept
+    only if `keeps_others` is set and there is no file yet.
     """
     module, arguments = module_and_arguments(entry)
     if not folder.is_dir():

@@ -59,7 +59,7 @@ def find_best(
 
 
 def merge(recorded: Best, found: Best) -> Best:
-    """Return what is known after another search: the plan of the lower peak, the higher bound."""
+    """Return the record after another search: the plan of the lower peak, the higher bound."""
     best = found if found.peak < recorded.peak else recorded
     other = recorded if best is found else found
     if other.lower_bound > best.lower_bound:
@@ -69,7 +69,7 @@ def merge(recorded: Best, found: Best) -> Best:
 
 
 def git_commit() -> str:
-    """Return the commit of the sources, with ``+changes`` where the planners differ from it."""
+    """Return the commit of the sources, with ``+changes`` if the planners differ from it."""
 
     def git(*arguments: str) -> str:
         command = ["git", "-C", str(FOLDER.parent), *arguments]
@@ -150,8 +150,8 @@ def updated_entry(
 ) -> CatalogueEntry:
     """Derive the entry of an instance file again, and look for a better plan.
 
-    Origin, tags and notes stay, and so does the best plan where the instance is the same and none
-    better is found.
+    Origin, tags and notes stay. The best plan stays if the instance is the same and no better plan
+    is found.
     """
     problem = read_gapless_json(path)
     facts = facts_of(problem, BOUND_SECONDS)
@@ -193,7 +193,7 @@ def _described(
 
 
 def _tags(facts: Facts) -> tuple[str, ...]:
-    """Return what is special about an instance, for those who look for such."""
+    """Return tags for the special features of an instance."""
     special = {
         "streams": facts.streams > 1,
         "chains": facts.chains > 0,

@@ -37,7 +37,7 @@ TRACE_READERS: dict[str, Callable[[Path], AllocationTrace]] = {
     STALLOC_TEXT.name: read_stalloc_trace,
 }
 
-# Of formats whose files may hold a plan beside the problem.
+# Readers of formats whose files may hold a plan beside the problem.
 PLAN_READERS: dict[str, Callable[[Path], tuple[Problem, Plan | None]]] = {
     MINIMALLOC_CSV.name: read_minimalloc_plan,
     XLA_ASSIGNMENT.name: read_xla_plan,
@@ -48,10 +48,10 @@ PLAN_READERS: dict[str, Callable[[Path], tuple[Problem, Plan | None]]] = {
 class Selection:
     """Which part of a trace becomes a problem."""
 
-    # As :func:`~planners.files.recording_slice.parse_iteration` takes it; None takes the last
-    # iteration where the trace marks any, and everything where not.
+    # As for :func:`~planners.files.recording_slice.parse_iteration`; None takes the last iteration,
+    # or everything if the trace marks no iterations.
     iteration: str | None = None
-    # Whether blocks that are there before an iteration and after it are part of its problem.
+    # True keeps blocks that are there before an iteration and after it.
     persistent: bool = True
     # Sizes are rounded up to multiples of this many bytes.
     round_to: int = 1
@@ -70,7 +70,7 @@ class Source:
 def read_source(
     path: Path, device: int | None = None, dimensions: Dimensions = NO_DIMENSIONS
 ) -> Source:
-    """Read a file of any known format: a trace where it holds one, else a problem."""
+    """Read a file of any known format as a trace if the format has one, else as a problem."""
     with readable_twice(path) as file:
         return replace(_read(file, device, dimensions), path=path)
 
@@ -118,11 +118,11 @@ def _part_of(trace: AllocationTrace, selection: Selection) -> Problem:
 
 @dataclass(frozen=True)
 class Conversion:
-    """What was asked for."""
+    """The options of one conversion."""
 
     source: Path
     output: Path
-    # Name of the format to write; None goes by the suffix.
+    # Name of the format to write; None takes it from the suffix.
     target: str | None = None
     # Plan file, made for the very problem that is selected.
     plan: Path | None = None
@@ -139,12 +139,12 @@ class Conversion:
 
     @property
     def is_planned(self) -> bool:
-        """Whether a plan is asked for."""
+        """True if a plan is asked for."""
         return self.plan is not None or self.planner is not None
 
 
 def convert(conversion: Conversion) -> str:
-    """Read, plan where that is asked for, and write."""
+    """Read, plan if asked, and write."""
     target = find_target(conversion.output, conversion.target, planned=conversion.is_planned)
     _require_sense(conversion, target)
     require_targets({"--output": conversion.output}, [conversion.source, conversion.plan])

@@ -1,21 +1,21 @@
-"""The graph of an exported PyTorch program, gone through operator by operator on fake tensors.
+"""The graph of an exported PyTorch program, run operator by operator on fake tensors.
 
 Note: why PyTorch does not load the file
 ----------------------------------------
 Rationale. ``torch.export.load`` unpickles sample inputs, evaluates expressions and reads all
-weights. Of a file from anywhere nothing may run, and a plan needs neither numbers nor inputs.
+weights. No code of an untrusted file may run, and a plan needs neither weights nor sample inputs.
 
-Approach. The program itself is JSON: operators by name, arguments, and the shapes of what it is
-given. Each operator runs on fake tensors, in the file's order; who shares a storage with whom is
-what PyTorch says of their results. Open dimensions are whole numbers by then. Operators are those
-of PyTorch's registry, except any that names a file, and a few of Python's on whole numbers.
+Approach. The program itself is JSON: operators by name, arguments, and shapes of inputs. Each
+operator runs on fake tensors, in the file's order, with open dimensions replaced by whole numbers.
+PyTorch's own results tell which tensors share a storage. Operators are those of PyTorch's registry,
+except any with a file name among its arguments, and a few of Python's on whole numbers.
 
-Numbers are of 64 bits, and tensors of few dimensions. An operator is one of PyTorch's that has a
-tensor among its arguments or results; how many others it runs within, and how many tensors it
-returns, is counted before.
+Numbers have 64 bits, and tensors few dimensions. An operator of PyTorch must have a tensor among
+its arguments or results, or only assert. The operators within it, and the tensors that it returns,
+are counted before it runs.
 
-Limits. What an operator takes for itself while it runs is not seen. Control flow, custom objects
-and shapes that depend on data are refused.
+Limits. The workspace of an operator is not seen. Control flow, custom objects and shapes that
+depend on data are refused.
 """
 
 from __future__ import annotations
@@ -65,22 +65,22 @@ _PLAIN = {
 }  # fmt: skip
 _NUMBERS = {"as_sym_int", "as_sym_float", "as_sym_bool"}
 _KEYWORD = 2
-# PyTorch takes whole numbers for these as well, and crashes at one that it does not know.
+# PyTorch also accepts whole numbers for arguments of these kinds, and crashes at unknown ones.
 _KINDS = {
     "MemoryFormat": torch.memory_format,
     "Layout": torch.layout,
     "ScalarType": torch.dtype,
 }
-# A node takes 130 bytes and more. One of an operator that is made of others, such as an LSTM, runs
-# some twenty for each step; each takes some 0.2 ms.
+# A node takes at least 130 bytes. A composite operator, such as an LSTM, runs some twenty operators
+# for each step, of 0.2 ms each.
 OPERATORS = Allowance("operators, with those that operators run", free=1 << 14, for_bytes=64)
-# Arguments that say how many tensors an operator returns or sets up, or how often it runs others;
-# and how often it may, whatever the file names.
+# Arguments that set the number of results or of inner operators, and the number that is always
+# allowed.
 _COUNTS = ("sections", "chunks", "r", "n", "decimals")
 MAX_REPEATED = 64
-# To plan a product of so many matrices PyTorch takes some 300 MB.
+# Entries of a list. PyTorch takes some 300 MB to order a product of so many matrices.
 MAX_ENTRIES = 1 << 12
-# The longest formula of a size that PyTorch was seen to write has 300.
+# The longest formula of a size seen from PyTorch has 300 characters.
 MAX_FORMULA_CHARACTERS = 1 << 14
 
 
@@ -100,13 +100,13 @@ class ExportedGraph:
         self.storages = Storages()
         # Bytes of an element of each storage.
         self.width: dict[int, int] = {}
-        # As long as they live no other storage has their number.
+        # Keeps all results alive, so that no other storage gets the number of one of them.
         self.alive: list[Any] = []
 
     def trace(self) -> Trace:
         """Go through the graph."""
         self._require_dimensions()
-        # Without inference mode PyTorch keeps, for each view of a view, how all before were made.
+        # Without inference mode PyTorch keeps the whole history of each view of a view.
         with (
             FakeTensorMode(allow_fallback_kernels=False),
             _Counted(self.work),
@@ -153,7 +153,7 @@ class ExportedGraph:
                 )
 
     def _give(self) -> tuple[tuple[int, ...], set[int]]:
-        """Make what the program is given; return the storages of its inputs and of its weights."""
+        """Make inputs and weights; return the storages of each."""
         batch: list[int] = []
         persistent: set[int] = set()
         for kind, spec in self.specs:
@@ -161,7 +161,7 @@ class ExportedGraph:
             if kind in ("parameter", "buffer", "tensor_constant"):
                 persistent.update(self._bind(argument["name"], self._fake(argument["name"])))
             elif kind == "constant_input":
-                # What refers to such an input has its value written out.
+                # References to such an input have its value written out.
                 continue
             elif kind != "user_input":
                 raise InstanceError(
@@ -183,10 +183,10 @@ class ExportedGraph:
         for lengths in sizes, strides:
             element_count([min(1, length) for length in lengths], f"tensor {shown(name)}")
         dtype = _dtype(meta["dtype"])
-        # A storage may hold more than the tensor does; the tensor's own part is what is needed.
+        # A storage may be larger than its tensor; only the tensor's part is needed.
         try:
             return torch.empty_strided(sizes, strides, dtype=dtype)
-        # Of numbers beyond 64 bits PyTorch says that they are of another type.
+        # PyTorch raises a TypeError for numbers beyond 64 bits.
         except (RuntimeError, TypeError):
             raise InstanceError(
                 f"tensor {shown(name)}: a shape of fewer than 2**63 bytes is needed, found sizes "
@@ -254,7 +254,7 @@ class ExportedGraph:
         if kind in ("as_tensors", "as_optional_tensors"):
             return [self._argument({"as_optional_tensor": each}) for each in value]
         if kind == "as_float":
-            # What JSON has no number for is written as text: Infinity.
+            # Floats without a form in JSON are written as text: Infinity.
             return float(value)
         if kind == "as_floats":
             return list(map(float, value))
@@ -269,7 +269,7 @@ class ExportedGraph:
         if kind == "as_layout":
             return serialize._SERIALIZE_TO_TORCH_LAYOUT[value]
         if kind == "as_device":
-            # Fake tensors of another device would ask for its driver.
+            # Fake tensors of another device would need its driver.
             return torch.device("cpu")
         if kind == "as_graph":
             raise InstanceError("operators without a graph of their own are needed")
@@ -282,7 +282,7 @@ class ExportedGraph:
             results = [result] if not kind.endswith("s") else result
             self._bind_each(kind, value if kind.endswith("s") else [value], results)
             return
-        # What only asserts gives nothing.
+        # An operator that only asserts has no result.
         for output, each in zip(outputs, result or (), strict=True):
             self._bind_results([output], each)
 
@@ -298,7 +298,7 @@ class ExportedGraph:
         return self._of(value, name)
 
     def _of(self, values: Any, name: str) -> tuple[int, ...]:
-        """Return the storages of what an operator made, and keep them."""
+        """Return the storages of the results of an operator, and keep the results alive."""
         self.alive.append(values)
         tensors = [leaf for leaf in pytree.tree_leaves(values) if isinstance(leaf, Tensor)]
         numbers = self.storages.of(tensors, name)
@@ -327,7 +327,7 @@ def _function(target: str) -> Callable[..., Any]:
 
 
 def _is_on_tensors(schema: Any) -> bool:
-    """Whether an operator takes or makes tensors, or only asserts; and names no file."""
+    """Return True if an operator takes or makes tensors, or only asserts, and names no file."""
     parts = (*schema.arguments, *schema.returns)
     has_tensor = any("Tensor" in str(part.type) for part in parts)
     return (has_tensor or not schema.returns) and not any(
@@ -338,7 +338,7 @@ def _is_on_tensors(schema: Any) -> bool:
 def _require_results(
     function: OpOverload, positional: list[Any], named: Fields, outputs: list[Fields]
 ) -> None:
-    """Refuse an operator of too many results, or one that is given a number for a kind."""
+    """Refuse an operator with too many results, or with a number as an argument of `_KINDS`."""
     schema = function._schema
     given = dict(zip((argument.name for argument in schema.arguments), positional, strict=False))
     given.update(named)
@@ -362,7 +362,7 @@ def _require_results(
 
 
 class _Counted(TorchDispatchMode):  # type: ignore[misc,no-untyped-call,unused-ignore]
-    """Charges each operator that an operator runs."""
+    """Charges each operator that runs within another."""
 
     def __init__(self, work: Work) -> None:
         super().__init__()  # type: ignore[no-untyped-call,unused-ignore]
@@ -378,14 +378,14 @@ def _on_numbers(function: Callable[..., Any], *values: Any) -> Any:
 
 
 def _number(value: Any) -> Any:
-    """Return a number that a size is computed from; refuse anything else, and large ones."""
+    """Return a number for sizes; refuse other values and numbers beyond 64 bits."""
     if type(value) is float or type(value) is bool or value is None:
         return value
     return whole_number(value, "a size")
 
 
 def _plain(value: Any) -> Any:
-    """Return what an operator is given beside tensors, once its numbers are known to be bounded."""
+    """Return an argument that is no tensor, once its numbers are known to be bounded."""
     if isinstance(value, list):
         return [_plain(each) for each in value]
     return value if isinstance(value, str) else _number(value)
@@ -419,7 +419,7 @@ def _symbols(size: Fields) -> Iterator[str]:
 
 
 def _evaluate(part: ast.expr, dimensions: Dimensions) -> int:
-    """Return what a formula of symbols, whole numbers, sums and products amounts to."""
+    """Return the value of a formula of symbols, whole numbers, sums and products."""
     if isinstance(part, ast.Call):
         if _name(part) == "Symbol" and _text(part) in dimensions:
             return dimensions[_text(part)]

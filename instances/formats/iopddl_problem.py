@@ -22,7 +22,7 @@ from planners.files.formats import Format, unpacked_head
 from planners.files.json_file import read_json, refuse, require_list
 from planners.model.problem import Problem
 
-# Which of its strategies each node is taken with.
+# Index of the strategy that every node has.
 STRATEGY = 0
 
 _BEGIN = re.compile(rb'\s*\{\s*"problem"\s*:')
@@ -31,10 +31,10 @@ _BEGIN = re.compile(rb'\s*\{\s*"problem"\s*:')
 def read_iopddl_problem(path: Path) -> Problem:
     """Read where in one buffer the nodes of a contest's problem would lie.
 
-    The contest chooses a strategy for each node and bounds the sum of what they take at any time.
-    Here each node has its first strategy, whose usage is the size of a tensor; costs and edges do
-    not matter. A node whose interval is empty takes nothing and is left out. The limit of the sum
-    is ``usage_limit`` in the problem's origin and no capacity: it holds for the best choice.
+    The contest chooses a strategy for each node and bounds the sum of their usages at any time.
+    Here each node has its first strategy, whose usage is the size of a tensor. Costs and edges are
+    ignored, as are nodes with an empty interval. The bound is ``usage_limit`` in the problem's
+    origin and no capacity, because it holds for the best choice of strategies.
 
     Source: the contest on intra-operator parallelism for distributed deep learning, ASPLOS 2025,
     pages 5-17. Its own reader is ``iopddl.cc``, public with the contest.
@@ -74,7 +74,7 @@ IOPDDL = Format("iopddl", (".json", ".json.gz"), _recognises, read_iopddl_proble
 
 
 def _rows(intervals: list[Any], usages: list[Any]) -> Iterator[tuple[int, int, int, int]]:
-    """Yield number, interval and usage of each node that ever takes memory."""
+    """Yield number, interval and usage of each node whose interval is not empty."""
     for node, (interval, usage) in enumerate(zip(intervals, usages, strict=True)):
         if not (isinstance(interval, list) and len(interval) == 2 and _are_whole(interval)):
             refuse(f"problem.nodes.intervals[{node}]", "[LOWER, UPPER] as whole numbers", interval)

@@ -2,16 +2,16 @@
 
 Note: no part of NumPy's own reader
 -----------------------------------
-Rationale. A zip archive of a megabyte unfolds to a gigabyte, whose bytes a reader then widens to
-eight. NumPy evaluates the header of an array as Python and takes what its shape claims.
+Rationale. A zip archive of a megabyte can unfold to a gigabyte of single bytes, which a reader then
+widens to int64. NumPy evaluates the header of an array as Python and allocates what the shape says.
 
-Approach. Only members as ``savez`` and ``savez_compressed`` write them are read: stored or
-deflated, each array once, with a header of a fixed form. All headers are read first, and the sum of
-their entries, each at least the eight bytes it will have as int64, must stay within a share of the
-bytes of the file. Only then is an array unpacked, and it must be as long as its header says.
+Approach. Members are read only in the form in which ``savez`` and ``savez_compressed`` write them:
+stored or deflated, each array once, with a header of a fixed form. All headers are read first. All
+entries, at eight bytes or more each, must stay within a multiple of the bytes of the file. Only
+then is an array unpacked, and it must be as long as its header says.
 
-Limits. Recordings take 17 to 40 times their compressed bytes. One that repeats itself to the byte
-may take more, and is read when it is written by ``savez``.
+Limits. Recordings unfold to 17 to 40 times their compressed bytes. A recording that repeats itself
+exactly may unfold to more and be refused; ``savez`` writes it in a form that is read.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from planners.files.file_limits import MAX_BINARY_BYTES, Allowance
 
 ARRAY_BYTES = Allowance("bytes of arrays", free=1 << 25, for_bytes=1, more=100)
 
-# The zip module makes an object of some 600 bytes for each of the 46 that an entry takes at least.
+# Members of an archive. The zip module makes an object of some 600 bytes for an entry of 46 bytes.
 MAX_MEMBERS = 1 << 10
 _ENTRY = b"PK\x01\x02"
 
@@ -84,7 +84,7 @@ def arrays_in(data: bytes, names: Collection[str], limit: int) -> dict[str, NDAr
 class _Header:
     kind: np.dtype[Any]
     shape: tuple[int, ...]
-    # Where the entries begin.
+    # Position of the first entry in the member, in bytes.
     begin: int
 
     @property
@@ -145,5 +145,4 @@ def _load(archive: zipfile.ZipFile, member: zipfile.ZipInfo, header: _Header) ->
     with archive.open(member) as file:
         file.read(header.begin)
         data = file.read()
-    # Of several dimensions only the number is of interest.
     return np.frombuffer(data, header.kind, header.entries).reshape(header.shape)

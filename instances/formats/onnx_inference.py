@@ -3,7 +3,7 @@
 Note: why node by node
 ----------------------
 Rationale. Exported models compute shapes with ordinary operators: ``Shape``, ``Gather``, ``Div``,
-``Concat``, then ``Reshape``. The package `onnx` can infer a whole graph, but it follows few of these
+``Concat``, then ``Reshape``. Inference of a whole graph by the package `onnx` follows few of these
 operators and finds no shape behind the first that it does not follow.
 
 Approach. Nodes are inferred in the file's order, each as a model of its own. Its inputs have the
@@ -59,7 +59,7 @@ class Bytes:
 
 @dataclass(frozen=True)
 class TensorType:
-    """The known type of a tensor: kind of elements, 0 if unknown, and shape, None for open lengths."""
+    """What is known of a tensor: its kind of elements, or 0, and its shape; None is unknown."""
 
     element: int = 0
     lengths: tuple[int | None, ...] | None = None
@@ -355,7 +355,7 @@ def _is_elsewhere(attribute: Any) -> bool:
 
 
 def _agreed(name: str, found: TensorType, said: TensorType | None) -> TensorType:
-    """Return the type of a tensor from two sources, or refuse sources that contradict each other."""
+    """Return the type of a tensor from two sources, or refuse sources that disagree."""
     if said is None:
         return found
     a, b = found.lengths, said.lengths

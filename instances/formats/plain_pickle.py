@@ -1,18 +1,18 @@
-"""Pickles of plain containers, looked through before Python's unpickler sees them.
+"""Pickles of plain containers, which are checked before Python's unpickler reads them.
 
 Note [No pickle is loaded unseen]
 ---------------------------------
-Rationale. Python's ``Unpickler`` with its ``find_class`` taken away runs no foreign code, and still
-can be taken down by a file of a few bytes: a memo index of 2**32 makes it fill 64 GiB, tuples
-nested as keys take exponential time to hash, strings claim sizes that are set aside before one byte
-of them is there. A machine in Python is safe from all that, and takes half a microsecond a byte.
+Rationale. Python's ``Unpickler`` without ``find_class`` runs no foreign code, but a file of a few
+bytes can still exhaust it. A memo index of 2**32 makes it fill 64 GiB, tuples nested as keys take
+exponential time to hash, and memory for strings is allocated before one byte of them is read. An
+interpreter in Python would be safe from all that, but takes half a microsecond a byte.
 
-Approach. The core runs the opcodes on the types of values alone, at a few nanoseconds each, and
-makes nothing. It knows those some thirty of which a dump of plain containers consists, and every
-other one is refused by name: there is none for a class, a call, an attribute or a buffer. Lengths
-are held against the rest of the file, indices of the memo follow each other, keys of dictionaries
-are strings, opcodes reach no deeper than the last mark, and the values that are made are counted
-against the bytes that there are. What passes is read by an unpickler that finds no class.
+Approach. The core interprets the opcodes on the types of values alone, at a few nanoseconds each,
+and creates no value. It knows some thirty opcodes, those in dumps of plain containers, and refuses
+all others by name: classes, calls, attributes and buffers. Lengths must fit the rest of the file,
+memo indices follow each other, keys of dictionaries are strings, opcodes reach no deeper than the
+last mark, and the number of values is bounded by the bytes of the file. An unpickler that finds no
+class then reads the pickle.
 
 Limits: protocols 2 to 5, as ``pickle.dump`` has written for twenty years; protocols 0 and 1 have
 another text format for most values.
@@ -32,7 +32,7 @@ from planners.text.plain_text import shown
 # A dictionary with one entry takes five bytes of a file and 232 of memory; a number of two bytes
 # takes three of a file and 36 of memory.
 MAX_SCALARS = 40_000_000
-# Events have some forty bytes a container, and few files are smaller than what is free.
+# Events of snapshots take some forty bytes a container.
 CONTAINERS = Allowance("containers", free=1 << 17, for_bytes=8, most=8_000_000)
 MAX_INTEGER_BYTES = 16
 
@@ -46,14 +46,14 @@ _NAMES = {
 def load_plain(data: bytes) -> Any:
     """Read a pickle of ``None``, booleans, numbers, strings, bytes, tuples, lists and dicts.
 
-    Keys of dicts are strings. What follows the end of the pickle is not looked at.
+    Keys of dicts are strings. Bytes after the end of the pickle are ignored.
     """
     containers = CONTAINERS.of(len(data))
     rule, number, left = find_pickle_fault(data, containers, MAX_SCALARS, MAX_INTEGER_BYTES)
     if rule:
         _refuse(data, rule, number, left, containers)
     try:
-        # Buffered, for an unpickler asks a plain stream for every opcode of the older protocols.
+        # Buffered, because an unpickler asks the stream for each opcode of the older protocols.
         return _Unpickler(io.BufferedReader(io.BytesIO(data))).load()
     except UnicodeDecodeError as error:
         raise InstanceError(
@@ -62,7 +62,7 @@ def load_plain(data: bytes) -> Any:
 
 
 class _Unpickler(pickle.Unpickler):
-    """The second wall: what the core let pass names no class."""
+    """Refuses every class, as a second guard behind the check of the core."""
 
     def find_class(self, module_name: str, global_name: str) -> NoReturn:
         name = shown(f"{module_name}.{global_name}")
@@ -76,7 +76,7 @@ def _refuse(data: bytes, rule: str, number: int, left: int, containers: int) -> 
     damaged = "the pickle is damaged: "
     words = {
         "protocol": f"a pickle of protocol 2 to 5 is needed, found {shown(data[:2])} at its start",
-        # The stack or the file ended too early; which of the two makes no difference to a reader.
+        # Either the stack or the file ended too early.
         "ends": "the file is no whole pickle: it ends, or is damaged",
         "opcode": (
             f"a pickle of plain containers is needed, found the opcode "

@@ -31,9 +31,9 @@ from planners.text.plain_text import shown
 
 KEYS = ("segments", "device_traces")
 # States of blocks that hold memory: allocated, or freed and waiting for another stream. The second
-# has had two names.
+# state has two names in different versions of PyTorch.
 HELD_STATES = frozenset({"active_allocated", "active_pending_free", "active_awaiting_free"})
-# A block takes 40 bytes of a snapshot and more.
+# A block takes at least 40 bytes of a snapshot.
 BLOCKS = Allowance("blocks of segments", free=1 << 17, for_bytes=8)
 KIND_OF_ACTION = {action: kind for kind, action in enumerate(EVENT_KINDS)}
 
@@ -131,7 +131,7 @@ def _log_of_device(snapshot: dict[str, Any], device: int, looked_at: Work) -> Ev
 
 def _events(where: str, entries: list[Any]) -> IntColumn:
     """Return rows of kind, address, size and stream of the events that matter."""
-    # Rows end to end: as tuples they would take as much memory as the events themselves.
+    # Rows, end to end: tuples would take as much memory as the events themselves.
     numbers = array("q")
     for event, entry in enumerate(entries):
         try:
@@ -158,7 +158,7 @@ def _refuse_numbers(where: str, entry: dict[str, Any]) -> None:
 
 
 def _number(where: str, entry: dict[str, Any], *keys: str) -> int:
-    """Return the first of these entries that is there, a whole number from 0 to 2**63 - 1."""
+    """Return the first of some fields that is there, a whole number from 0 to 2**63 - 1."""
     key = next((key for key in keys if key in entry), keys[0])
     value = entry.get(key)
     if type(value) is not int or not 0 <= value <= INT64_MAX:
@@ -171,7 +171,7 @@ def _number(where: str, entry: dict[str, Any], *keys: str) -> int:
 def _held_without_event(
     segments: Sequence[tuple[int, dict[str, Any]]], told: set[int], looked_at: Work
 ) -> dict[int, tuple[int, int]]:
-    """Return the blocks that are held at the end and of which no event tells."""
+    """Return the blocks that are held at the end and that no event names."""
     held: dict[int, tuple[int, int]] = {}
     for place, segment in segments:
         where = f"segments, entry {place}"
@@ -184,7 +184,7 @@ def _held_without_event(
             spot = f"{where}, block {index}"
             if not isinstance(block, dict):
                 raise InstanceError(f"{spot}: a dictionary is needed, found {shown(block)}")
-            # Blocks lie end to end; older snapshots say no more than their sizes.
+            # Blocks lie end to end; older snapshots have only their sizes.
             address = _number(spot, block, "address") if "address" in block else address
             state = block.get("state")
             if isinstance(state, str) and state in HELD_STATES and address not in told:
@@ -196,9 +196,9 @@ def _held_without_event(
 
 
 TARGET = "a memory snapshot"
-# Where the one segment lies. The viewer is JavaScript, whose whole numbers are exact to 2**53.
+# Address of the only segment. The viewer is JavaScript, whose whole numbers are exact to 2**53.
 SEGMENT_ADDRESS = 0x7F0000000000
-# Says in place of an allocator's settings that nothing was allocated; the viewer shows it.
+# Stands for an allocator's settings and says that nothing was allocated; the viewer shows it.
 SETTINGS = {"planned_by": "gapless"}
 # The viewer reads protocols 2 to 4.
 PICKLE_PROTOCOL = 4

@@ -45,9 +45,9 @@ _LINE = re.compile(r".*\n?")
 _REQUEST = re.compile(r"([01]) (0x[0-9a-fA-F]{1,16}|0) ([0-9]{1,19}) (0x[0-9a-fA-F]{1,16}|0)")
 _ITERATION = re.compile(r"Iteration Index : ([0-9]{1,19}|end)")
 _PHASE = re.compile(r"micro-batch : ([FBW])")
-# What has matched stays matched: trying every "->" of a long line takes the square of its length.
+# Atomic groups: backtracking over every "->" of a long line would take the square of its length.
 _LAYER = re.compile(r"((?>\S+?->)\S++) Layer : ([FBW])-(start|end)")
-# What the token dispatcher of a mixture of experts does is timed within its layer.
+# The token dispatcher of a mixture of experts is timed within its layer.
 _DISPATCHER = re.compile(r"token_\w+(?: preprocess)? ?: [FB]-(?:start|end)")
 
 
@@ -83,10 +83,10 @@ STALLOC_TEXT = trace_format("stalloc-text", (".txt",), _recognises, read_stalloc
 
 
 class _Recording:
-    """What the lines so far have told."""
+    """The requests, marks and modules of the lines so far."""
 
     def __init__(self) -> None:
-        # Rows of five numbers, end to end: as tuples they would take six times the memory.
+        # Rows of five numbers, end to end: tuples would take six times the memory.
         self.numbers = array("q")
         self.events = 0
         self.marks: list[tuple[int, int, int, int]] = []
@@ -94,7 +94,7 @@ class _Recording:
         self.awaits_phase = False
         self.seen = dict.fromkeys(PHASE_OF_LETTER, 0)
         self.open: list[tuple[str, str]] = []
-        # How often each is open, for a search through them would take their number for each end.
+        # How often each scope is open, so that the end of one needs no search through all.
         self.open_times: Counter[tuple[str, str]] = Counter()
         self.module_of_name: dict[str, int] = {}
         self.module = NO_MODULE
@@ -133,7 +133,7 @@ class _Recording:
             self.open.append(scope)
             self.open_times[scope] += 1
         elif self.open_times[scope]:
-            # Hooks of a backward pass may skip an end: what began inside has ended with it.
+            # Hooks of a backward pass may skip an end; a scope that began inside has ended as well.
             ended = None
             while ended != scope:
                 ended = self.open.pop()
@@ -152,7 +152,7 @@ class _Recording:
             )
         self.iteration = number
         self.seen = dict.fromkeys(PHASE_OF_LETTER, 0)
-        # Where it is followed by no micro-batch, an iteration is one forward pass.
+        # An iteration without a micro-batch is one forward pass.
         self.marks.append((self.events, Phase.FORWARD, 0, number))
         self.awaits_phase = True
 
@@ -233,7 +233,7 @@ def _lines(log: EventLog, marks: Marks, scopes: list[str]) -> Iterator[str]:
 
 
 def _phase_lines(marks: Marks) -> Iterator[tuple[int, str | None, list[str]]]:
-    """Return for each mark its event, the letter of its phase, and the lines that tell of it."""
+    """Yield for each mark its event, the letter of its phase, and its lines."""
     previous = None
     for event, phase, iteration in zip(
         map(int, marks.event), map(Phase, marks.phase), map(int, marks.iteration), strict=True
@@ -247,7 +247,7 @@ def _phase_lines(marks: Marks) -> Iterator[tuple[int, str | None, list[str]]]:
 
 
 class _OpenScope:
-    """The module whose lines surround the requests now."""
+    """The module whose lines surround the current requests."""
 
     def __init__(self, names: list[str]) -> None:
         self.names = names

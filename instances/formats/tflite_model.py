@@ -36,13 +36,13 @@ from planners.text.plain_text import one_line, shown
 
 IDENTIFIER = b"TFL3"
 METADATA_NAME = b"OfflineMemoryAllocation"
-# What the runtime aligns every tensor in its arena to.
+# Alignment of every tensor in the arena of the runtime, in bytes.
 ARENA_ALIGNMENT = 16
 # Version of the metadata, and the number of the subgraph, before the count and the offsets.
 HEADER = (1, 0)
 NOT_PLANNED = -1
-# A table takes 40 bytes and more, and here some 0.1 ms. Tables may share vectors and names: of each
-# that is read, the entries count again.
+# A table takes at least 40 bytes, and here some 0.1 ms. Tables may share vectors and names, whose
+# entries count each time they are read.
 TABLES = Allowance("tensors, operators and entries", free=1 << 12, for_bytes=24)
 ENTRIES = Allowance("numbers and letters, each as often as it is read", free=1 << 16, for_bytes=1)
 
@@ -67,7 +67,7 @@ class TfliteModel:
 
     @property
     def plan(self) -> Plan | None:
-        """The plan of the metadata, not judged; None where it leaves a tensor to the runtime."""
+        """The plan of the metadata, not judged; None if it leaves a tensor to the runtime."""
         if self.offsets is None or len(self.offsets) != self.tensor_count:
             return None
         offsets = [self.offsets[tensor] for tensor in self.tensors]
@@ -173,7 +173,7 @@ def _kernels(model: Any, graph: Any, is_planned: list[bool], entries: Work) -> l
         where = f"operator {index} ({name})"
         inputs = _numbers(operator, "Inputs", entries)
         reads = find(inputs, where)
-        # An operator that is given a variable changes it in place.
+        # An operator with a variable among its inputs changes it in place.
         given = dict.fromkeys(number for number in inputs if number >= 0)
         writes = tuple(number for number in given if number in variables)
         creates = begin(_numbers(operator, "Outputs", entries), where)
@@ -241,7 +241,7 @@ FIELDS = (
     "metadata", "signature_defs",
 )  # fmt: skip
 _FIRST_LIST = 8 + 4 + 2 * len(FIELDS) + 4 + 4 * len(FIELDS)
-# Any alignment that the old file counts on.
+# No alignment in the old file is larger than this many bytes; a guess.
 _SHIFT_ALIGNMENT = 64
 
 

@@ -5,22 +5,22 @@
     allocation 21: size 8192, preallocated-temp:
      value: <84 add.1 @0> (size=2048,offset=6144): f32[16,32]{1,0}
 
-What XLA writes beside it, in a file that ends in ``live-range.txt``, has a line a value with its
-first and its last instruction: ``    add.1{}:11-14``. One file with both is read as well.
+A second file, which ends in ``live-range.txt``, has a line for each value with its first and its
+last instruction: ``    add.1{}:11-14``. One file with both parts is read as well.
 
 Note: who shares bytes
 ----------------------
 Rationale. An instruction may write its result over an operand that it reads last, and the state of
-a loop stays where it is. Neither file says of whom that holds; taken for tensors of their own, the
-former would take bytes that XLA does not need, and the latter could be torn apart.
+a loop stays in place. Neither file names such values. As separate tensors, results in place would
+take bytes that XLA does not need, and the parts of a loop's state could get different offsets.
 
-Approach. XLA's own offsets tell. Two values of one size at one offset, of which one begins where
-the other ends, are one storage. Of values of one size at one offset among which is a state of a
-loop (``phi``), all are one storage, with gaps where none of them lives. So XLA's plan is a plan of
-the problem, and what may share bytes is never less than XLA found.
+Approach. XLA's own offsets decide. Two values of one size at one offset are one storage if one
+begins when the other ends. If values of one size at one offset include a state of a loop
+(``phi``), all of them are one storage, with gaps in which none of them lives. So XLA's plan is a
+plan of the problem, and all sharing that XLA found is possible.
 
-Limits. What could be written in place, but was not, is two storages, and a value that happens to
-lie where a loop's state was, in its size, stays there.
+Limits. A result that XLA could have written in place, but did not, is a storage of its own. A value
+that happens to have the size and the offset of a loop's state shares the storage of that state.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ FIRST_LINE = "BufferAssignment:"
 ENDING, LIVE_RANGE_ENDING = "buffer-assignment.txt", "live-range.txt"
 LIVE_RANGE_HEAD, LIVE_RANGES = "HloLiveRange", "  BufferLiveRange:"
 TEMPORARY, LIVE_OUT = "preallocated-temp", "maybe-live-out"
-# More than XLA asks for on any device.
+# Larger than any alignment of XLA.
 MOST_ALIGNMENT = 256
 
 _ALLOCATION = re.compile(
@@ -61,9 +61,9 @@ _RANGE = re.compile(r"    (\S+?\{[\d,]*\}):(\d{1,19})-(\d{1,19})", re.ASCII)
 def read_xla_assignment(path: Path) -> Problem:
     """Read what XLA has to place in its temporary memory, as a problem of lifetimes.
 
-    Parameters and constants stay apart, as do results, which have memory of their own; the bytes of
-    each are in the problem's origin, and what XLA's own plan takes is ``xla_bytes``. Values that
-    share bytes are one tensor. A tensor is aligned as all of XLA's offsets are. A step is an
+    Parameters, constants and results have memory of their own. The problem's origin has their
+    bytes, and the bytes of XLA's own plan as ``xla_bytes``. Values that share bytes are one tensor.
+    A tensor is aligned as all of XLA's offsets are. A step is an
     instruction in XLA's order. `path` ends in ``buffer-assignment.txt``, with the live ranges in
     a file beside it, or is one file with both. XLA makes them with
     ``--xla_dump_to`` and ``--xla_dump_hlo_as_text``.
@@ -74,7 +74,7 @@ def read_xla_assignment(path: Path) -> Problem:
 
 
 def read_xla_plan(path: Path) -> tuple[Problem, Plan]:
-    """Read the same together with XLA's own plan, which is not judged."""
+    """Read a problem together with XLA's own plan, which is not judged."""
     with errors_at(path):
         text = read_bounded_text(path, MAX_TEXT_BYTES)
         allocations = list(_allocations(text))
@@ -119,7 +119,7 @@ XLA_ASSIGNMENT = Format("xla-assignment", (".txt",), _recognises, read_xla_assig
 
 @dataclass(frozen=True)
 class _Value:
-    # With the place in a tuple, as live ranges have it.
+    # Includes the place in a tuple, as in live ranges.
     name: str
     size: int
     offset: int
@@ -151,7 +151,7 @@ class _Storage:
     offset: int
     start: int
     end: int
-    # In which none of them lives.
+    # Steps in which none of the values lives.
     gaps: list[tuple[int, int]] = field(default_factory=list)
 
 
@@ -205,7 +205,7 @@ def _live_ranges_beside(path: Path) -> dict[str, tuple[int, int]]:
 
 
 def _live_ranges(text: str) -> dict[str, tuple[int, int]] | None:
-    """Return by value the first step and the one after the last; none where the text has none."""
+    """Return the half-open steps of each value; None if the text has no live ranges."""
     ranges: dict[str, tuple[int, int]] = {}
     is_below = False
     for number, line in enumerate(text.splitlines(), start=1):
@@ -244,7 +244,7 @@ def _storages(temporary: _Allocation, ranges: dict[str, tuple[int, int]]) -> lis
 
 
 def _merged(values: Iterable[_Value], ranges: dict[str, tuple[int, int]]) -> Iterator[_Storage]:
-    """Yield the storages of values at one place, which come in the order of their first step."""
+    """Yield the storages of values at one place; the values are sorted by their first step."""
     values = list(values)
     has_state = any(value.is_state for value in values)
     found: _Storage | None = None
@@ -263,7 +263,7 @@ def _merged(values: Iterable[_Value], ranges: dict[str, tuple[int, int]]) -> Ite
 
 
 def _alignment(offsets: Iterable[int]) -> int:
-    """Return the largest power of two that all offsets are multiples of, within reason."""
+    """Return the largest power of two up to `MOST_ALIGNMENT` that divides all offsets."""
     alignment = MOST_ALIGNMENT
     while any(offset % alignment for offset in offsets):
         alignment //= 2

@@ -2,20 +2,19 @@
 
 Note: how two iterations are compared
 -------------------------------------
-Rationale. A program whose shapes depend on data, such as a mixture of experts, asks for other
-sizes at the same point of each iteration, and for more or fewer of them. Which request of one
-iteration stands where in another is not recorded; it has to be found.
+Rationale. A program whose shapes depend on data, such as a mixture of experts, requests other
+sizes at the same point of each iteration, and more or fewer of them. A recording does not say
+which requests of two iterations correspond.
 
-Approach. Phase by phase, requests of equal module and size are paired: the n-th with the n-th
-where both phases have as many of them, and of these pairs the longest subsequence is kept that
-ascends on both sides. Between two kept pairs what agrees from the left, then from the right, is
-paired as well. A request without a partner is dynamic. This takes O(n log n), where an exact
-longest common subsequence of 25,000 requests would take minutes.
+Approach. Phase by phase, requests of equal module and size are paired, the n-th with the n-th, if
+both phases have equally many of them. The longest subsequence of pairs that ascends on both sides
+is kept. Between two kept pairs, equal requests are paired from the left, then from the right. A
+request without a partner is dynamic. This takes O(n log n); an exact longest common subsequence of
+25,000 requests would take minutes.
 
-Limits. A dynamic request that by chance has the same size in every iteration counts as static; so
-would all of an iteration that is compared with none. `dynamic_modules` says what is known. An
-iteration is compared with the nearest ones alone, for comparing it with all of them would take the
-product of its requests and their number.
+Limits. A dynamic request that by chance has the same size in every iteration counts as static, as
+do all requests of an iteration that is compared with no other. `dynamic_modules` names modules that
+are known to be dynamic. An iteration is compared with the nearest `MAX_COMPARED` iterations only.
 """
 
 from __future__ import annotations
@@ -38,10 +37,10 @@ def find_dynamic_requests(
 ) -> BoolColumn:
     """Tell which requests of an iteration vary from iteration to iteration.
 
-    The first iteration makes the state of the optimizer and is not compared with later ones; with
-    fewer than two later ones nothing is. Requests in a module whose name matches a pattern, such as
-    ``"*.experts.*"``, are dynamic without comparison. The answer has an entry for each request of
-    the whole trace, false outside the iteration.
+    The first iteration allocates the state of the optimizer and is not compared with later ones. At
+    least two later iterations are needed for a comparison. Requests in a module whose name matches
+    a pattern, such as ``"*.experts.*"``, are dynamic without comparison. The result has an entry
+    for each request of the whole trace, false outside the iteration.
     """
     dynamic = np.zeros(trace.request_count, dtype=np.bool_)
     inside = iteration_phases(trace, iteration)
