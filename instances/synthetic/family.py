@@ -26,7 +26,7 @@ UNIT_BYTES = 512
 
 
 def random_size(rng: random.Random) -> int:
-    """Return a size as tensors of a training step have them: most are small, some are huge."""
+    """Return a size like those of a training step: most are small, some are huge."""
     return min(UNIT_BYTES * max(1, int(rng.lognormvariate(4, 3))), 64 * MIB)
 
 
@@ -107,8 +107,8 @@ def _origin(
     return origin | {"python": platform.python_version(), "numpy": np.__version__}
 
 
+# The proof for a rectangle that is filled without a gap.
 PERFECT = "tensors fill time x memory up to this height: no step needs less, the packing no more"
-"""The proof that goes with a rectangle filled without a gap."""
 
 
 class Rectangle(NamedTuple):
@@ -142,10 +142,7 @@ class Packing:
         return int((self.offset + self.size).max(initial=0))
 
     def drawing(self, name: str, proof: str, **more: Any) -> Drawing:
-        """Return the tensors without their offsets, where nothing can be below the known plan.
-
-        ``more`` is what else the problem has.
-        """
+        """Return the tensors as a drawing whose known plan is optimal, with more fields."""
         make = partial(Problem, self.size, self.start, self.end, **more)
         return Drawing(make, name, self.height, proof, self.offset)
 
@@ -153,8 +150,8 @@ class Packing:
 def pack(rectangles: Iterable[Rectangle], rng: Random) -> Packing:
     """Return rectangles as tensors in the order in which a program would allocate them.
 
-    Note: why the order is random among those that start together. Greedy planners break ties by
-    the index of a tensor; any order that follows from the offsets would tell them the plan.
+    Tensors that start together come in random order. Greedy planners break ties by the index of a
+    tensor, so an order that follows from the offsets would tell them the plan.
     """
     ordered = list(rectangles)
     rng.shuffle(ordered)

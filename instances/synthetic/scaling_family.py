@@ -31,7 +31,7 @@ TENSORS_A_LAYER = 1 + 2 * LANES * SLOTS
 LEAST_LAYERS = 2
 LEAST_TENSORS = LEAST_LAYERS * TENSORS_A_LAYER + 1
 
-# How many layers are as full as the deepest one, and how full temporaries are in the others.
+# Share of layers that are as full as the deepest one, and the least fill of the others.
 FULL_LAYERS = 0.25
 LEAST_FULL = 0.5
 NOISE = 0.3
@@ -81,7 +81,7 @@ def _weights(count: int, steps: int, rng: np.random.Generator) -> IntColumn:
 
 
 def _activations(pile: IntColumn, floor: IntColumn, batches: int) -> IntColumn:
-    """Return such rows for what lives from a layer to the mirrored one, once a microbatch."""
+    """Return such rows for tensors that live from a layer to its mirror, in each microbatch."""
     layers = len(pile)
     layer = np.arange(layers)
     start = layer * STEPS_A_LAYER
@@ -94,7 +94,7 @@ def _activations(pile: IntColumn, floor: IntColumn, batches: int) -> IntColumn:
 
 
 def _temporaries(floor: IntColumn, batches: int, rng: np.random.Generator) -> IntColumn:
-    """Return such rows for what a layer allocates and frees, above the pile of activations."""
+    """Return such rows for temporaries of each layer, above the pile of activations."""
     layers = len(floor)
     floor_at = np.tile(np.concatenate([floor, floor[::-1]]), batches)
     moments = len(floor_at)

@@ -16,9 +16,8 @@ these: an arc, and the order of a stream, lead only from a region to one that st
 the first ends. So all their tensors are pairwise unsafe across regions, and in each region those
 alive at one step are pairwise unsafe and as high as the region: an antichain of the whole height.
 
-*What is hidden.* The global order runs through the regions in a random topological order, which
-mostly stays within a region: the bytes alive in it are often far below the optimum, and only the
-antichain bound meets that.
+*What is hidden.* The global order is a random topological order that mostly stays within a region.
+Its live bytes are often far below the optimum, which only the antichain bound reaches.
 """
 
 from __future__ import annotations
@@ -34,9 +33,9 @@ from planners.model.columns import IntColumn
 from planners.model.graph import Graph
 from planners.model.problem import Problem
 
-# How often the next node is one of the same region.
+# Probability that the next node is of the same region; a guess.
 STAYS = 0.98
-# Every pair of regions is looked at; a guess.
+# Regions at most, because time grows with their square; a guess.
 MOST_REGIONS = 1000
 
 
@@ -44,7 +43,7 @@ MOST_REGIONS = 1000
 def multi_stream_packing(
     tensors: int, *, regions: int = 8, steps: int = 256, units: int = 4096, seed: int = 0
 ) -> Drawing:
-    """Return a graph with streams that a plan is known for; see Note [Stream packing].
+    """Return a graph with streams that has a known plan; see Note [Stream packing].
 
     Parameters
     ----------
@@ -136,7 +135,7 @@ def _streams(areas: list[Rectangle]) -> list[int]:
 
 
 def _arcs(areas: list[Rectangle], streams: list[int]) -> list[tuple[int, int]]:
-    """Return the pairs of regions of which one waits for the other."""
+    """Return the pairs of regions whose second waits for the first."""
     return [
         (a, b)
         for b, later in enumerate(areas)

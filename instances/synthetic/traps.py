@@ -3,20 +3,19 @@
 Note [First-fit trap]
 ~~~~~~~~~~~~~~~~~~~~~
 *The instance.* 2m tensors of one unit fill addresses 0 to 2m. Then come rounds p = 1, 2, ..., k. At
-the start of round p every tensor ends but those whose address, where first fit or best fit has put
-it, is a multiple of 2**p: half of what is alive, m units. Tensors of 2**p units take their place,
-m units in all. Each of those who stay leaves a hole of less than 2**p units below the next one, so
-that no tensor of the round fits into a hole, and all of them go on top: m units a round, less the
-2**(p - 1) that ended above the last of those who stay. The peak is 2m + km - 2**k + 1, and never
-more than 2m are alive (the argument of Robson 1971).
+the start of round p, tensors end unless first fit or best fit has placed them at a multiple of
+2**p. These are half of the live units, m units. New tensors of 2**p units each, m units in all,
+follow. Between two tensors that stay there is a hole of less than 2**p units, so no new tensor fits
+into a hole and all go on top: m units a round, less the 2**(p - 1) units that ended above the last
+tensor that stays. The peak is 2m + km - 2**k + 1, and never more than 2m units are alive (the
+argument of Robson 1971).
 
-*Why 2m are enough.* Who knows the future sorts by the round in which a tensor ends. The first fill
-is a palindrome: those that end first in the middle, then those of the next round on both sides,
-and so on outwards. What ends leaves a hole with the tensors of the next round on either side. Each
-hole is filled by a palindrome that is turned inside out: those that end next on both edges, where
-they touch the older ones that end with them, and those that last in the middle. So the holes of the
-next round are twice as many and half as long each, all alike. They are long enough for whole
-tensors if m = 2**(2k - 1).
+*Why 2m are enough.* A planner with foresight sorts tensors by the round in which they end. The
+first fill is a palindrome: tensors that end first lie in the middle, those of the next round on
+both sides, and so on outwards. Tensors that end leave a hole between tensors of the next round.
+A palindrome turned inside out fills each hole: tensors that end next lie on both edges, where they
+touch older ones that end with them, and tensors that last lie in the middle. So the next round has
+twice as many holes of half the length, all alike. They hold whole tensors if m = 2**(2k - 1).
 
 *The gap.* In the order of allocation both fits end near (2 + k) / 2 times the optimum. That grows
 with the logarithm of the number of tensors, 3m - m / 2**k.

@@ -1,4 +1,4 @@
-"""The same problem seen otherwise: what was tuned to an instance shows on its variants."""
+"""Variants of a problem, which show whether a planner was tuned to that very instance."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ MOST_TAKEN = 0.03
 
 
 def vary(problem: Problem, variation: str, seed: int) -> Problem:
-    """Return a variant of a problem of lifetimes; what fits the capacity of the one fits the other.
+    """Return a variant of a problem of lifetimes; if one fits its capacity, so does the other.
 
-    The variant has sizes, lifetimes, the capacity and the name, and nothing else of the problem.
+    The variant keeps only sizes, lifetimes, capacity and name.
     """
     _require_lifetimes_alone(problem)
     return VARIATIONS[variation](problem, np.random.default_rng(seed))
 
 
 def is_drawn(variation: str) -> bool:
-    """Return whether a variation depends on its seed."""
+    """Return True if a variation depends on its seed."""
     return VARIATIONS[variation] is not _mirrored
 
 

@@ -235,7 +235,7 @@ class AllocationTrace:
 def iteration_window(trace: AllocationTrace, iteration: int) -> tuple[int, int]:
     """Return the events of an iteration, half-open; -1 is the last iteration.
 
-    From its first mark to the first of the next, or to the end of the trace.
+    The iteration lasts from its first mark to the first mark of the next, or to the trace's end.
     """
     number = resolve_iteration(trace, iteration)
     begin = int(trace.mark_event[np.searchsorted(trace.mark_iteration, number)])
@@ -245,7 +245,7 @@ def iteration_window(trace: AllocationTrace, iteration: int) -> tuple[int, int]:
 
 
 def resolve_iteration(trace: AllocationTrace, iteration: int) -> int:
-    """Return the number of an iteration that may be counted from the end, where negative."""
+    """Return the number of an iteration; negative numbers count from the end."""
     there = trace.iterations
     if not len(there):
         raise InstanceError(
@@ -264,14 +264,14 @@ def resolve_iteration(trace: AllocationTrace, iteration: int) -> int:
 
 
 def persistent_requests(trace: AllocationTrace, iteration: int) -> BoolColumn:
-    """Tell which blocks were there before an iteration and outlive it."""
+    """Return True for blocks that were there before an iteration and outlive it."""
     begin, end = iteration_window(trace, iteration)
     persistent: BoolColumn = ((trace.alloc < begin) | trace.before) & (trace.freed >= end)
     return persistent
 
 
 def iteration_phases(trace: AllocationTrace, iteration: int) -> list[IntColumn]:
-    """Return the requests that are allocated in each phase of an iteration, markers left out."""
+    """Return the requests that each phase of an iteration allocates, without markers."""
     number = resolve_iteration(trace, iteration)
     begins = trace.mark_event[trace.mark_iteration == number]
     bounds = [*begins.tolist(), iteration_window(trace, number)[1]]

@@ -1,4 +1,4 @@
-"""Longer runs from recorded ones: a part of an iteration, such as a microbatch, again and again."""
+"""Longer runs made from recorded ones: a part of an iteration, such as a microbatch, repeated."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from planners.model.problem import Problem
 def repeat_steps(problem: Problem, begin: int, end: int, times: int) -> Problem:
     """Return a problem in which the steps from `begin` to `end` come several times in a row.
 
-    Tensors that live within these steps come in every repetition. All others stay what they were:
-    those alive at `end` live on through the further repetitions, and what follows comes later.
-    The problem has lifetimes alone, the steps are half-open, and a phase should begin at either
-    end; 1 time changes nothing. Tensors are in the order of their starts.
+    Tensors that live within these steps come in every repetition. All others come once: tensors
+    alive at `end` live through the further repetitions, and later tensors are shifted. The problem
+    has lifetimes alone, the steps are half-open, and a phase should begin at either end. One time
+    changes nothing. Tensors are in the order of their starts.
     """
     if not begin < end or times < 1:
         raise InstanceError(
@@ -92,7 +92,7 @@ def last_microbatch(trace: AllocationTrace, iteration: int | None = LAST) -> tup
 
 
 def _repeated_phases(problem: Problem, begin: int, end: int) -> range | None:
-    """Return the phases in which something is allocated in these steps; None without phases."""
+    """Return the phases that allocate a tensor in these steps; None without phases."""
     if problem.phase_start is None:
         return None
     inside = problem.phase_start[(problem.start >= begin) & (problem.start < end)]

@@ -36,9 +36,9 @@ class IterationFigures:
 
 @dataclass(frozen=True)
 class RequestDifference:
-    """Requests that stand at one place of two traces and are not the same."""
+    """Requests at one place of two traces that differ."""
 
-    # Where in the iteration.
+    # Phase of the iteration.
     phase: Phase
     # Bytes of each request of the one trace and of the other.
     first: tuple[int, ...]
@@ -59,7 +59,7 @@ def iteration_figures(trace: AllocationTrace, iteration: int = -1) -> IterationF
 
 
 def live_after_allocations(trace: AllocationTrace, iteration: int = -1) -> IntColumn:
-    """Return what is alive right after each allocation of an iteration."""
+    """Return the live bytes right after each allocation of an iteration."""
     asked = np.concatenate(iteration_phases(trace, iteration))
     counted = ~trace.is_marker
     change = np.zeros(trace.event_count + 1, dtype=np.int64)
@@ -71,7 +71,7 @@ def live_after_allocations(trace: AllocationTrace, iteration: int = -1) -> IntCo
 def find_differences(
     first: AllocationTrace, second: AllocationTrace, iteration: int = -1
 ) -> Counter[RequestDifference]:
-    """Align the sizes that two traces ask for, phase by phase, and return what is left over."""
+    """Align the requested sizes of two traces, phase by phase, and return the differences."""
     sides = [_phases(trace, iteration) for trace in (first, second)]
     if [phase for phase, _ in sides[0]] != [phase for phase, _ in sides[1]]:
         counts = " and ".join(str(len(side)) for side in sides)

@@ -1,4 +1,4 @@
-"""What a recorded run asked of its allocator, ready to be asked of another one."""
+"""The requests of a recorded run as a sequence for another allocator."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from planners.model.request_sequence import NOWHERE, RequestAction, RequestSeque
 GROWING_KINDS = [SEGMENT_KINDS.index(name) for name in ("segment_alloc", "segment_map")]
 LEAVING_KINDS = [SEGMENT_KINDS.index(name) for name in ("segment_free", "segment_unmap")]
 MAPPED_KIND = SEGMENT_KINDS.index("segment_map")
-# Before the first event.
+# The event of requests from before the trace.
 BEFORE = -1
 
 
 def requests_of_trace(trace: AllocationTrace) -> RequestSequence:
     """Return all requests of a trace, markers of phases among them, and their ends.
 
-    What was there before is asked for first. A free that completes before anything else happens is
-    one row, another one two. Segments that leave one behind the other are one row.
+    Blocks from before the trace are requested first. A free that completes before anything else
+    happens is one row; any other free is two. Consecutive segments that are given back are one row.
     """
     asked = np.flatnonzero(trace.size > 0)
     alloc = np.where(trace.before[asked], BEFORE, trace.alloc[asked])
@@ -27,7 +27,7 @@ def requests_of_trace(trace: AllocationTrace) -> RequestSequence:
     later = np.flatnonzero(requested < freed)
     completed = np.flatnonzero(freed < trace.event_count)
     leaving = trace.segments[np.isin(trace.segments[:, 1], LEAVING_KINDS), 0]
-    # At one event what ends comes before what begins.
+    # At one event, ends come before beginnings.
     parts = (
         (RequestAction.GIVE_BACK, np.zeros_like(leaving), leaving),
         (RequestAction.FREE_REQUESTED, later, requested[later]),
@@ -68,7 +68,7 @@ def _phases(trace: AllocationTrace, event: IntColumn) -> IntColumn:
 
 
 def _modules(trace: AllocationTrace, request: IntColumn, action: IntColumn) -> IntColumn:
-    """Return the module in which each row happens; none where none has a name."""
+    """Return the module in which each row happens; empty if the trace has no modules."""
     if not trace.module_names:
         return np.empty(0, dtype=np.int64)
     begins = action == RequestAction.ALLOCATE
@@ -77,7 +77,7 @@ def _modules(trace: AllocationTrace, request: IntColumn, action: IntColumn) -> I
 
 
 def _goes_with_next(action: IntColumn, request: IntColumn) -> BoolColumn:
-    """Tell which rows say nothing beside the next: a free that is completed there, and the like."""
+    """Return True for rows that the next row covers, such as a free that completes there."""
     first, second = action[:-1], action[1:]
     is_completed = (first == RequestAction.FREE_REQUESTED) & (
         second == RequestAction.FREE_COMPLETED
@@ -89,10 +89,10 @@ def _goes_with_next(action: IntColumn, request: IntColumn) -> BoolColumn:
 
 
 def _segments(trace: AllocationTrace, allocations: IntColumn, event: IntColumn) -> IntColumn:
-    """Return what the device gave, each with the row of the next allocation."""
+    """Return the segments that the device gave, each with the row of the next allocation."""
     grown = trace.segments[np.isin(trace.segments[:, 1], GROWING_KINDS)]
     grown = grown[np.argsort(grown[:, 0], kind="stable")]
     after = np.searchsorted(event[allocations], grown[:, 0])
-    # What came last may have come for a request that was not recorded any more.
+    # The last segment may belong to a request after the end of the recording.
     rows = np.append(allocations, len(event))[after]
     return np.column_stack([rows, grown[:, 1] == MAPPED_KIND, grown[:, 2:]])
