@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from evaluation.measuring.environment import measured_now
-from evaluation.report.template import fill_template
+from evaluation.report.slots import fill_template
+from evaluation.study.surroundings import measured_now
 from planners.text.table import Row, Table, columns_of
 
 WORDS = Path(__file__).parent / "words"

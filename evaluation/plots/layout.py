@@ -14,12 +14,15 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from evaluation.plots.plan_rectangles import (
+    BOUND_COLOUR,
+    INK,
     PlanRectangles,
+    TensorClasses,
     best_bound,
+    default_classes,
     rectangles_of,
     require_time,
 )
-from evaluation.plots.tensor_classes import BOUND_COLOUR, INK, TensorClasses, default_classes
 from planners.compare.plots import Plot
 from planners.files.output_file import replacing
 from planners.model.bounds import Bound

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from evaluation.plots.layout import DOTS_PER_INCH, HEADROOM, LAYOUT
-from evaluation.plots.tensor_classes import INK
+from evaluation.plots.plan_rectangles import INK
 from planners.compare.plots import OnlinePlot
 from planners.errors import GaplessError
 from planners.files.output_file import replacing

@@ -1,9 +1,10 @@
-"""The rectangles of a plan: where each tensor lies, and from which step to which."""
+"""The rectangles of a plan: where each tensor lies, and what its colour stands for."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from planners.model.bounds import Bound
 from planners.model.columns import IntColumn
 from planners.model.plan import Plan, Result
 from planners.model.problem import Problem, Safety
+from planners.text.byte_units import human_bytes
 
 
 @dataclass(frozen=True)
@@ -59,3 +61,130 @@ def best_bound(results: Sequence[Result], bounds: Sequence[Bound]) -> tuple[str,
     # Of equal bounds the first is named.
     size, name = max(known, key=lambda entry: entry[0], default=(0, "no"))
     return name, size
+
+
+# Okabe & Ito, "Color Universal Design" (2008): told apart by all common kinds of colour vision.
+# Their vermilion is left to the bound.
+CLASS_COLOURS = ("#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#0072B2", "#F0E442")
+OTHERS_COLOUR = "#999999"
+BOUND_COLOUR = "#D55E00"
+INK = "#222222"
+# From dark, for the small, to light: steps of YlGnBu by Brewer, even in lightness.
+SIZE_SHADES = ("#13266F", "#2355A4", "#2498C1", "#67C4BE", "#C8E9B4")
+
+
+@dataclass(frozen=True)
+class TensorClasses:
+    """Which class each tensor is in, and how the classes are shown."""
+
+    title: str
+    of_tensor: IntColumn
+    colours: Sequence[str]
+    labels: Sequence[str]
+    # What a tensor's own value is, finer than its class; empty where the class says it all.
+    value_of_tensor: Sequence[str] = ()
+
+
+def default_classes(problem: Problem) -> TensorClasses:
+    """Return what a picture without a choice shows: streams where there are several, or sizes."""
+    by_stream = classes_by_stream(problem)
+    return classes_by_size(problem) if by_stream is None else by_stream
+
+
+def all_classes(problem: Problem) -> list[TensorClasses]:
+    """Return every way to tell the tensors of a problem apart, the default one first."""
+    first = default_classes(problem)
+    found = [
+        classes_by_size(problem),
+        classes_by_kind(problem),
+        classes_by_stream(problem),
+        _classes_by_number(problem, "phase of the allocation", problem.phase_start),
+        _classes_by_number(problem, "layer of the allocation", problem.layer_start),
+        _classes_by_dynamic(problem),
+    ]
+    others = [classes for classes in found if classes is not None and classes.title != first.title]
+    return [first, *others]
+
+
+def classes_by_size(problem: Problem) -> TensorClasses:
+    """Cut the range of sizes where equal shares of the occupied area lie between the cuts."""
+    size = problem.size
+    area = _area(problem)
+    order = np.argsort(size, kind="stable")
+    share = np.cumsum(area[order])
+    cuts: list[int] = []
+    if len(share) and share[-1] > 0:
+        parts = len(SIZE_SHADES)
+        at = np.searchsorted(share, share[-1] * np.arange(1, parts) / parts)
+        cuts = sorted(set(size[order][at].tolist()) - {int(size.max())})
+    of_tensor = np.searchsorted(np.array(cuts, dtype=np.int64), size, side="left")
+    labels = [f"up to {human_bytes(cut)}" for cut in [*cuts, int(size.max(initial=0))]]
+    spread = np.linspace(0, len(SIZE_SHADES) - 1, len(labels)).round().astype(int)
+    shades = [SIZE_SHADES[shade] for shade in spread]
+    return TensorClasses("size", of_tensor.astype(np.int64), shades, labels)
+
+
+def classes_by_stream(problem: Problem) -> TensorClasses | None:
+    """Tell tensors apart by the stream of their producer; None without several streams."""
+    graph = problem.graph
+    if graph is None or problem.stream_count <= 1:
+        return None
+    return _classes_by_number(problem, "stream of the producer", graph.stream[graph.producer])
+
+
+def classes_by_kind(problem: Problem) -> TensorClasses | None:
+    """Tell tensors apart by the operation that makes them; None where no graph names several."""
+    graph = problem.graph
+    if graph is None:
+        return None
+    operation = [graph.op[node] for node in graph.producer.tolist()]
+    kinds, of_tensor = np.unique(np.array(operation, dtype=object), return_inverse=True)
+    if len(kinds) <= 1:
+        return None
+    return _largest_first(problem, "operation of the producer", kinds, of_tensor, operation)
+
+
+def _classes_by_number(
+    problem: Problem, title: str, numbers: IntColumn | None
+) -> TensorClasses | None:
+    if numbers is None:
+        return None
+    values, of_tensor = np.unique(numbers, return_inverse=True)
+    if len(values) <= 1:
+        return None
+    return _largest_first(problem, title, values, of_tensor, [str(n) for n in numbers.tolist()])
+
+
+def _classes_by_dynamic(problem: Problem) -> TensorClasses | None:
+    if problem.dynamic is None or not problem.dynamic.any():
+        return None
+    return TensorClasses(
+        "whether the size varies", problem.dynamic.astype(np.int64), CLASS_COLOURS[:2],
+        ["static", "dynamic"],
+    )  # fmt: skip
+
+
+def _largest_first(
+    problem: Problem,
+    title: str,
+    values: NDArray[Any],
+    of_tensor: NDArray[np.intp],
+    value_of_tensor: Sequence[str],
+) -> TensorClasses:
+    """Give a colour each to the values that fill most of the picture, for colours are few."""
+    by_area = np.argsort(
+        -np.bincount(of_tensor, weights=_area(problem), minlength=len(values)), kind="stable"
+    )
+    shown = np.sort(by_area[: len(CLASS_COLOURS)])
+    class_of_value = np.full(len(values), len(shown), dtype=np.int64)
+    class_of_value[shown] = np.arange(len(shown))
+    colours = list(CLASS_COLOURS[: len(shown)])
+    labels = [str(value) for value in values[shown].tolist()]
+    if len(values) > len(shown):
+        colours.append(OTHERS_COLOUR)
+        labels.append(f"{len(values) - len(shown)} others")
+    return TensorClasses(title, class_of_value[of_tensor], colours, labels, value_of_tensor)
+
+
+def _area(problem: Problem) -> NDArray[np.float64]:
+    return problem.size.astype(np.float64) * (problem.end - problem.start)

@@ -8,8 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from evaluation.programs.decoder_loop import loss_of, train_decoder
-from evaluation.programs.language_models import gpt2, words
+from evaluation.programs.language_models import gpt2, loss_of, train_decoder, words
 from gpu_runtime.training.scene import Scene
 
 BATCH, LENGTH = 8, 512

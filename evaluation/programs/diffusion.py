@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from evaluation.programs.decoder_loop import descend
+from evaluation.programs.language_models import descend
 from gpu_runtime.training.scene import Scene
 
 TIMES = 1000

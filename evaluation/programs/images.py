@@ -14,8 +14,7 @@ from transformers import (
     ViTForImageClassification,
 )
 
-from evaluation.programs.decoder_loop import descend
-from evaluation.programs.language_models import on_device
+from evaluation.programs.language_models import descend, on_device
 from gpu_runtime.training.scene import Scene
 
 CLASSES = 1000

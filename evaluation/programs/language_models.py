@@ -1,4 +1,4 @@
-"""The language models that programs train, with random weights, made on the device."""
+"""The language models that programs train, with random weights, and the loop around them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from transformers import (
     AutoModelForCausalLM,
     GPT2Config,
@@ -105,3 +105,37 @@ def checkpointed(model: Any) -> nn.Module:
     model.gradient_checkpointing_enable()
     kept: nn.Module = model
     return kept
+
+
+def loss_of(scene: Scene, model: nn.Module, tokens: Tensor) -> Tensor:
+    """Return the loss of predicting each next token."""
+    with scene.autocast():
+        loss: Tensor = model(input_ids=tokens, labels=tokens).loss
+    return loss
+
+
+def descend(scene: Scene, optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
+    """Go one step down the gradient of a loss."""
+    torch.autograd.backward(loss)
+    optimizer.step()
+    optimizer.zero_grad()
+    scene.note(loss)
+
+
+def train_decoder(
+    scene: Scene,
+    model: nn.Module,
+    next_tokens: Callable[[], Tensor],
+    after_step: Callable[[int], None] = lambda _: None,
+) -> nn.Module:
+    """Train on one batch of tokens after the other; what comes after a step gets its number."""
+    optimizer = scene.adamw(
+        parameter for parameter in model.parameters() if parameter.requires_grad
+    )
+    for number in scene.rounds:
+        tokens = next_tokens()
+        with scene.step():
+            loss = loss_of(scene, model, tokens)
+            descend(scene, optimizer, loss)
+        after_step(number)
+    return model

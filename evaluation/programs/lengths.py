@@ -7,13 +7,14 @@ from itertools import count, cycle
 
 from torch import nn
 
-from evaluation.programs.decoder_loop import descend, train_decoder
 from evaluation.programs.language_models import (
     WORDS,
     checkpointed,
+    descend,
     gpt2,
     llama,
     t5,
+    train_decoder,
     words,
 )
 from gpu_runtime.training.scene import Scene

@@ -6,8 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from evaluation.programs.decoder_loop import descend, train_decoder
-from evaluation.programs.language_models import qwen2_moe, words
+from evaluation.programs.language_models import descend, qwen2_moe, train_decoder, words
 from gpu_runtime.training.scene import Scene
 
 LANGUAGE = 32_000

@@ -12,8 +12,7 @@ from torch import distributed, nn
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
-from evaluation.programs.decoder_loop import train_decoder
-from evaluation.programs.language_models import checkpointed, llama, words
+from evaluation.programs.language_models import checkpointed, llama, train_decoder, words
 from gpu_runtime.training.scene import Scene
 
 # After which a process gives up waiting for one that has died.

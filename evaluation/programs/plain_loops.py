@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
-from evaluation.programs.decoder_loop import descend, loss_of, train_decoder
-from evaluation.programs.language_models import checkpointed, gpt2, words
+from evaluation.programs.language_models import (
+    checkpointed,
+    descend,
+    gpt2,
+    loss_of,
+    train_decoder,
+    words,
+)
 from gpu_runtime.training.scene import Scene
 
 BATCH, LENGTH = 8, 512
@@ -174,3 +181,18 @@ def _add_gradients(scene: Scene, model: nn.Module, batches: list[Tensor]) -> Non
         loss = loss_of(scene, model, tokens) / MICROBATCHES
         torch.autograd.backward(loss)
         scene.note(loss)
+
+
+def lora(scene: Scene) -> nn.Module:
+    """Train what peft adds to a GPT-2 whose own weights are frozen, in bfloat16."""
+    # Imported here because it is optional.
+    from peft import LoraConfig, get_peft_model
+
+    config = LoraConfig(
+        r=16, lora_alpha=32, lora_dropout=0.05, target_modules=["c_attn"], fan_in_fan_out=True
+    )
+    base = gpt2(scene, dtype=torch.bfloat16)
+    model: Any = get_peft_model(base, config)
+    return train_decoder(
+        scene, model.train(), lambda: scene.tokens(8, scene.length(1024), words(scene))
+    )

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from math import inf
 from statistics import mean
 
+from evaluation.plots.planner_figures import seconds_text
 from evaluation.report.cases import Case, by_planner
-from evaluation.report.time_figure import seconds_text
 from evaluation.study.gaps import Gaps, InstanceFacts
 from evaluation.study.record import ANSWERED, FAILED, OnlineRecord, Record, RunStatus
 from planners.compare.report import percent

@@ -38,12 +38,14 @@ from bokeh.models.widgets import Div, Select
 from bokeh.plotting import figure
 from numpy.typing import NDArray
 
-from evaluation.plots.plan_rectangles import PlanRectangles, best_bound, rectangles_of
-from evaluation.plots.tensor_classes import (
+from evaluation.plots.plan_rectangles import (
     BOUND_COLOUR,
     INK,
+    PlanRectangles,
     TensorClasses,
     all_classes,
+    best_bound,
+    rectangles_of,
 )
 from planners.model.bounds import Bound
 from planners.model.columns import IntColumn

@@ -24,16 +24,69 @@ from pathlib import Path
 from typing import Any, Final
 
 from evaluation.report.cases import Case, cases_of
-from evaluation.report.template import PLACE, fill_template
 from evaluation.study.record import Record
-from planners.errors import GaplessError
+from planners.errors import GaplessError, near_names
 from planners.text.table import Table
+
+PLACE = re.compile(r"\{([a-z][a-z0-9]*(?:-[a-z0-9]+)*)\}")
+HEADING = re.compile(r"#{1,6} ")
+CODE = re.compile(r"(```.*?```|`[^`\n]*`)", re.DOTALL)
+
+
+def fill_template(words: str, fillers: Mapping[str, Callable[[], str]], where: Path | str) -> str:
+    """Return the words with every place filled, each filler called once.
+
+    Parameters
+    ----------
+    words
+        Markdown with places.
+    fillers
+        By name of the place: returns Markdown, or an empty text where there is nothing to show.
+    where
+        File of the words, for what is wrong with them.
+
+    Raises
+    ------
+    GaplessError
+        A place has no filler.
+    """
+    filled: dict[str, str] = {}
+
+    def filled_place(found: re.Match[str]) -> str:
+        name = found[1]
+        if name not in fillers:
+            raise GaplessError(f"{where}: no slot is called {name!r}; {near_names(name, fillers)}")
+        if name not in filled:
+            filled[name] = fillers[name]().strip("\n")
+        return filled[name]
+
+    sections = []
+    for section in sections_of(words):
+        # Code stands as it is: every second part.
+        parts = CODE.split(section)
+        names = [name for part in parts[::2] for name in PLACE.findall(part)]
+        parts[::2] = [PLACE.sub(filled_place, part) for part in parts[::2]]
+        if not names or any(filled[name] for name in names) or section.startswith("# "):
+            sections.append("".join(parts))
+    return re.sub(r"\n{3,}", "\n\n", "".join(sections)).rstrip() + "\n"
+
+
+def sections_of(words: str) -> list[str]:
+    """Cut words before each heading; a line of code is none."""
+    sections = [""]
+    is_code = False
+    for line in words.splitlines(keepends=True):
+        is_code ^= line.startswith("```")
+        if HEADING.match(line) and not is_code:
+            sections.append("")
+        sections[-1] += line
+    return sections
+
 
 # What registers slots when it is imported.
 SLOT_MODULES: Final = (
     "evaluation.report.standard_slots",
     "evaluation.tables.evidence",
-    "evaluation.tables.run_overhead",
 )
 
 # What fills the tables that the file of a study describes; it needs this module.

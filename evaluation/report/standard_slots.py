@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Mapping, Sequence
+from statistics import mean
 
-from evaluation.report.anytime_figure import anytime_curves, anytime_figure
-from evaluation.report.drawing import Look, line_looks, picture_of
+from matplotlib.figure import Figure
+from evaluation.plots.drawing import Look, bytes_of, line_looks
+from evaluation.plots.planner_figures import (
+    anytime_curves,
+    anytime_figure,
+    profile_figure,
+    profile_lines,
+    time_figure,
+    timed_points,
+)
 from evaluation.report.gap_tables import (
     by_instance,
     cell,
@@ -17,10 +27,10 @@ from evaluation.report.gap_tables import (
     planner_table,
     worst_table,
 )
-from evaluation.report.performance_profile import profile_figure, profile_lines
 from evaluation.report.slots import PageMaterial, markdown_of, slot
-from evaluation.report.time_figure import time_figure, timed_points
-from planners.text.byte_units import counted
+from evaluation.study.record import InstanceRecord
+from planners.text.byte_units import counted, three_digits
+from planners.text.table import Row, Table, columns_of
 
 
 @slot("study-name")
@@ -99,7 +109,7 @@ def _performance_profile(material: PageMaterial) -> str:
     lines = profile_lines(material.cases)
     if not lines:
         return ""
-    says = f"Share of instances by the gap to the best known peak; best: {_first(list(lines))}"
+    says = f"Share of instances by the gap to the best known peak; best: {next(iter(lines))}"
     return picture_of(material, "profile", profile_figure(lines, _looks(material)), says)
 
 
@@ -108,7 +118,7 @@ def _time_figure(material: PageMaterial) -> str:
     points = timed_points(material.cases)
     if not points:
         return ""
-    says = f"Processor time by the number of tensors; slowest: {_first(list(points))}"
+    says = f"Processor time by the number of tensors; slowest: {next(iter(points))}"
     return picture_of(material, "time", time_figure(points, _looks(material)), says)
 
 
@@ -117,13 +127,53 @@ def _anytime_figure(material: PageMaterial) -> str:
     curves = anytime_curves(material.cases)
     if not curves:
         return ""
-    says = f"Gap to the best known peak over time, on {_first(list(curves))} and others"
+    says = f"Gap to the best known peak over time, on {next(iter(curves))} and others"
     return picture_of(material, "anytime", anytime_figure(curves, _looks(material)), says)
+
+
+def picture_of(material: PageMaterial, name: str, figure: Figure, says: str) -> str:
+    """Keep a figure as PNG, which the page shows, and as SVG beside it."""
+    material.picture(name, bytes_of(figure, "svg"), says, "svg")
+    return material.picture(name, bytes_of(figure, "png"), says)
 
 
 def _looks(material: PageMaterial) -> Mapping[str, Look]:
     return line_looks([case.label for case in material.cases])
 
 
-def _first(labels: Sequence[str]) -> str:
-    return labels[0]
+HEADINGS = (
+    "instance", "tensors", "runs", "planner ms", "run ms beside it", "to a second",
+    "10^6 runs, hours of a core", "record bytes", "gzipped",
+)  # fmt: skip
+SECONDS_PER_HOUR = 3600
+
+
+@slot("overhead-table")
+def _overhead_table(material: PageMaterial) -> str:
+    by_instance: dict[str, list[InstanceRecord]] = {}
+    for record in material.records:
+        if isinstance(record, InstanceRecord):
+            by_instance.setdefault(record.instance, []).append(record)
+    rows = [Row(_cells(records)) for records in by_instance.values() if len(records) > 1]
+    return Table(columns_of(*HEADINGS), rows).markdown() if rows else ""
+
+
+def _cells(records: Sequence[InstanceRecord]) -> list[str]:
+    moments = [record.moment for record in records]
+    # From the first begin to the last: one run less than there are.
+    between = len(records) - 1
+    planning = mean(record.wall_seconds or 0.0 for record in records)
+    beside = (max(moments) - min(moments)).total_seconds() / between - planning
+    lines = [f"{record.to_json()}\n".encode() for record in records]
+    packed = gzip.compress(b"".join(lines), mtime=0)
+    return [
+        records[0].instance,
+        f"{records[0].tensors:,}",
+        f"{len(records):,}",
+        three_digits(1e3 * planning),
+        three_digits(1e3 * beside),
+        f"±{three_digits(1e3 / between)}",
+        f"{1e6 * beside / SECONDS_PER_HOUR:.1f}",
+        f"{mean(map(len, lines)):,.0f}",
+        f"{len(packed) / len(records):,.0f}",
+    ]

@@ -21,9 +21,8 @@ from evaluation.study.planned_runs import PlannedRun, runs_of
 from evaluation.study.record_age import age_of_records
 from evaluation.study.records_file import records_file
 from evaluation.study.runner import Progress, StaleRecordsError, run_all, runs_without_record
-from evaluation.study.schema import Typed, schema_of
 from evaluation.study.study import Study
-from evaluation.study.study_file import FOLDER, SUFFIX, find_study, studies
+from evaluation.study.study_file import FOLDER, SUFFIX, Typed, find_study, schema_of, studies
 from evaluation.study.study_instances import Folders
 from evaluation.study.training_grid import trained_programs
 from evaluation.study.training_runner import programs_without_record, train_all

@@ -1,17 +1,183 @@
-"""Who carries out the runs: processes of this machine, or workers of a Dask cluster."""
+"""Executors of runs: processes of this machine, or workers of a Dask cluster.
+
+Note: why not the standard library's pool of processes. If one of its workers dies, every running
+call fails, nothing tells which call killed it, and the pool is of no more use.
+"""
 
 from __future__ import annotations
 
 import logging
 import os
+import signal
+import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor
-from contextlib import contextmanager
+from concurrent.futures import Executor, Future
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from multiprocessing import get_context, resource_tracker
+from multiprocessing.connection import Connection
+from queue import SimpleQueue
+from typing import Any, ParamSpec, TypeVar
 
-from evaluation.study.local_executor import LocalProcesses, WorkerDiedError
 from planners.errors import GaplessError, MissingDependencyError
-from planners.text.plain_text import one_line
+from planners.processes.child_process import tied_to_this_process
+from planners.text.plain_text import describe_error, one_line
+
+Parameters = ParamSpec("Parameters")
+Answer = TypeVar("Answer")
+_Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
+
+
+class WorkerDiedError(Exception):
+    """The process that was at work on a call ended; the message says how."""
+
+
+class WorkerFailedError(Exception):
+    """A call raised what may not travel; the message says what that was."""
+
+
+class LocalProcesses(Executor):
+    """Calls in so many processes, each of which makes one call at a time."""
+
+    def __init__(self, count: int) -> None:
+        self._calls: SimpleQueue[tuple[Future[Any], _Call] | None] = SimpleQueue()
+        self._workers: set[_Worker] = set()
+        self._lock = threading.Lock()
+        self._is_over = False
+        self._threads = [
+            # A process ends with the thread that started it, which therefore stays.
+            threading.Thread(target=self._serve, name=f"worker {number}", daemon=True)
+            for number in range(count)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def submit(
+        self,
+        function: Callable[Parameters, Answer],
+        /,
+        *args: Parameters.args,
+        **options: Parameters.kwargs,
+    ) -> Future[Answer]:
+        """Return the future of a call; function, arguments and answer travel by pickle."""
+        future: Future[Answer] = Future()
+        self._calls.put((future, (function, args, options)))
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """End the processes: after the calls that were submitted, or, cancelled, at once."""
+        if cancel_futures:
+            self._is_over = True
+            with self._lock:
+                for worker in self._workers:
+                    worker.kill()
+        for _ in self._threads:
+            self._calls.put(None)
+        if wait:
+            for thread in self._threads:
+                thread.join()
+
+    def _serve(self) -> None:
+        worker: _Worker | None = None
+        # Ctrl-C would reach workers while they start. The tracker, once it has begun, unblocks it.
+        resource_tracker.ensure_running()
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        while (item := self._calls.get()) is not None:
+            future, call = item
+            if self._is_over:
+                future.cancel()
+            if not future.set_running_or_notify_cancel():
+                continue
+            try:
+                if worker is None:
+                    worker = self._start()
+                answer = worker.ask(call)
+            except WorkerDiedError as error:
+                self._forget(worker)
+                worker = None
+                future.set_exception(error)
+            except BaseException as error:
+                future.set_exception(error)
+            else:
+                future.set_result(answer)
+        self._forget(worker)
+
+    def _start(self) -> _Worker:
+        with self._lock:
+            worker = _Worker()
+            self._workers.add(worker)
+            if self._is_over:
+                worker.kill()
+        return worker
+
+    def _forget(self, worker: _Worker | None) -> None:
+        if worker is not None:
+            with self._lock:
+                self._workers.discard(worker)
+            worker.close()
+
+
+class _Worker:
+    """A process, spawned so that it has one thread and nothing of ours in its memory."""
+
+    def __init__(self) -> None:
+        context = get_context("spawn")
+        self._connection, theirs = context.Pipe()
+        self._process = context.Process(target=_work, args=(theirs, tied_to_this_process()))
+        self._process.start()
+        theirs.close()
+
+    def ask(self, call: _Call) -> Any:
+        try:
+            self._connection.send(call)
+            answer, error = self._connection.recv()
+        except (EOFError, ConnectionError):
+            self._process.join()
+            raise WorkerDiedError(_how_it_ended(self._process.exitcode)) from None
+        if error is not None:
+            raise error
+        return answer
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def close(self) -> None:
+        # This ends a process that waits for its next call.
+        self._connection.close()
+        self._process.join()
+
+
+def _how_it_ended(code: int | None) -> str:
+    if code is not None and code < 0:
+        with suppress(ValueError):
+            return f"its worker ended by signal {signal.Signals(-code).name}"
+    return f"its worker ended with exit status {code}"
+
+
+def _work(connection: Connection, end_with_parent: Callable[[], None]) -> None:
+    end_with_parent()
+    # The terminal sends Ctrl-C to every process; who asks decides what becomes of this one.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    while True:
+        try:
+            call = connection.recv()
+        except (EOFError, ConnectionError):
+            return
+        connection.send(_answer_of(*call))
+
+
+def _answer_of(
+    function: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]
+) -> tuple[Any, Exception | None]:
+    try:
+        return function(*args, **options), None
+    except GaplessError as error:
+        return None, error
+    except Exception as error:
+        # Of a kind that may not travel.
+        return None, WorkerFailedError(describe_error(error))
+
 
 CONNECT_SECONDS = 10
 

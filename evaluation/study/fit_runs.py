@@ -13,9 +13,10 @@ from typing import Any
 import msgspec
 
 from evaluation.study.record import FitRecord, RunStatus
-from evaluation.study.run_kind import Named, RunKind
 from evaluation.study.run_task import (
     Cost,
+    Named,
+    RunKind,
     RunTask,
     in_a_process,
     measured,

@@ -7,12 +7,10 @@ from typing import Any
 
 from evaluation.measuring.cores import a_core_of_its_own
 from evaluation.study.fit_runs import FitRuns
-from evaluation.study.offsets_runs import OffsetsRuns
-from evaluation.study.online_runs import OnlineRuns
+from evaluation.study.instance_runs import OffsetsRuns, OnlineRuns
 from evaluation.study.plugins import load_plugins
 from evaluation.study.record import AnyRecord, RunStatus
-from evaluation.study.run_kind import RunKind
-from evaluation.study.run_task import RunTask, now
+from evaluation.study.run_task import RunKind, RunTask, now
 from evaluation.study.surroundings import this_machine
 
 KINDS: dict[str, RunKind[Any]] = {

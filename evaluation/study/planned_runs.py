@@ -12,7 +12,7 @@ from typing import Any
 
 from evaluation.study.kinds import KINDS
 from evaluation.study.plugins import load_plugins, plugin_of
-from evaluation.study.run_kind import Named, RunKind
+from evaluation.study.run_task import Named, RunKind
 from evaluation.study.sent_instance import SentTraining
 from evaluation.study.study import Grid, Plugin, RunLimits, Study, TrainingChoice
 from evaluation.study.study_instances import Folders, StudyInstance, StudyTraining, subjects_of

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,6 +14,24 @@ from planners.files.formats import read_with_requests
 from planners.files.recording_slice import RecordingSlice, parse_iteration
 from planners.model.problem import Problem
 from planners.model.request_sequence import RequestSequence
+
+
+def name_with(name: str, settings: Mapping[str, object]) -> str:
+    """Return a name with settings behind those that it has."""
+    return ":".join([name, *(f"{key}={value}" for key, value in settings.items())])
+
+
+def settings_in(name: str) -> tuple[str, Mapping[str, str]]:
+    """Return what an instance is of, and its settings."""
+    of_it, *parts = name.split(":")
+    settings = {}
+    for part in parts:
+        key, equals, value = part.partition("=")
+        if equals:
+            settings[key] = value
+        else:
+            of_it = f"{of_it}:{part}"
+    return of_it, settings
 
 
 @dataclass(frozen=True)

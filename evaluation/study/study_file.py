@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import enum
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args
 
+import msgspec
+
+from evaluation.study.record import AnyRecord
 from evaluation.study.study import (
     FileChoice,
     Grid,
@@ -180,3 +184,20 @@ def _plugin(path: Path) -> Plugin:
             return Plugin(path.name, read_bounded(path, MAX_PLUGIN_BYTES).decode("utf-8"), path)
         except UnicodeDecodeError as error:
             raise InstanceError(f"the file is no UTF-8 text: byte {error.start}") from None
+
+
+class Typed(enum.StrEnum):
+    """What has a schema."""
+
+    RECORD = "record"
+    STUDY = "study"
+
+
+def schema_of(what: Typed) -> dict[str, Any]:
+    """Return the JSON schema of a record, or of a study's file, which is TOML."""
+    schema = msgspec.json.schema(AnyRecord if what is Typed.RECORD else StudyFile)
+    for its in schema["$defs"].values():
+        # Which kind a choice of instances is of is seen by its other keys.
+        if "choice" in its.get("required", ()):
+            its["required"].remove("choice")
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}

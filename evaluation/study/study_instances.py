@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeVar
 
-from evaluation.study.instance_name import name_with
+from evaluation.study.recording_part import name_with
 from evaluation.study.sent_instance import SentInstance, SentTraining
 from evaluation.study.study import (
     Capacity,

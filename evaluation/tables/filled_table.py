@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 from evaluation.report import figure_texts
 from evaluation.report.gap_tables import NOTHING, cell
 from evaluation.report.slots import PageMaterial
-from evaluation.tables.committed_page import frame_of_page
 from evaluation.tables.expression import Expression, first, is_known, require_columns, rows_where
-from evaluation.tables.record_frame import frame_of_rows, frames_of
+from evaluation.tables.record_frame import frame_of_page, frame_of_rows, frames_of
 from evaluation.tables.table_file import (
     Across,
     ColumnText,

@@ -8,7 +8,7 @@ import pytest
 
 from evaluation.benchmarks import worded_page
 from evaluation.benchmarks.worded_page import WORDS, WordedPage, table_of
-from evaluation.report.template import PLACE, sections_of
+from evaluation.report.slots import PLACE, sections_of
 from planners.errors import GaplessError
 from tests.repository import ROOT
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from bokeh.models import ColumnDataSource, Div, GlyphRenderer, Span
 
-from evaluation.plots.tensor_classes import BOUND_COLOUR, INK
+from evaluation.plots.plan_rectangles import BOUND_COLOUR, INK
 from evaluation.report.comparison_page import comparison_page
 from evaluation.report.memory_map import MappedPlan, memory_map
 from planners.compare.comparison import Comparison, compare_planners

@@ -8,9 +8,7 @@ from typing import Literal
 import pytest
 from matplotlib.image import imread
 
-from evaluation.report.anytime_figure import anytime_curves, anytime_figure
-from evaluation.report.cases import cases_of
-from evaluation.report.drawing import (
+from evaluation.plots.drawing import (
     LINE_COLOURS,
     LINE_STYLES,
     MOST_LINES,
@@ -18,10 +16,18 @@ from evaluation.report.drawing import (
     bytes_of,
     line_looks,
 )
-from evaluation.report.performance_profile import profile_figure, profile_lines
+from evaluation.plots.planner_figures import (
+    anytime_curves,
+    anytime_figure,
+    profile_figure,
+    profile_lines,
+    seconds_text,
+    time_figure,
+    timed_points,
+)
+from evaluation.report.cases import cases_of
 from evaluation.report.slots import PageMaterial
 from evaluation.report.standard_slots import _looks
-from evaluation.report.time_figure import seconds_text, time_figure, timed_points
 from evaluation.study.record import Record
 from planners.registry import planners
 from tests.evaluation.study.made_up_records import record

@@ -10,8 +10,7 @@ import pytest
 
 from evaluation.report import slots
 from evaluation.report.document import REPORT_WORDS
-from evaluation.report.slots import PageMaterial, fill, known_slots, slot
-from evaluation.report.template import PLACE
+from evaluation.report.slots import PLACE, PageMaterial, fill, known_slots, slot
 from evaluation.study.study_file import FOLDER, find_study
 from planners.errors import GaplessError
 from tests.evaluation.study.made_up_records import record

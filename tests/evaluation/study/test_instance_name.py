@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from evaluation.study.instance_name import name_with, settings_in
+from evaluation.study.recording_part import name_with, settings_in
 
 
 @pytest.mark.parametrize(

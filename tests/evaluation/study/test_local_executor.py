@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.study.local_executor import LocalProcesses, WorkerDiedError, WorkerFailedError
+from evaluation.study.executors import LocalProcesses, WorkerDiedError, WorkerFailedError
 from planners.errors import InstanceError
 
 

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator, ValidationError
 
-from evaluation.study.schema import Typed, schema_of
-from evaluation.study.study_file import studies
+from evaluation.study.study_file import Typed, schema_of, studies
 from tests.evaluation.study.made_up_records import record
 from tests.evaluation.study.test_record import RECORD
 

@@ -6,8 +6,7 @@ import tomllib
 
 import pytest
 
-from evaluation.tables.claim import Claim
-from evaluation.tables.claim_file import claims_of
+from evaluation.tables.claim import Claim, claims_of
 from planners.errors import InstanceError
 
 

@@ -9,8 +9,7 @@ import pytest
 from evaluation.report.slots import PageMaterial, fill
 from evaluation.study.record import Record
 from evaluation.study.study_file import FOLDER, find_study
-from evaluation.tables.claim_tables import JudgedClaim
-from evaluation.tables.evidence import judged_claims
+from evaluation.tables.evidence import JudgedClaim, judged_claims
 from planners.errors import GaplessError
 from tests.evaluation.study.made_up_records import record
 

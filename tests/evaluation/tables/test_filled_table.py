@@ -9,7 +9,7 @@ import pytest
 from evaluation.report.slots import PageMaterial, fill, known_slots
 from evaluation.study.record import Record
 from evaluation.study.study_file import find_study
-from evaluation.tables.committed_page import frame_of_page
+from evaluation.tables.record_frame import frame_of_page
 from planners.errors import GaplessError
 from tests.evaluation.study.made_up_records import record
 

@@ -226,7 +226,7 @@ CHILD_OF_A_PARENT = {
         """,
     "pool": """
         import os, time
-        from evaluation.study.local_executor import LocalProcesses
+        from evaluation.study.executors import LocalProcesses
         def say():
             print(os.getpid(), flush=True)
             time.sleep(600)

@@ -11,8 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from evaluation.plots.tensor_classes import BOUND_COLOUR, CLASS_COLOURS, INK
-from evaluation.report.slots import PageMaterial
+from evaluation.plots.plan_rectangles import BOUND_COLOUR, CLASS_COLOURS, INK
 from planners.registry import planners
 from planners.text.plain_text import one_line
 
@@ -150,12 +149,6 @@ def logarithmic(axes: Any, way: Literal["x", "y"], text_of: Callable[[float], st
     axis.set_major_formatter(label)
     axis.set_minor_locator(LogLocator(subs=(2, 5)))
     axis.set_minor_formatter(label if high < 50 * low else NullFormatter())
-
-
-def picture_of(material: PageMaterial, name: str, figure: Figure, says: str) -> str:
-    """Keep a figure as PNG, which the page shows, and as SVG beside it."""
-    material.picture(name, bytes_of(figure, "svg"), says, "svg")
-    return material.picture(name, bytes_of(figure, "png"), says)
 
 
 def bytes_of(figure: Figure, suffix: Literal["png", "svg"]) -> bytes:
