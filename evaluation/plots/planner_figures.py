@@ -24,8 +24,8 @@ from evaluation.plots.drawing import (
     plain_label,
 )
 from evaluation.report.cases import Case, by_planner
+from evaluation.report.figure_texts import seconds_text
 from evaluation.study.record import OffsetsRecord
-from planners.text.byte_units import three_digits
 
 # Of the axis, on which smaller gaps are as none.
 LEAST_GAP = 1e-4
@@ -123,14 +123,6 @@ def time_figure(
 
     texts = {label: label for label in points}
     return line_figure(texts, looks, draw, dress, ("tensors", "processor time"))
-
-
-def seconds_text(value: float) -> str:
-    """Return a time with three digits in the unit in which it is best read."""
-    for scale, unit in ((1.0, "s"), (1e-3, "ms")):
-        if value >= 0.9995 * scale:
-            return f"{three_digits(value / scale)} {unit}"
-    return f"{three_digits(value / 1e-6)} µs"
 
 
 MOST_PANELS = 6

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from planners.text.byte_units import three_digits
+from planners.text.plain_text import one_line
+
+# Stands in a cell whose value is unknown.
+NOTHING = "-"
 
 # Below this a share would print as none.
 SMALLEST_SHARE = 5e-7
@@ -33,3 +37,19 @@ def milliseconds(seconds: float) -> str:
 def seconds(value: float) -> str:
     """Return seconds to the millisecond, and from ten on with three significant digits."""
     return f"{value:.3f}" if value < 10 else three_digits(value)
+
+
+def seconds_text(value: float) -> str:
+    """Return a time with three digits in the unit in which it is best read."""
+    for scale, unit in ((1.0, "s"), (1e-3, "ms")):
+        if value >= 0.9995 * scale:
+            return f"{three_digits(value / scale)} {unit}"
+    return f"{three_digits(value / 1e-6)} µs"
+
+
+def cell(text: str) -> str:
+    """Return text from outside as Markdown has it in a table."""
+    plain = one_line(text)
+    for mark in "\\|*<[`":
+        plain = plain.replace(mark, f"\\{mark}")
+    return plain

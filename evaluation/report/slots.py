@@ -26,7 +26,6 @@ from typing import Any, Final
 from evaluation.report.cases import Case, cases_of
 from evaluation.study.record import Record
 from planners.errors import GaplessError, near_names
-from planners.text.table import Table
 
 PLACE = re.compile(r"\{([a-z][a-z0-9]*(?:-[a-z0-9]+)*)\}")
 HEADING = re.compile(r"#{1,6} ")
@@ -179,11 +178,6 @@ def slot(name: str) -> Callable[[FillSlot], FillSlot]:
         return fill
 
     return register
-
-
-def markdown_of(table: Table) -> str:
-    """Return a table as a slot has it: nothing where it has no lines."""
-    return table.markdown() if table.rows else ""
 
 
 def known_slots() -> Mapping[str, FillSlot]:

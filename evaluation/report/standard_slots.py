@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from statistics import mean
 
 from matplotlib.figure import Figure
+
 from evaluation.plots.drawing import Look, bytes_of, line_looks
 from evaluation.plots.planner_figures import (
     anytime_curves,
@@ -16,19 +17,9 @@ from evaluation.plots.planner_figures import (
     time_figure,
     timed_points,
 )
-from evaluation.report.gap_tables import (
-    by_instance,
-    cell,
-    failure_table,
-    gap_table,
-    instance_table,
-    is_solved,
-    online_table,
-    planner_table,
-    worst_table,
-)
-from evaluation.report.slots import PageMaterial, markdown_of, slot
-from evaluation.study.record import InstanceRecord
+from evaluation.report.figure_texts import cell
+from evaluation.report.slots import PageMaterial, slot
+from evaluation.study.record import InstanceRecord, RunStatus
 from planners.text.byte_units import counted, three_digits
 from planners.text.table import Row, Table, columns_of
 
@@ -67,41 +58,18 @@ def _made_on(material: PageMaterial) -> str:
     return "; ".join([day, *machines, ", ".join(versions), *commits])
 
 
-@slot("planner-table")
-def _planner_table(material: PageMaterial) -> str:
-    return markdown_of(planner_table(material.cases))
-
-
-@slot("gap-table")
-def _gap_table(material: PageMaterial) -> str:
-    return markdown_of(gap_table(material.cases))
-
-
-@slot("instance-table")
-def _instance_table(material: PageMaterial) -> str:
-    return markdown_of(instance_table(material.cases))
-
-
 @slot("solved-count")
 def _solved_count(material: PageMaterial) -> str:
-    instances = by_instance(material.cases).values()
-    solved = sum(map(is_solved, instances))
-    return f"Proven: {solved:,} of {counted(len(instances), 'instance')}." if instances else ""
-
-
-@slot("worst-cases")
-def _worst_cases(material: PageMaterial) -> str:
-    return markdown_of(worst_table(material.cases))
-
-
-@slot("failures")
-def _failures(material: PageMaterial) -> str:
-    return markdown_of(failure_table(material.records))
-
-
-@slot("online-table")
-def _online_table(material: PageMaterial) -> str:
-    return markdown_of(online_table(material.cases))
+    """Say of how many instances the optimum is proven, or that they have no plan."""
+    cases = [case for case in material.cases if case.has_plans]
+    instances = {case.facts.digest for case in cases}
+    solved = {
+        case.facts.digest
+        for case in cases
+        if case.facts.optimum is not None or case.status is RunStatus.INFEASIBLE
+    }
+    counts = f"{len(solved):,} of {counted(len(instances), 'instance')}"
+    return f"Proven: {counts}." if instances else ""
 
 
 @slot("performance-profile")

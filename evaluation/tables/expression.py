@@ -26,6 +26,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from planners.errors import GaplessError, InstanceError, near_names
+from planners.text.plain_text import one_line
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -310,6 +311,11 @@ def _tally(column: Any) -> str:
     return "; ".join(f"{value} ({count})" for value, count in counts.items())
 
 
+def _line(column: Any, most: int) -> Any:
+    """Return texts as one line of at most so many characters."""
+    return column.map(lambda text: one_line(text, most) if isinstance(text, str) else "")
+
+
 def _like(column: Any, pattern: str) -> Any:
     """Return whether texts match a wildcard."""
     return column.map(lambda text: isinstance(text, str) and fnmatchcase(text, pattern)).astype(
@@ -343,5 +349,5 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "last": lambda column: first(column[::-1]), "known": _known, "where": _where,
     "whole": _whole, "listed": _listed, "like": _like, "without": _without,
     "but_settings": _but_settings, "round": round, "tally": _tally,
-    "text": lambda column: column.map(_text),
+    "text": lambda column: column.map(_text), "line": _line,
 }  # fmt: skip

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from evaluation.report import figure_texts
-from evaluation.report.gap_tables import NOTHING, cell
+from evaluation.report.figure_texts import NOTHING, cell
 from evaluation.report.slots import PageMaterial
 from evaluation.tables.expression import Expression, first, is_known, require_columns, rows_where
 from evaluation.tables.record_frame import frame_of_page, frame_of_rows, frames_of
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 FORMATS: Mapping[str, Callable[[Any], str]] = {
     "percent": percent, "share": figure_texts.percent, "digits": three_digits,
     "ms": figure_texts.milliseconds, "s": figure_texts.seconds,
+    "time": figure_texts.seconds_text,
     "human": lambda size: human_bytes(int(size)),
     "above": lambda share: figure_texts.percent_above(1 + share, 1),
     "times": lambda ratio: f"{ratio:,.1f}x",

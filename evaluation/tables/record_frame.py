@@ -48,6 +48,7 @@ def frames_of(cases: Sequence[Case]) -> dict[str, DataFrame]:
     """
     entries = {entry.facts.digest: entry for entry in read_catalogue().values()}
     known = {case.facts.digest: _known_of(case.facts, entries) for case in cases}
+    places = {digest: place for place, digest in enumerate(known)}
     runs = []
     lines = []
     for case in cases:
@@ -56,7 +57,8 @@ def frames_of(cases: Sequence[Case]) -> dict[str, DataFrame]:
             for record in case.records
         ]
         runs += its
-        lines.append({**its[0], **_of_all_runs(case, its)})
+        place = places[case.facts.digest]
+        lines.append({**its[0], **_of_all_runs(case, its), "place": place})
     return {"runs": frame_of(runs), "cases": frame_of(lines)}
 
 
@@ -81,7 +83,8 @@ def _of_all_runs(case: Case, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any
         # A run without a time was killed.
         "worst_planning_seconds": max(seconds) if len(seconds) == len(rows) else None,
         "planning_bytes": median(added) if added else None,
-        "to_bound": case.gaps.to_bound, "to_best": case.gaps.to_best,
+        "to_bound": case.gaps.to_bound, "to_optimum": case.gaps.to_optimum,
+        "to_best": case.gaps.to_best,
     }  # fmt: skip
 
 
