@@ -29,7 +29,7 @@ from typing import (
 
 import msgspec
 
-from planners.errors import InstanceError, near_names
+from planners.errors import InstanceError, errors_at, near_names
 from planners.text.plain_text import shown
 
 Typed = TypeVar("Typed")
@@ -43,11 +43,19 @@ _WORDS = {
 def typed(value: object, kind: type[Typed] | Any) -> Typed:
     """Return a value of lists and mappings as a typed one; raises ``InstanceError``."""
     try:
-        found: Typed = msgspec.convert(value, kind)
+        found: Typed = msgspec.convert(value, kind, dec_hook=_read)
         return found
     except (msgspec.ValidationError, RecursionError) as error:
         _refuse(value, kind, "", "", "")
         raise InstanceError(_said(error)) from None
+
+
+def _read(kind: Any, value: object) -> object:
+    """Return a value of a type that reads itself, by its method ``read``."""
+    try:
+        return kind.read(value)
+    except InstanceError as error:
+        raise ValueError(str(error)) from None
 
 
 def _refuse(value: Any, kind: Any, where: str, name: str, needed: str) -> None:
@@ -75,12 +83,15 @@ def _refuse(value: Any, kind: Any, where: str, name: str, needed: str) -> None:
             _descend(each, item, inner, "" if is_table else f"{name}[{number}]", "")
         _say(where, name, needed or f"a list of {len(its)}", value)
     else:
+        if hasattr(kind, "read"):
+            with errors_at(f"{where}field {name}"):
+                kind.read(value)
         _say(where, name, needed or _in_words(kind, origin, args), value)
 
 
 def _descend(value: Any, kind: Any, where: str, name: str, needed: str) -> None:
     try:
-        msgspec.convert(value, kind)
+        msgspec.convert(value, kind, dec_hook=_read)
     except (msgspec.ValidationError, RecursionError):
         _refuse(value, kind, where, name, needed)
 
@@ -122,7 +133,7 @@ def _refuse_structure(value: Any, kind: type[msgspec.Struct], where: str, name: 
         if key in value:
             _descend(value[key], hints[field.name], where, f"{prefix}{key}", "")
     try:
-        msgspec.convert(value, kind)
+        msgspec.convert(value, kind, dec_hook=_read)
     except msgspec.ValidationError as error:
         raise InstanceError(f"{where}{_said(error)}") from None
 
@@ -143,7 +154,7 @@ def _in_words(kind: Any, origin: Any, args: Sequence[Any]) -> str:
         return f"one of {', '.join(str(each.value) for each in kind)}"
     if origin in (list, tuple, Sequence):
         return "a list"
-    return _WORDS.get(kind, "another value")
+    return getattr(kind, "IN_WORDS", _WORDS.get(kind, "another value"))
 
 
 def _said(error: Exception) -> str:

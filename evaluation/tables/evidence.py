@@ -12,8 +12,8 @@ from evaluation.report.slots import PageMaterial, slot
 from evaluation.tables.claim import Claim, Figures, Verdict, claims_of
 from evaluation.tables.expression import Expression, is_known, require_columns
 from evaluation.tables.filled_table import Frames
-from evaluation.tables.table_file import EvidenceText, read_evidence
-from planners.errors import GaplessError, InstanceError, near_names
+from evaluation.tables.table_file import EvidenceText, read_text
+from planners.errors import GaplessError, InstanceError, errors_at, near_names
 from planners.text.byte_units import three_digits
 from planners.text.table import Row, Table, columns_of
 
@@ -119,6 +119,7 @@ PAPER = "paper"
 class Evidence:
     """Cases of one kind, such as networks, with the rows of each, and formulas of their figures."""
 
+    where: str
     text: EvidenceText
     rows: DataFrame
 
@@ -137,9 +138,10 @@ class Evidence:
         found: dict[str, float | None] = dict.fromkeys(cases)
         for name in cases if has_source or not published else ():
             its = rows[rows[self.text.case] == name]
-            figure = formula.one(its) if len(its) else None
-            if isinstance(figure, str):
-                raise InstanceError(f"{formula.where}: a number is needed, found {figure!r}")
+            with errors_at(f"{self.where}: figure {claim.figure}"):
+                figure = formula.one(its) if len(its) else None
+                if isinstance(figure, str):
+                    raise InstanceError(f"a number is needed, found {figure!r}")
             found[name] = float(figure) if figure is not None and is_known(figure) else None
         return found
 
@@ -158,10 +160,10 @@ def judged_claims(material: PageMaterial) -> list[JudgedClaim]:
 
 
 def _evidence(where: str, text: Mapping[str, Any], frames: Frames) -> Evidence:
-    its = read_evidence(where, text)
-    rows = frames.rows(its.steps)
-    require_columns([its.case], rows, f"{where}.case")
-    return Evidence(its, rows)
+    its = read_text(where, text, EvidenceText)
+    rows = frames.rows(its, where)
+    require_columns([its.case], rows, f"{where}: field case")
+    return Evidence(where, its, rows)
 
 
 def _judged(claim: Claim, evidence: Sequence[Evidence]) -> JudgedClaim:

@@ -20,7 +20,6 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import reduce
 from typing import TYPE_CHECKING, Any
@@ -49,24 +48,24 @@ _BINARY: Mapping[type[ast.AST], Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
 class Expression:
-    """A formula that was read, and where it stands."""
+    """A formula that was read."""
 
-    text: str
-    where: str
-    tree: ast.expr
+    IN_WORDS = "a formula"
+
+    def __init__(self, text: str, tree: ast.expr) -> None:
+        self.text, self.tree = text, tree
 
     @classmethod
-    def read(cls, text: object, where: str) -> Expression:
-        """Return the formula of a text; ``InstanceError`` where it is none."""
+    def read(cls, text: object) -> Expression:
+        """Return the formula of a text; raises ``InstanceError`` for any other."""
         if type(text) is not str:
-            raise InstanceError(f"{where}: a formula is needed, found {text!r}")
+            raise InstanceError(f"a formula is needed, found {text!r}")
         try:
             tree = ast.parse(text.strip(), mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            raise InstanceError(f"{where}: {text!r} is no formula: {error}") from None
-        return cls(text, where, tree)
+            raise InstanceError(f"{text!r} is no formula: {error}") from None
+        return cls(text, tree)
 
     def over(self, frame: DataFrame) -> Any:
         """Return what the formula is over the rows of a frame: a column or one value."""
@@ -75,13 +74,13 @@ class Expression:
         except GaplessError:
             raise
         except _NO_VALUE as error:
-            raise InstanceError(f"{self.where}: {self.text!r} has no value: {error}") from None
+            raise InstanceError(f"{self.text!r} has no value: {error}") from None
 
     def one(self, frame: DataFrame) -> Any:
         """Return one value: of a column the first that is known."""
         value = first(self.over(frame))
         if isinstance(value, list):
-            raise InstanceError(f"{self.where}: one value is needed, found {value!r}")
+            raise InstanceError(f"{self.text!r}: one value is needed, found {value!r}")
         return value
 
     def _value(self, node: ast.AST, frame: DataFrame) -> Any:
@@ -116,9 +115,7 @@ class Expression:
                 return self._within(of, [ast.unparse(key) for key in keys], frame)
             case ast.Call(func=ast.Name(id=name), args=nodes, keywords=[]):
                 return self._called(name, [self._value(each, frame) for each in nodes], frame)
-        raise InstanceError(
-            f"{self.where}: {ast.unparse(node)!r} is nothing that a formula may have"
-        )
+        raise InstanceError(f"{ast.unparse(node)!r} is nothing that a formula may have")
 
     def _column(self, name: str, frame: DataFrame) -> Any:
         from pandas import Series
@@ -127,7 +124,7 @@ class Expression:
             return CONSTANTS[name]
         if name.startswith(OPEN_PREFIXES) and name not in frame.columns:
             return Series(MISSING, index=frame.index)
-        require_columns([name], frame, self.where)
+        require_columns([name], frame, repr(self.text))
         return frame[name]
 
     def _chosen(self, of: ast.expr, condition: ast.expr, frame: DataFrame) -> Any:
@@ -136,7 +133,7 @@ class Expression:
     def _within(self, of: ast.expr, keys: list[str], frame: DataFrame) -> Any:
         from pandas import Series
 
-        require_columns(keys, frame, self.where)
+        require_columns(keys, frame, repr(self.text))
         found = Series(MISSING, index=frame.index, dtype=object)
         if len(frame):
             for _, rows in frame.groupby(keys, sort=False, dropna=False):
@@ -151,7 +148,7 @@ class Expression:
             return OF_COLUMNS[name](frame[columns], *values[1:])
         if name not in FUNCTIONS:
             raise InstanceError(
-                f"{self.where}: no function is called {name!r}; {near_names(name, FUNCTIONS)}"
+                f"{self.text!r}: no function is called {name!r}; {near_names(name, FUNCTIONS)}"
             )
         return FUNCTIONS[name](*values)
 

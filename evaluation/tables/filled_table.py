@@ -14,21 +14,18 @@ from evaluation.report.slots import PageMaterial
 from evaluation.tables.expression import Expression, first, is_known, require_columns, rows_where
 from evaluation.tables.record_frame import frame_of_page, frame_of_rows, frames_of
 from evaluation.tables.table_file import (
-    Across,
     ColumnText,
+    FrameText,
     Steps,
     TableText,
     Template,
     named_tables,
     named_texts,
-    read_page,
-    read_rows,
-    read_steps,
-    read_table,
+    read_text,
     with_columns,
 )
 from planners.compare.report import percent
-from planners.errors import GaplessError, InstanceError, near_names
+from planners.errors import GaplessError, InstanceError, errors_at, near_names
 from planners.text.byte_units import human_bytes, three_digits
 from planners.text.plain_text import shown
 from planners.text.table import Column, Row, Table
@@ -71,44 +68,47 @@ class Frames:
             self._being_made.pop()
         return self._made[name]
 
-    def _from_text(self, where: str, text: Mapping[str, Any]) -> DataFrame:
-        if "page" in text:
-            return frame_of_page(*read_page(where, text))
-        if "rows" in text:
-            return frame_of_rows(*read_rows(where, text))
-        steps = read_steps(where, text)
-        rows = self.rows(steps)
+    def _from_text(self, where: str, text: object) -> DataFrame:
+        steps = read_text(where, text, FrameText)
+        if steps.page:
+            return frame_of_page(steps.page, steps.heading)
+        if steps.rows is not None:
+            # TOML has no value for what is unknown.
+            known = [[None if its == "" else its for its in row] for row in steps.rows]
+            return frame_of_rows(steps.columns, known)
+        rows = self.rows(steps, where)
         if steps.values is None:
             return rows
-        made = [
-            {key: first(group[key]) for key in steps.by}
-            | {name: value.one(group) for name, value in steps.values.items()}
-            for group in groups_of(rows, steps.by)
-        ]
+        with errors_at(where):
+            made = [
+                {key: first(group[key]) for key in steps.by}
+                | {name: value.one(group) for name, value in steps.values.items()}
+                for group in groups_of(rows, steps.by)
+            ]
         columns = [*steps.by, *steps.values]
         return frame_of_rows(columns, [list(row.values()) for row in made])
 
-    def rows(self, steps: Steps) -> DataFrame:
+    def rows(self, steps: Steps, where: str) -> DataFrame:
         """Return the rows of a frame or a table, before they are grouped."""
         from pandas import concat
 
-        frame = self.frame(steps.over, f"{steps.where_it_stands}.over").copy()
-        if steps.add:
-            more = self.frame(steps.add, f"{steps.where_it_stands}.add")
-            frame = concat([frame, more], ignore_index=True)
-        for name, key in steps.join.items():
-            other = self.frame(name, f"{steps.where_it_stands}.join")
-            if key not in frame.columns and key in steps.each:
-                frame[key] = steps.each[key].over(frame)
-            require_columns([key], frame, f"{steps.where_it_stands}.join")
-            require_columns([key], other, f"{steps.where_it_stands}.join")
-            # What nobody knows is a column of numbers, and merges with none of texts.
-            as_it_is = {key: object}
-            frame = frame.astype(as_it_is).merge(other.astype(as_it_is), how="left", on=key)
-        for name, formula in steps.each.items():
-            frame[name] = formula.over(frame)
-        require_columns(steps.by, frame, f"{steps.where_it_stands}.by")
-        return _chosen(steps.where, frame)
+        with errors_at(where):
+            frame = self.frame(steps.over, "field over").copy()
+            if steps.add:
+                frame = concat([frame, self.frame(steps.add, "field add")], ignore_index=True)
+            for name, key in steps.join.items():
+                other = self.frame(name, "field join")
+                if key not in frame.columns and key in steps.each:
+                    frame[key] = steps.each[key].over(frame)
+                require_columns([key], frame, "field join")
+                require_columns([key], other, "field join")
+                # A column without a known value has numbers, and does not merge with texts.
+                as_it_is = {key: object}
+                frame = frame.astype(as_it_is).merge(other.astype(as_it_is), how="left", on=key)
+            for name, formula in steps.each.items():
+                frame[name] = formula.over(frame)
+            require_columns(steps.by, frame, "field by")
+            return _chosen(steps.where, frame)
 
 
 def groups_of(frame: DataFrame, by: Sequence[str]) -> Iterator[DataFrame]:
@@ -129,11 +129,13 @@ def table_fillers(material: PageMaterial) -> dict[str, Callable[[], str]]:
     texts = named_texts(material.words)
 
     def filled(name: str) -> str:
-        table = read_table(f"page.tables.{name}", with_columns(name, tables))
-        return fill_table(table, material.frames)
+        where = f"page.tables.{name}"
+        table = read_text(where, with_columns(name, tables), TableText)
+        return fill_table(table, material.frames, where)
 
     def text(name: str) -> str:
-        return _text_of(texts[name], material.frames.frame("runs", name)).text
+        with errors_at(f"page.texts.{name}"):
+            return _text_of(texts[name], material.frames.frame("runs", name)).text
 
     return {
         **{name: partial(filled, name) for name in tables},
@@ -141,17 +143,18 @@ def table_fillers(material: PageMaterial) -> dict[str, Callable[[], str]]:
     }
 
 
-def fill_table(table: TableText, frames: Frames) -> str:
+def fill_table(table: TableText, frames: Frames, where: str) -> str:
     """Return Markdown: nothing where the records have no row."""
-    rows = frames.rows(table.steps)
-    if not table.sections:
-        return _section(table, rows)
-    require_columns([table.sections], rows, f"{table.steps.where_it_stands}.sections")
-    sections = []
-    for part in groups_of(rows, [table.sections]):
-        title = _text_of(table.title, part).text
-        sections.append("\n\n".join(filter(None, [title, _section(table, part)])))
-    return "\n\n".join(sections)
+    rows = frames.rows(table, where)
+    with errors_at(where):
+        if not table.sections:
+            return _section(table, rows)
+        require_columns([table.sections], rows, "field sections")
+        sections = []
+        for part in groups_of(rows, [table.sections]):
+            title = _text_of(table.title, part).text
+            sections.append("\n\n".join(filter(None, [title, _section(table, part)])))
+        return "\n\n".join(sections)
 
 
 @dataclass(frozen=True)
@@ -179,7 +182,7 @@ class _Leaf:
 
 
 def _section(table: TableText, frame: DataFrame) -> str:
-    groups = list(_lines_of(table, frame) if table.lines else groups_of(frame, table.steps.by))
+    groups = list(_lines_of(table, frame) if table.lines else groups_of(frame, table.by))
     for group in groups:
         for rule, says in table.require:
             if not _holds_once(rule, group):
@@ -199,7 +202,7 @@ def _section(table: TableText, frame: DataFrame) -> str:
         return ""
     marks = [table.best and keys[index] == keys[order[0]] for index in order]
     if any(leaf.column.total is not None for leaf in leaves):
-        lines.append([_total(leaf, frame) for leaf in leaves])
+        lines.append([_text_of(leaf.column.total, leaf.rows(frame)) for leaf in leaves])
         marks.append(False)
     headings = [_text_of(leaf.column.heading, leaf.rows(frame)).text for leaf in leaves]
     return _markdown(headings, lines, marks, turned=table.turned)
@@ -208,10 +211,14 @@ def _section(table: TableText, frame: DataFrame) -> str:
 def _lines_of(table: TableText, frame: DataFrame) -> Iterator[DataFrame]:
     """Return the rows of each line that is about any."""
     for line in table.lines:
-        rows = _chosen(line.where, frame)
+        where, value = (
+            Expression.read(line[key]) if key in line else None for key in ("where", "value")
+        )
+        rows = _chosen(where, frame)
         if len(rows):
-            rows = rows.assign(**line.words)
-            yield rows if line.value is None else rows.assign(value=line.value.over(rows))
+            words = {name: word for name, word in line.items() if name not in ("where", "value")}
+            rows = rows.assign(**words)
+            yield rows if value is None else rows.assign(value=value.over(rows))
 
 
 def _markdown(
@@ -240,8 +247,8 @@ def _are_words(cells: Sequence[CellText]) -> bool:
     return bool(known) and all(each.is_words for each in known)
 
 
-def _leaves(column: ColumnText | Across, frame: DataFrame) -> Iterator[_Leaf]:
-    if isinstance(column, ColumnText):
+def _leaves(column: ColumnText, frame: DataFrame) -> Iterator[_Leaf]:
+    if not column.across and not column.names:
         yield _Leaf(column)
         return
     rows = _chosen(column.where, frame)
@@ -252,10 +259,10 @@ def _leaves(column: ColumnText | Across, frame: DataFrame) -> Iterator[_Leaf]:
                 yield _Leaf(each, name, name=name.removeprefix(before).removesuffix(behind))
     if column.names:
         return
-    require_columns([column.column], rows, column.where_it_stands)
-    for value in dict.fromkeys(rows[column.column].dropna()):
+    require_columns([column.across], rows, "field across")
+    for value in dict.fromkeys(rows[column.across].dropna()):
         for each in column.columns:
-            yield _Leaf(each, column.column, value)
+            yield _Leaf(each, column.across, value)
 
 
 def _cell(leaf: _Leaf, group: DataFrame) -> CellText:
@@ -270,14 +277,10 @@ def _cell(leaf: _Leaf, group: DataFrame) -> CellText:
     return found
 
 
-def _total(leaf: _Leaf, frame: DataFrame) -> CellText:
-    if leaf.column.total is None:
-        return CellText("")
-    return _text_of(leaf.column.total, leaf.rows(frame))
-
-
-def _text_of(template: Template, frame: DataFrame) -> CellText:
+def _text_of(template: Template | None, frame: DataFrame) -> CellText:
     """Return a text with its formulas filled in; nothing where one of them is unknown."""
+    if template is None:
+        return CellText("")
     texts = []
     values = []
     for part in template.parts:
@@ -289,7 +292,7 @@ def _text_of(template: Template, frame: DataFrame) -> CellText:
         if not is_known(value):
             return CellText(NOTHING)
         values.append(value)
-        texts.append(_shown(value, form, formula.where))
+        texts.append(_shown(value, form))
     return CellText("".join(texts).strip(), not values or _is_word(values[0]))
 
 
@@ -297,7 +300,7 @@ def _is_word(value: object) -> bool:
     return isinstance(value, str) and any(map(str.isalpha, value))
 
 
-def _shown(value: Any, form: str, where: str) -> str:
+def _shown(value: Any, form: str) -> str:
     try:
         if form in FORMATS:
             return FORMATS[form](value)
@@ -307,7 +310,7 @@ def _shown(value: Any, form: str, where: str) -> str:
             return format(int(value), form)
         return format(value, form).replace("%", " %")
     except (TypeError, ValueError, OverflowError) as error:
-        raise InstanceError(f"{where}: {form!r} is no format of {shown(value)}: {error}") from None
+        raise InstanceError(f"{form!r} is no format of {shown(value)}: {error}") from None
 
 
 def _chosen(condition: Expression | None, frame: DataFrame) -> DataFrame:

@@ -4,310 +4,171 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from tomllib import loads
-from typing import Any
+from typing import Any, TypeVar
 
+from msgspec import Struct
+
+from evaluation.study.typed_values import typed
 from evaluation.tables.expression import Expression
-from planners.errors import InstanceError, near_names
+from planners.errors import InstanceError, errors_at
 from planners.text.plain_text import shown
 
 # Frames and tables that several pages have.
 SHARED = Path(__file__).with_name("shared.toml")
 
 _PLACE = re.compile(r"\{(.+?)(?::([^'\":{}\[\]()]*))?\}")
-_OF_A_FRAME = ("over", "add", "join", "each", "where", "by", "values")
-_OF_EVIDENCE = ("over", "add", "join", "each", "where", "case", "cases", "figures")
-_OF_A_TABLE = ("over", "add", "join", "each", "where", "by", "lines", "columns", "sort", "best",
-               "sections", "title", "turned", "require")  # fmt: skip
-_OF_A_COLUMN = ("heading", "cell", "bold", "missing", "optional", "total", "across", "names",
-                "columns", "where")  # fmt: skip
+
+Read = TypeVar("Read", bound="Steps")
 
 
-@dataclass(frozen=True)
 class Template:
     """A text with places such as ``{median(peak):,}``."""
 
-    # Texts and, at each odd place, a formula with its format.
-    parts: Sequence[str | tuple[Expression, str]]
+    IN_WORDS = "a text"
+
+    def __init__(self, parts: Sequence[str | tuple[Expression, str]]) -> None:
+        # Texts and, at each odd place, a formula with its format.
+        self.parts = parts
 
     @classmethod
-    def read(cls, text: object, where: str) -> Template:
+    def read(cls, text: object) -> Template:
         if type(text) is not str:
-            raise InstanceError(f"{where}: a text is needed, found {shown(text)}")
+            raise InstanceError(f"a text is needed, found {shown(text)}")
         parts: list[str | tuple[Expression, str]] = []
         end = 0
         for found in _PLACE.finditer(text):
-            formula = Expression.read(found[1], where)
-            parts += [text[end : found.start()], (formula, found[2] or "")]
+            parts += [text[end : found.start()], (Expression.read(found[1]), found[2] or "")]
             end = found.end()
         return cls([*parts, text[end:]])
 
 
-@dataclass(frozen=True)
-class Steps:
-    """How the rows of a frame come about, one step after the other."""
+class Steps(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How the rows of a frame or a table are made, one step after the other."""
 
-    where_it_stands: str
-    over: str
+    over: str = "runs"
     # A frame whose rows are added.
-    add: str
+    add: str = ""
     # Names of frames whose columns are added, and the column in which both are equal.
-    join: Mapping[str, str]
-    each: Mapping[str, Expression]
-    where: Expression | None
-    by: Sequence[str]
-    # Of each group one row with these values; the rows as they are where it is None.
-    values: Mapping[str, Expression] | None
+    join: dict[str, str] = {}
+    each: dict[str, Expression] = {}
+    where: Expression | None = None
+    by: list[str] = []
 
 
-@dataclass(frozen=True)
-class ColumnText:
-    """A column of a table, or the same columns for every value of a column of the frame."""
+class FrameText(Steps, frozen=True, kw_only=True):
+    """A frame: made by steps, written as rows, or read from a table of a committed page."""
 
-    heading: Template
-    cell: Template
+    # Each group becomes one row with these values; without them the rows stay as they are.
+    values: dict[str, Expression] | None = None
+    columns: list[str] = []
+    rows: list[list[str | int | float | bool]] | None = None
+    page: str = ""
+    # The table is the first one below this heading.
+    heading: str = ""
+
+    def __post_init__(self) -> None:
+        for number, row in enumerate(self.rows or (), 1):
+            if len(row) != len(self.columns):
+                raise ValueError(
+                    f"field rows: {len(self.columns)} values are needed, found {len(row)} in row "
+                    f"{number}"
+                )
+
+
+class ColumnText(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A column of a table, or the same columns for every value or every name of a column."""
+
+    heading: Template | None = None
+    cell: Template | None = None
     bold: Expression | None = None
     missing: Template | None = None
     optional: bool = False
     total: Template | None = None
+    # The column of the frame for each of whose values the inner columns stand.
+    across: str = ""
+    # A wildcard over columns of numbers. In the inner columns each is called ``value``, and the
+    # part of its name at the star is called ``name``.
+    names: str = ""
+    columns: list[ColumnText] = []
+    where: Expression | None = None
+
+    def __post_init__(self) -> None:
+        is_leaf = self.heading is not None and self.cell is not None
+        if not (self.across or self.names or is_leaf):
+            raise ValueError("a heading and a cell are needed, or a column across which they stand")
 
 
-@dataclass(frozen=True)
-class Across:
-    """The same columns for every value of a column of the frame, or for every column of a name."""
-
-    where_it_stands: str
-    column: str
-    # A wildcard over columns of numbers, which are then called ``value``, and what they are called
-    # at the star ``name``.
-    names: str
-    where: Expression | None
-    columns: Sequence[ColumnText]
-
-
-@dataclass(frozen=True)
-class Line:
-    """A row of a table that is not a group: what it is called, and which rows it is about."""
-
-    where: Expression | None
-    # Is the column ``value`` of its rows.
-    value: Expression | None
-    # Columns that have one value in all of its rows.
-    words: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class TableText:
+class TableText(Steps, frozen=True, kw_only=True):
     """A table of a page."""
 
-    steps: Steps
-    # In place of groups, where there are some.
-    lines: Sequence[Line]
-    columns: Sequence[ColumnText | Across]
-    sort: Sequence[Expression]
-    # Whether the name is bold of the rows that are equal to the first one in what sorts them.
-    best: bool
+    # Rows in place of groups: ``where`` chooses the rows that a line is about, ``value`` becomes
+    # their column ``value``, and all other keys are columns with one value.
+    lines: list[dict[str, Any]] = []
+    columns: list[ColumnText]
+    sort: list[Expression] = []
+    # The name is bold in the rows that are equal to the first one in all that sorts them.
+    best: bool = False
     # One table for each value of this column, below this title.
-    sections: str
-    title: Template
-    turned: bool
-    # What has to be so in each row, and what is said where it is not.
-    require: Sequence[tuple[Expression, Template]]
+    sections: str = ""
+    title: Template = Template([""])
+    turned: bool = False
+    # A condition on each row, and the message of the error if a row breaks it.
+    require: list[tuple[Expression, Template]] = []
 
 
-@dataclass(frozen=True)
-class EvidenceText:
-    """Cases that claims are about, and what each figure of a case is."""
+class EvidenceText(Steps, frozen=True, kw_only=True):
+    """Cases that claims are about, and the formula of each figure of a case."""
 
-    steps: Steps
     # The column that has the name of the case; and all names that there are to be.
     case: str
-    cases: Sequence[str]
-    figures: Mapping[str, Expression]
+    cases: list[str]
+    figures: dict[str, Expression]
 
 
-def named_tables(kind: str, page: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+def read_text(where: str, text: object, kind: type[Read]) -> Read:
+    """Return a frame, table or evidence; ``InstanceError`` names the field that is wrong."""
+    with errors_at(where):
+        if isinstance(text, Mapping) and isinstance(text.get("columns"), list):
+            text = {**text, "columns": [_spelled_out(each) for each in text["columns"]]}
+        found: Read = typed(text, kind)
+        return found
+
+
+def _spelled_out(column: Any) -> Any:
+    """Return a column that is written as a pair of heading and cell with their names."""
+    if isinstance(column, list) and len(column) == 2:
+        return {"heading": column[0], "cell": column[1]}
+    if isinstance(column, dict) and isinstance(column.get("columns"), list):
+        return {**column, "columns": [_spelled_out(each) for each in column["columns"]]}
+    return column
+
+
+def named_tables(kind: str, page: Mapping[str, Any]) -> dict[str, Any]:
     """Return the ``frames`` or ``tables`` of a page, those that every page has among them."""
-    own = _table(f"page.{kind}", page.get(kind, {}))
-    found = {**_shared_file().get(kind, {}), **own}
-    return {name: _table(f"page.{kind}.{name}", table) for name, table in found.items()}
+    with errors_at(f"page.{kind}"):
+        own: dict[str, Any] = typed(page.get(kind, {}), dict[str, Any])
+    return {**_shared_file().get(kind, {}), **own}
 
 
 def named_texts(page: Mapping[str, Any]) -> dict[str, Template]:
     """Return the ``texts`` of a page."""
-    texts = _table("page.texts", page.get("texts", {}))
-    return {name: Template.read(text, f"page.texts.{name}") for name, text in texts.items()}
+    with errors_at("page.texts"):
+        texts: dict[str, Template] = typed(page.get("texts", {}), dict[str, Template])
+        return texts
 
 
-def with_columns(name: str, tables: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
+def with_columns(name: str, tables: Mapping[str, Any]) -> Any:
     """Return a table with its columns, which may be those of another table."""
-    columns = tables[name].get("columns")
-    if isinstance(columns, str) and columns in tables:
-        columns = tables[columns].get("columns")
-    return {**tables[name], "columns": columns}
+    its = tables[name]
+    other = its.get("columns") if isinstance(its, Mapping) else None
+    if isinstance(other, str) and isinstance(tables.get(other), Mapping):
+        return {**its, "columns": tables[other].get("columns")}
+    return its
 
 
 @cache
 def _shared_file() -> Mapping[str, Any]:
     return loads(SHARED.read_text(encoding="utf-8"))
-
-
-def read_steps(where: str, table: Mapping[str, Any], known: Sequence[str] = _OF_A_FRAME) -> Steps:
-    """Return what a frame or a table says of its rows."""
-    _require_known(where, table, known)
-    each = _formulas(f"{where}.each", table.get("each", {}))
-    values = table.get("values")
-    condition = table.get("where")
-    return Steps(
-        where,
-        _text(f"{where}.over", table.get("over", "runs")),
-        _text(f"{where}.add", table.get("add", "")),
-        dict(_table(f"{where}.join", table.get("join", {}))),
-        each,
-        None if condition is None else Expression.read(condition, f"{where}.where"),
-        _names(f"{where}.by", table.get("by", [])),
-        None if values is None else _formulas(f"{where}.values", values),
-    )
-
-
-def read_rows(where: str, table: Mapping[str, Any]) -> tuple[list[str], list[list[Any]]]:
-    """Return columns and rows of a frame that stands in the file; an empty text is unknown."""
-    _require_known(where, table, ("columns", "rows"))
-    columns = _names(f"{where}.columns", table.get("columns"))
-    rows = _list(f"{where}.rows", table.get("rows"))
-    for index, row in enumerate(rows):
-        if len(_list(f"{where}.rows[{index}]", row)) != len(columns):
-            raise InstanceError(
-                f"{where}.rows[{index}]: {len(columns)} values are needed, found {len(row)}"
-            )
-        for value in row:
-            if type(value) not in (str, int, float, bool):
-                raise InstanceError(
-                    f"{where}.rows[{index}]: texts and numbers are needed, found {shown(value)}"
-                )
-    # TOML has no value for what is unknown.
-    return columns, [[None if value == "" else value for value in row] for row in rows]
-
-
-def read_page(where: str, table: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the page and the heading of a frame that is the table of a committed page."""
-    _require_known(where, table, ("page", "heading"))
-    page, heading = (_text(f"{where}.{name}", table.get(name)) for name in ("page", "heading"))
-    return page, heading
-
-
-def read_table(where: str, table: Mapping[str, Any]) -> TableText:
-    """Return a table; ``InstanceError`` names the field that is wrong."""
-    steps = read_steps(where, table, _OF_A_TABLE)
-    columns = [
-        _column(f"{where}.columns[{index}]", column)
-        for index, column in enumerate(_list(f"{where}.columns", table.get("columns")))
-    ]
-    sort = _list(f"{where}.sort", table.get("sort", []))
-    require = _list(f"{where}.require", table.get("require", []))
-    lines = _list(f"{where}.lines", table.get("lines", []))
-    return TableText(
-        steps,
-        [_line(f"{where}.lines[{index}]", line) for index, line in enumerate(lines)],
-        columns,
-        [Expression.read(text, f"{where}.sort[{index}]") for index, text in enumerate(sort)],
-        table.get("best") is True,
-        _text(f"{where}.sections", table.get("sections", "")),
-        Template.read(table.get("title", ""), f"{where}.title"),
-        table.get("turned") is True,
-        [_rule(f"{where}.require[{index}]", rule) for index, rule in enumerate(require)],
-    )
-
-
-def read_evidence(where: str, table: Mapping[str, Any]) -> EvidenceText:
-    """Return what claims are held against; ``InstanceError`` names the field that is wrong."""
-    return EvidenceText(
-        read_steps(where, table, _OF_EVIDENCE),
-        _text(f"{where}.case", table.get("case")),
-        _names(f"{where}.cases", table.get("cases")),
-        _formulas(f"{where}.figures", table.get("figures")),
-    )
-
-
-def _rule(where: str, rule: Any) -> tuple[Expression, Template]:
-    if not isinstance(rule, list) or len(rule) != 2:
-        raise InstanceError(f"{where}: a formula and what to say are needed, found {shown(rule)}")
-    return Expression.read(rule[0], where), Template.read(rule[1], where)
-
-
-def _line(where: str, line: Any) -> Line:
-    formulas = {
-        name: Expression.read(text, f"{where}.{name}")
-        for name, text in _table(where, line).items()
-        if name in ("where", "value")
-    }
-    words = {name: word for name, word in line.items() if name not in formulas}
-    return Line(formulas.get("where"), formulas.get("value"), words)
-
-
-def _column(where: str, column: Any) -> ColumnText | Across:
-    if isinstance(column, list):
-        if len(column) != 2:
-            raise InstanceError(f"{where}: a heading and a cell are needed, found {shown(column)}")
-        return ColumnText(Template.read(column[0], where), Template.read(column[1], where))
-    _require_known(where, _table(where, column), _OF_A_COLUMN)
-    if "across" in column or "names" in column:
-        condition = column.get("where")
-        inner = [
-            _column(f"{where}.columns[{index}]", each)
-            for index, each in enumerate(_list(f"{where}.columns", column.get("columns")))
-        ]
-        return Across(
-            where,
-            _text(f"{where}.across", column.get("across", "")),
-            _text(f"{where}.names", column.get("names", "")),
-            None if condition is None else Expression.read(condition, f"{where}.where"),
-            [each for each in inner if isinstance(each, ColumnText)],
-        )
-    bold, missing, total = column.get("bold"), column.get("missing"), column.get("total")
-    return ColumnText(
-        Template.read(column.get("heading"), f"{where}.heading"),
-        Template.read(column.get("cell"), f"{where}.cell"),
-        None if bold is None else Expression.read(bold, f"{where}.bold"),
-        None if missing is None else Template.read(missing, f"{where}.missing"),
-        column.get("optional") is True,
-        None if total is None else Template.read(total, f"{where}.total"),
-    )
-
-
-def _formulas(where: str, table: Any) -> dict[str, Expression]:
-    return {
-        name: Expression.read(text, f"{where}.{name}")
-        for name, text in _table(where, table).items()
-    }
-
-
-def _require_known(where: str, table: Mapping[str, Any], known: Sequence[str]) -> None:
-    for name in _table(where, table):
-        if name not in known:
-            raise InstanceError(f"{where}.{name}: unknown; {near_names(name, known)}")
-
-
-def _table(where: str, value: Any) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping):
-        raise InstanceError(f"{where}: a table is needed, found {shown(value)}")
-    return value
-
-
-def _list(where: str, value: Any) -> list[Any]:
-    if not isinstance(value, list):
-        raise InstanceError(f"{where}: a list is needed, found {shown(value)}")
-    return value
-
-
-def _names(where: str, value: Any) -> list[str]:
-    return [_text(where, each) for each in _list(where, value)]
-
-
-def _text(where: str, value: Any) -> str:
-    if type(value) is not str:
-        raise InstanceError(f"{where}: a text is needed, found {shown(value)}")
-    return value

@@ -62,7 +62,7 @@ def test_an_unknown_place_is_named_with_near_ones() -> None:
 
 def test_a_name_is_taken_once_and_well_formed() -> None:
     with pytest.raises(GaplessError, match="the name is taken by"):
-        slot("gap-table")(lambda _: "")
+        slot("solved-count")(lambda _: "")
     with pytest.raises(GaplessError, match="small letters, digits and single hyphens"):
         slot("Gap_table")
 

@@ -120,11 +120,15 @@ def test_what_is_false_stands_with_every_case() -> None:
     [
         ({"figure": "peek"}, {}, r"page\.claim\.c\.figure: none is called 'peek'; .*peak"),
         ({"only": ["A"]}, {}, r"page\.claim\.c: no case is called 'A'; .*a"),
-        ({}, {"cases": "a"}, r"page\.evidence\.e\.cases: a list is needed"),
-        ({}, {"case": "instanc"}, r"page\.evidence\.e\.case: no column is called 'instanc'"),
-        ({}, {"figures": {"peak": "max("}}, r"page\.evidence\.e\.figures\.peak: .* is no formula"),
-        ({}, {"figure": {}}, r"page\.evidence\.e\.figure: unknown; .*figures"),
-        ({}, {"figures": {"peak": "listed(planner)"}}, r"figures\.peak: a number is needed"),
+        ({}, {"cases": "a"}, r"page\.evidence\.e: field cases: a list is needed"),
+        ({}, {"case": "instanc"}, r"page\.evidence\.e: field case: no column is called 'instanc'"),
+        (
+            {},
+            {"figures": {"peak": "max("}},
+            r"page\.evidence\.e: field figures\.peak: .* no formula",
+        ),
+        ({}, {"figure": {}}, r"page\.evidence\.e: field 'figure': unknown; .*figures"),
+        ({}, {"figures": {"peak": "listed(planner)"}}, r"figure peak: a number is needed"),
     ],
 )
 def test_what_is_wrong_is_named(claim: dict[str, Any], evidence: dict[str, Any], says: str) -> None:

@@ -57,26 +57,26 @@ FRAME = pandas.DataFrame({
     ],
 )
 def test_a_formula_has_a_value(text: str, value: Any) -> None:
-    found = Expression.read(text, "here").one(FRAME)
+    found = Expression.read(text).one(FRAME)
     assert found == value if value is not None else not is_known(found)
 
 
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("peek", r"here: no column is called 'peek'; .*peak"),
-        ("medain(peak)", r"here: no function is called 'medain'; .*median"),
-        ("peak +", r"here: 'peak \+' is no formula"),
-        ("peak.__class__", r"here: no column is called 'peak.__class__'"),
-        ("(lambda: 1)()", r"here: .* is nothing that a formula may have"),
-        ("__import__('os')", r"here: no function is called '__import__'"),
-        ("[x for x in peak]", r"here: .* is nothing that a formula may have"),
-        ("round()", r"here: 'round\(\)' has no value: "),
-        ("peak + who", r"here: 'peak \+ who' has no value: "),
-        ("like(3, 'a')", r"here: .* has no value: "),
-        ("peak ** 2", r"here: 'peak \*\* 2' is nothing"),
+        ("peek", r"no column is called 'peek'; .*peak"),
+        ("medain(peak)", r"no function is called 'medain'; .*median"),
+        ("peak +", r"'peak \+' is no formula"),
+        ("peak.__class__", r"no column is called 'peak.__class__'"),
+        ("(lambda: 1)()", r".* is nothing that a formula may have"),
+        ("__import__('os')", r"no function is called '__import__'"),
+        ("[x for x in peak]", r".* is nothing that a formula may have"),
+        ("round()", r"'round\(\)' has no value: "),
+        ("peak + who", r"'peak \+ who' has no value: "),
+        ("like(3, 'a')", r".* has no value: "),
+        ("peak ** 2", r"'peak \*\* 2' is nothing"),
     ],
 )
 def test_what_is_no_formula_is_named(text: str, says: str) -> None:
     with pytest.raises(InstanceError, match=says):
-        Expression.read(text, "here").one(FRAME)
+        Expression.read(text).one(FRAME)

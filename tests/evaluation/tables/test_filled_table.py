@@ -90,39 +90,54 @@ def test_what_a_table_requires_has_to_be_so() -> None:
 @pytest.mark.parametrize(
     ("table", "says"),
     [
-        ({"wher": "1"}, r"page\.tables\.made-up\.wher: unknown; .*where"),
-        ({"where": 3}, r"page\.tables\.made-up\.where: a formula is needed, found 3"),
-        ({"over": "run"}, r"page\.tables\.made-up\.over: no frame is called 'run'; .*runs"),
-        ({"by": "planner"}, r"page\.tables\.made-up\.by: a list is needed"),
-        ({"by": ["plannr"]}, r"page\.tables\.made-up\.by: no column is called 'plannr'.*planner"),
-        ({"sections": "plannr"}, r"page\.tables\.made-up\.sections: no column is called 'plannr'"),
-        ({"columns": [["a"]]}, r"page\.tables\.made-up\.columns\[0\]: a heading and a cell"),
-        ({"columns": [{"cel": "x"}]}, r"page\.tables\.made-up\.columns\[0\]\.cel: unknown; .*cell"),
+        ({"wher": "1"}, r"field 'wher': unknown; .*where"),
+        ({"where": 3}, r"field where: a formula is needed, found 3"),
+        ({"over": "run"}, r"field over: no frame is called 'run'; .*runs"),
+        ({"by": "planner"}, r"field by: a list is needed"),
+        (
+            {"by": ["plannr"]},
+            r"field by: no column is called 'plannr'.*planner",
+        ),
+        (
+            {"sections": "plannr"},
+            r"field sections: no column is called 'plannr'",
+        ),
+        ({"columns": [["a"]]}, r"field columns\[0\]: an object, or a table"),
+        (
+            {"columns": [{"cel": "x"}]},
+            r"columns 1, field 'cel': unknown; .*cell",
+        ),
         (
             {"columns": [["a", "{pek}"]]},
-            r"page\.tables\.made-up\.columns\[0\]: no column is .*peak",
+            r"'pek': no column is .*peak",
         ),
         (
             {"columns": [["a", "{peak:q}"]]},
-            r"page\.tables\.made-up\.columns\[0\]: 'q' is no format",
+            r"'q' is no format",
         ),
-        ({"columns": [{"across": "plannr", "columns": []}]}, r"columns\[0\].*'plannr'.*planner"),
-        ({"columns": [["a", "{planner:human}"]]}, r"columns\[0\]: 'human' is no format of 'auto'"),
-        ({"columns": [["a", "{[1, 2]}"]]}, r"columns\[0\]: one value is needed, found \[1, 2\]"),
-        ({"columns": "other"}, r"page\.tables\.made-up\.columns: a list is needed"),
-        ({"join": {"names": "x"}}, r"page\.tables\.made-up\.join: no frame is called 'names'"),
-        ({"require": [["1"]]}, r"page\.tables\.made-up\.require\[0\]: a formula and what"),
-        ({"lines": [1]}, r"page\.tables\.made-up\.lines\[0\]: a table is needed, found 1"),
+        (
+            {"columns": [{"across": "plannr", "columns": []}]},
+            r"field across: .*'plannr'.*planner",
+        ),
+        ({"columns": [["a", "{planner:human}"]]}, r"'human' is no format of 'auto'"),
+        ({"columns": [["a", "{[1, 2]}"]]}, r".*: one value is needed, found \[1, 2\]"),
+        ({"columns": "other"}, r"field columns: a list is needed"),
+        (
+            {"join": {"names": "x"}},
+            r"field join: no frame is called 'names'",
+        ),
+        ({"require": [["1"]]}, r"field require"),
+        ({"lines": [1]}, r"field lines\[0\]: an object, or a table"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_field(table: dict[str, Any], says: str) -> None:
-    with pytest.raises(GaplessError, match=says):
+    with pytest.raises(GaplessError, match=rf"page\.tables\.made-up: {says}"):
         lines_of(table)
 
 
 def test_frames_that_need_each_other_are_refused() -> None:
     frames = {"a": {"over": "b"}, "b": {"over": "a"}}
-    with pytest.raises(GaplessError, match=r"page\.frames\.b\.over: 'a' is made from 'b'"):
+    with pytest.raises(GaplessError, match=r"page\.frames\.b: field over: 'a' is made from 'b'"):
         lines_of({"over": "a"}, frames=frames)
 
 
