@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 from collections.abc import Iterable
@@ -20,10 +21,16 @@ from planners.registry import Chosen, choose, choose_online
 ROOT = Path(__file__).parents[2]
 # Those that come with the sources; what a study writes by default stands in the folder of results.
 COMMITTED = ROOT / "evaluation" / "records"
-# Planners that changed.
+# Changed planners that a line names.
 MOST_NAMED = 8
+UNKNOWN = "changes since then are unknown, because this history lacks the commit"
 # Of studies without a GPU, and of those on one.
 PAGES = (ROOT / "docs" / "studies", ROOT / "docs" / "benchmarks")
+
+# A comment of C++, or, as group 1, a literal, in which no comment begins.
+_CPP_COMMENT = re.compile(
+    r"""//[^\n]*|/\*.*?\*/|("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')""", re.DOTALL
+)
 
 
 def age_of_records(study: Study, results: Path) -> str:
@@ -36,14 +43,17 @@ def age_of_records(study: Study, results: Path) -> str:
         return "no records"
     kept, moment, commit = found
     made = f"{kept} of {moment:.10}, commit {commit or 'unknown'}"
-    base = _commit_of(moment, commit.partition("+")[0])
-    if base is None:
-        return made
+    known = commit.partition("+")[0]
+    is_known = bool(known) and _git("cat-file", "-e", known) is not None
+    # Changes since the last commit before that moment are changes since the records as well.
+    base = known if is_known else _git("rev-list", "-1", f"--before={moment}", "HEAD")
+    if not base:
+        return f"{made}; {UNKNOWN}"
     paths = {planner: _paths_of(planner) for planner in _planners(study)}
     paths |= {plugin.name: (str(plugin.path),) for plugin in study.plugins}
     changed = [name for name, its in paths.items() if its and _differ(base, its)]
     if not changed:
-        return f"{made}; nothing changed"
+        return f"{made}; {'nothing changed' if is_known else UNKNOWN}"
     more = f" and {len(changed) - MOST_NAMED} more" if len(changed) > MOST_NAMED else ""
     return f"{made}; changed since: {', '.join(changed[:MOST_NAMED])}{more}"
 
@@ -63,13 +73,6 @@ def _on_page(name: str) -> tuple[str, str, str] | None:
     days = re.findall(r"20\d\d-\d\d-\d\d", text)
     commits = re.findall(r"commit ([0-9a-f]{7,40}(?:\+changes)?)", text)
     return ("page from records", max(days), commits[-1] if commits else "") if days else None
-
-
-def _commit_of(moment: str, commit: str) -> str | None:
-    """Return the commit, or, where it is not in this history, the last one before that moment."""
-    if commit and _git("cat-file", "-e", commit) is not None:
-        return commit
-    return _git("rev-list", "-1", f"--before={moment}", "HEAD") or None
 
 
 def _planners(study: Study) -> list[str]:
@@ -113,7 +116,33 @@ def _paths_of(planner: str) -> tuple[str, ...]:
 
 @cache
 def _differ(commit: str, paths: tuple[str, ...]) -> bool:
-    return _git("diff", "--quiet", commit, "--", *paths) is None
+    """Return True if any file computes otherwise than it did; comments do not count."""
+    names = _git("diff", "--name-only", "--no-renames", commit, "--", *paths)
+    return names is None or any(_computes_otherwise(commit, name) for name in names.splitlines())
+
+
+@cache
+def _computes_otherwise(commit: str, name: str) -> bool:
+    before, path = _git("show", f"{commit}:{name}"), ROOT / name
+    if before is None or not path.is_file():
+        return True
+    return _without_words(name, before) != _without_words(name, path.read_text(encoding="utf-8"))
+
+
+def _without_words(name: str, text: str) -> str:
+    """Return the code of a file without its comments, docstrings and layout."""
+    if not name.endswith(".py"):
+        return " ".join(_CPP_COMMENT.sub(lambda found: found[1] or " ", text).split())
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(body, list) and body and _is_text(body[0]):
+            del body[0]
+    return ast.dump(tree)
+
+
+def _is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
 def _git(*arguments: str) -> str | None:

@@ -15,6 +15,12 @@ from tests.evaluation.study.test_record import RECORD
 MADE = "records of 2026-01-02, commit 0123456789ab"
 
 
+@pytest.fixture(autouse=True)
+def forget_what_git_said() -> None:
+    record_age._differ.cache_clear()
+    record_age._computes_otherwise.cache_clear()
+
+
 @pytest.fixture
 def results(tmp_path: Path) -> Path:
     """A folder with one record of the study ``exact``."""
@@ -30,29 +36,52 @@ def said_by(answers: dict[str, str | None]) -> object:
     ("answers", "age"),
     [
         ({"cat-file": "", "diff": ""}, f"{MADE}; nothing changed"),
-        ({"cat-file": None, "rev-list": "abc", "diff": ""}, f"{MADE}; nothing changed"),
-        ({"cat-file": None, "rev-list": None}, MADE),
+        ({"cat-file": None, "rev-list": "abc", "diff": ""}, f"{MADE}; {record_age.UNKNOWN}"),
+        ({"cat-file": None, "rev-list": None}, f"{MADE}; {record_age.UNKNOWN}"),
     ],
 )
 def test_the_last_record_and_its_commit_are_told(
     results: Path, monkeypatch: pytest.MonkeyPatch, answers: dict[str, str | None], age: str
 ) -> None:
-    record_age._differ.cache_clear()
     monkeypatch.setattr(record_age, "_git", said_by(answers))
     assert age_of_records(find_study("exact"), results) == age
-    record_age._differ.cache_clear()
 
 
-def test_what_changed_since_is_named(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("before", "age"),
+    [
+        (None, "changed since: branch-and-bound"),
+        ("# Other words.\n{}", "nothing changed"),
+        ("{}\nx = 1", "changed since: branch-and-bound"),
+    ],
+)
+def test_what_changed_since_is_named(
+    results: Path, monkeypatch: pytest.MonkeyPatch, before: str | None, age: str
+) -> None:
+    name = "planners/exact/__init__.py"
+    now = (record_age.ROOT / name).read_text(encoding="utf-8")
+
     def git(command: str, *arguments: str) -> str | None:
-        changed = command == "diff" and any("planners/exact" in each for each in arguments)
-        return None if changed else ""
+        if command == "show":
+            return None if before is None else before.format(now)
+        is_exact = command == "diff" and any("planners/exact" in each for each in arguments)
+        return name if is_exact else ""
 
-    record_age._differ.cache_clear()
     monkeypatch.setattr(record_age, "_git", git)
-    age = age_of_records(find_study("exact"), results)
-    record_age._differ.cache_clear()
-    assert age == f"{MADE}; changed since: branch-and-bound"
+    assert age_of_records(find_study("exact"), results) == f"{MADE}; {age}"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_same"),
+    [
+        ("int a = 1; // one", "int a  =\n1; /* two\n lines */", True),
+        ('f("// a");', 'f("// b");', False),
+        ("char c = '\"'; // a", "char c = '\"'; // b", True),
+    ],
+)
+def test_comments_of_cpp_change_nothing(one: str, other: str, is_same: bool) -> None:
+    found = [record_age._without_words("a.cpp", text) for text in (one, other)]
+    assert (found[0] == found[1]) is is_same
 
 
 def test_without_records_the_page_is_meant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
