@@ -41,6 +41,11 @@ class PlainLifetimes:
     first: Sequence[int]
     last: Sequence[int]
 
+    @property
+    def rows(self) -> list[tuple[int, int, int]]:
+        """Size, first and last step of each tensor."""
+        return list(zip(self.size, self.first, self.last, strict=True))
+
     def in_units(self) -> Problem:
         """Return a problem without alignment whose bytes are the units of this one."""
         return Problem(self.size, self.first, [1 + last for last in self.last])

@@ -98,16 +98,7 @@ def read_all(paths: Sequence[Path]) -> list[AnyRecord]:
 
 
 def write_study_page(material: PageMaterial, page: Path) -> None:
-    """Fill the words of a study, and write them with their pictures.
-
-    Parameters
-    ----------
-    material
-        Of one study that ships, whose words stand beside its grid.
-    page
-        Target; the pictures go to the folder ``images`` beside its own folder, where there is one,
-        or to one within.
-    """
+    """Fill the words of a study, and write them with their pictures."""
     words = FOLDER / f"{material.file_name}.md"
     if not words.is_file():
         raise GaplessError(

@@ -23,24 +23,7 @@ MAP = "map"
 def write_comparison_page(
     comparison: Comparison, rows: Sequence[ComparisonRow], online: OnlineRun | None, path: Path
 ) -> None:
-    """Write the page of a comparison, of which some row has a plan.
-
-    Parameters
-    ----------
-    comparison
-        Of a problem with lifetimes, given or from its graph.
-    rows
-        As the table shows them.
-    online
-        What online allocators did beside, if anything.
-    path
-        Target.
-
-    Raises
-    ------
-    GaplessError
-        The problem has explicit pairs only, or the page cannot be written.
-    """
+    """Write the page of a comparison, of which some row has a plan."""
     require_time(comparison.problem)
     text = comparison_page(comparison, rows, online)
     write_output(path, text.encode())

@@ -34,22 +34,7 @@ class ReportMap:
 
 
 def write_report(material: PageMaterial, maps: Mapping[str, ReportMap], folder: Path) -> list[Path]:
-    """Write ``report.md`` with its pictures, and ``report.html``, which needs nothing beside.
-
-    Parameters
-    ----------
-    material
-        What slots are filled from.
-    maps
-        By names of which each is one word.
-    folder
-        Made where it is not there.
-
-    Returns
-    -------
-    list of Path
-        The two pages, or the first alone where what makes the other one is not installed.
-    """
+    """Write ``report.md`` with its pictures, and ``report.html``, which needs nothing beside."""
     text = fill(REPORT_WORDS.read_text(encoding="utf-8"), material, REPORT_WORDS)
     _make_folder(folder)
     pages = {folder / "report.md": text}

@@ -22,17 +22,7 @@ BOKEH_PARTS: Final = ("bokeh", "bokeh-gl", "bokeh-widgets")
 
 
 def render_page(template: str, maps: Mapping[str, UIElement], **values: object) -> str:
-    """Return a page from a template, in which ``maps`` are divisions by their names.
-
-    Parameters
-    ----------
-    template
-        Name of a file among the templates.
-    maps
-        What Bokeh draws.
-    **values
-        Of the template; text is escaped.
-    """
+    """Return a page from a template, in which ``maps`` are divisions by their names."""
     script, divisions, resources = "", dict[str, str](), ""
     if maps:
         # Imported here, as all of the extra `report`, because a page without maps needs no Bokeh.

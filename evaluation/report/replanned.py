@@ -20,22 +20,7 @@ MOST_SECONDS = 20.0
 
 
 def map_of_file(path: Path, cases: Sequence[Case], name: str) -> ReportMap:
-    """Return the map of an instance with the plans of every case of it.
-
-    Parameters
-    ----------
-    path
-        The instance, as it was when the records were made.
-    cases
-        Of which those of this instance are taken, the best first.
-    name
-        Of the map on its page.
-
-    Raises
-    ------
-    GaplessError
-        The records know nothing of this instance, or have no plan that can be made again.
-    """
+    """Return the map of an instance with the plans of every case of it."""
     problem = read_problem(path)
     require_time(problem)
     digest = problem_digest(problem)

@@ -33,22 +33,7 @@ CODE = re.compile(r"(```.*?```|`[^`\n]*`)", re.DOTALL)
 
 
 def fill_template(words: str, fillers: Mapping[str, Callable[[], str]], where: Path | str) -> str:
-    """Return the words with every place filled, each filler called once.
-
-    Parameters
-    ----------
-    words
-        Markdown with places.
-    fillers
-        By name of the place: returns Markdown, or an empty text where there is nothing to show.
-    where
-        File of the words, for what is wrong with them.
-
-    Raises
-    ------
-    GaplessError
-        A place has no filler.
-    """
+    """Return the words with every place filled, each filler called once."""
     filled: dict[str, str] = {}
 
     def filled_place(found: re.Match[str]) -> str:

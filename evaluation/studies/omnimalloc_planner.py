@@ -11,7 +11,6 @@ from evaluation.measuring.resident_memory import (
     restart_peak,
 )
 from evaluation.peers.omnimalloc_peer import SUPERMALLOC, Peer
-from planners.errors import GaplessError
 from planners.model.budget import Budget
 from planners.model.plan import Result
 from planners.model.problem import Problem, Scalar
@@ -30,17 +29,10 @@ def omnimalloc(
     allocations = peer.allocations_of(problem)
     # What that has freed would serve the allocator at no cost.
     give_back_heap()
-    before = _restarted_peak()
+    before = restart_peak()
     begun = time.process_time()
     placed = peer.run(allocations, problem.capacity)
     statistics: dict[str, Scalar] = {"placing_seconds": time.process_time() - begun}
     if before is not None:
         statistics["placing_bytes"] = max(0, resident_peak() - before)
     return replace(peer.result(problem, placed), statistics=statistics)
-
-
-def _restarted_peak() -> int | None:
-    try:
-        return restart_peak()
-    except GaplessError:  # a system that does not grant it
-        return None

@@ -9,13 +9,16 @@ from typing import Literal
 
 import numpy as np
 
-from evaluation.peers.executorch_peer import plan_by_executorch
-from evaluation.peers.inductor_peer import plan_by_inductor
+from evaluation.peers.compiler_peers import (
+    plan_by_executorch,
+    plan_by_inductor,
+    plan_by_onnxsim,
+    plan_by_tinygrad,
+    plan_by_vela_greedy,
+    plan_by_vela_hill_climbing,
+)
 from evaluation.peers.omnimalloc_peer import plan_by_omnimalloc
-from evaluation.peers.onnxsim_peer import plan_by_onnxsim
 from evaluation.peers.plain_lifetimes import PlainLifetimes, plain_lifetimes
-from evaluation.peers.tinygrad_peer import plan_by_tinygrad
-from evaluation.peers.vela_peer import plan_by_vela_greedy, plan_by_vela_hill_climbing
 from planners import place
 from planners.model.budget import Budget
 from planners.model.plan import Plan

@@ -8,9 +8,10 @@ if __name__ == "__main__":
     start()
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 
@@ -19,7 +20,7 @@ from evaluation.recordings.recorded_runs import record_runs
 from evaluation.study.executors import dask_cluster, local_processes
 from evaluation.study.planned_runs import PlannedRun, runs_of
 from evaluation.study.record_age import age_of_records
-from evaluation.study.records_file import records_file
+from evaluation.study.records_file import RecordsFile, records_file
 from evaluation.study.runner import Progress, StaleRecordsError, run_all, runs_without_record
 from evaluation.study.study import Study
 from evaluation.study.study_file import FOLDER, SUFFIX, Typed, find_study, schema_of, studies
@@ -39,6 +40,8 @@ from planners.text.table import aligned_pairs
 app = CommandLine(no_args_is_help=True, help="Studies: runs of planners on instances, as data.")
 
 RESULTS = Path("results")
+
+Left = TypeVar("Left")
 
 Which = Annotated[
     str, typer.Argument(metavar="NAME|FILE.toml", help="A study that ships, or a file of your own.")
@@ -176,27 +179,17 @@ def run(
         return
     runs = runs_of(study, _folders(which, folder), _patterns(only))
     with records_file(path, _inputs(study, runs)) as file:
-        try:
-            left, progress = runs_without_record(study, runs, file)
-        except StaleRecordsError as stale:
-            if not drop_changed:
-                raise
-            file.drop(stale.lines)
-            left, progress = runs_without_record(study, runs, file)
+        left, progress = _left(
+            file, lambda: runs_without_record(study, runs, file), drop_changed=drop_changed
+        )
         if left:
             opened = (
                 dask_cluster(scheduler)
                 if scheduler is not None
                 else local_processes(jobs, timed=study.timed)
             )
-            try:
-                with opened as workforce:
-                    run_all(study, left, file, workforce, progress, _shown(study))
-            except BaseException:
-                _say_how_to_go_on(path)
-                raise
-            finally:
-                show_progress("")
+            with _resumable(path), opened as workforce:
+                run_all(study, left, file, workforce, progress, _shown(study))
     standard_output.write(f"{progress.line(study.name)}: {path}\n")
 
 
@@ -205,20 +198,13 @@ def _train(study: Study, path: Path, only: Sequence[str], *, drop_changed: bool)
     programs = trained_programs(study.training, only)
     use_every_core()
     with records_file(path, {study.path}) as file:
-        try:
-            left = programs_without_record(programs, file, study.name)
-        except StaleRecordsError as stale:
-            if not drop_changed:
-                raise
-            file.drop(stale.lines)
-            left = programs_without_record(programs, file, study.name)
-        try:
+        left = _left(
+            file,
+            lambda: programs_without_record(programs, file, study.name),
+            drop_changed=drop_changed,
+        )
+        with _resumable(path):
             failed = train_all(study.name, left, file, show_progress, waiting_run)
-        except BaseException:
-            _say_how_to_go_on(path)
-            raise
-        finally:
-            show_progress("")
     standard_output.write(
         f"{study.name}: {counted(len(programs), 'program')}, {len(left)} trained now, "
         f"{counted(failed, 'run')} failed: {path}\n"
@@ -246,10 +232,30 @@ def _inputs(study: Study, runs: Sequence[PlannedRun]) -> set[Path]:
     return {study.path, *(plugin.path for plugin in study.plugins), *read}
 
 
-def _say_how_to_go_on(path: Path) -> None:
-    """Say what is kept, above the line that says what ended the study."""
-    show_progress("")
-    typer.echo(f"{path} keeps what has ended, and the same command goes on from there", err=True)
+def _left(file: RecordsFile, find: Callable[[], Left], *, drop_changed: bool) -> Left:
+    """Return what has no record yet, after stale records were dropped if that is asked for."""
+    try:
+        return find()
+    except StaleRecordsError as stale:
+        if not drop_changed:
+            raise
+        file.drop(stale.lines)
+        return find()
+
+
+@contextmanager
+def _resumable(path: Path) -> Iterator[None]:
+    """Say which records are kept, above the line that says what ended the study."""
+    try:
+        yield
+    except BaseException:
+        show_progress("")
+        typer.echo(
+            f"{path} keeps the records of all ended runs; the same command resumes there", err=True
+        )
+        raise
+    finally:
+        show_progress("")
 
 
 def _folders(which: str, given: Sequence[str] | None) -> Folders:

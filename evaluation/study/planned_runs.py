@@ -83,18 +83,7 @@ class PlannedRun:
 def runs_of(
     study: Study, folders: Folders, only: Sequence[str] = (), *, executes_plugins: bool = True
 ) -> list[PlannedRun]:
-    """Return the runs of a study, those of an instance one after the other.
-
-    Parameters
-    ----------
-    folders
-        Where its instance files are.
-    only
-        Wildcards over keys; all runs where none is given.
-    executes_plugins
-        Whether the files of its planners are executed. Where they are not, a planner that nobody
-        else registered is taken as it is written.
-    """
+    """Return the runs of a study, those of an instance one after the other."""
     folders.require_all(study.folders)
     if executes_plugins:
         load_plugins(study.plugins)

@@ -40,7 +40,6 @@ from evaluation.study.record import Record, RunStatus
 from evaluation.study.sent_instance import SentInstance, SentTraining
 from evaluation.study.study import Plugin, RunLimits
 from evaluation.study.surroundings import commit, this_machine, versions
-from planners.errors import GaplessError
 from planners.files.json_file import compact_json
 from planners.model.budget import Budget
 from planners.model.online_result import OnlineDevice
@@ -153,7 +152,7 @@ def in_a_process(
 def measured(call: Callable[[], Value]) -> tuple[Cost, Value]:
     """Return what a call cost, and its value."""
     give_back_free_memory()
-    before = _restarted_peak()
+    before = restart_peak()
     wall, processor = time.perf_counter(), _processor_seconds()
     value = call()
     processor, wall = _processor_seconds() - processor, time.perf_counter() - wall
@@ -165,13 +164,6 @@ def _processor_seconds() -> float:
     """Of this process and of the children it has waited for, such as CBC."""
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.process_time() + children.ru_utime + children.ru_stime
-
-
-def _restarted_peak() -> int | None:
-    try:
-        return restart_peak()
-    except GaplessError:  # a system that does not grant it
-        return None
 
 
 def status_of(ended: Ended, limits: RunLimits) -> tuple[RunStatus, str]:

@@ -62,24 +62,14 @@ class Progress:
         return ", ".join(parts)
 
 
-def runs_without_record(
-    study: Study, runs: Sequence[PlannedRun], file: RecordsFile
-) -> tuple[list[PlannedRun], Progress]:
-    """Return the runs that a file has no record of, and how far the study has come.
-
-    Raises
-    ------
-    StaleRecordsError
-        A record answers for a run that the study asks otherwise now.
-    GaplessError
-        A record is of another study, or comes twice.
-    """
+def known_records(file: RecordsFile, study: str) -> dict[str, KnownRecord]:
+    """Return the records of a file by run; each is of this study, and each run has one."""
     known: dict[str, KnownRecord] = {}
     for record in file.known:
         where = f"{file.path}:{record.line}"
-        if record.study != study.name:
+        if record.study != study:
             raise GaplessError(
-                f"{where}: a record of the study {study.name} is needed, found one of "
+                f"{where}: a record of the study {study} is needed, found one of "
                 f"{record.study}; write to another file with -o"
             )
         if record.run in known:
@@ -88,28 +78,41 @@ def runs_without_record(
                 f"{known[record.run].line}; take one of the two lines out"
             )
         known[record.run] = record
-    changed = sorted(
-        (
+    return known
+
+
+def require_unchanged(file: RecordsFile, changed: Sequence[tuple[KnownRecord, str]]) -> None:
+    """Refuse records of runs that the study asks otherwise now, each with the name of the cause."""
+    if not changed:
+        return
+    first = min((record for record, _ in changed), key=lambda record: record.line)
+    causes = Counter(cause for _, cause in changed).most_common()
+    parts = [
+        f"{cause} has changed since {counted(count, 'record')}"
+        for cause, count in causes[:MOST_NAMED]
+    ]
+    if len(causes) > MOST_NAMED:
+        parts.append(f"{len(causes) - MOST_NAMED} more have changed")
+    raise StaleRecordsError(
+        f"{file.path}:{first.line}: {', '.join(parts)}, the first of {first.run}; write to "
+        f"another file with -o, or run them again with --drop-changed",
+        {record.line for record, _ in changed},
+    )
+
+
+def runs_without_record(
+    study: Study, runs: Sequence[PlannedRun], file: RecordsFile
+) -> tuple[list[PlannedRun], Progress]:
+    """Return the runs that a file has no record of, and how far the study has come."""
+    known = known_records(file, study.name)
+    require_unchanged(
+        file,
+        [
             (known[run.key], _what_changed(run, known[run.key], study))
             for run in runs
             if run.key in known and known[run.key].asked != run.asked
-        ),
-        key=lambda pair: pair[0].line,
+        ],
     )
-    if changed:
-        first = changed[0][0]
-        whats = Counter(what for _, what in changed)
-        parts = [
-            f"{what} has changed since {counted(count, 'record')}"
-            for what, count in whats.most_common(MOST_NAMED)
-        ]
-        if len(whats) > MOST_NAMED:
-            parts.append(f"{len(whats) - MOST_NAMED} more have changed")
-        raise StaleRecordsError(
-            f"{file.path}:{first.line}: {', '.join(parts)}, the first of {first.run}; write to "
-            f"another file with -o, or run them again with --drop-changed",
-            {record.line for record, _ in changed},
-        )
     left = [run for run in runs if run.key not in known]
     mine = [known[run.key] for run in runs if run.key in known]
     failed = sum(record.failed for record in mine)

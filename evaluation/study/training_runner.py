@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from evaluation.study.record import RunStatus, TrainingRecord
 from evaluation.study.records_file import RecordsFile
 from evaluation.study.run_task import now
-from evaluation.study.runner import StaleRecordsError
+from evaluation.study.runner import known_records, require_unchanged
 from evaluation.study.surroundings import commit, this_machine, versions
 from evaluation.study.training_grid import TrainedProgram
 from gpu_runtime.training.comparison import AllocatorComparison, check_bits, time_in_turns
@@ -31,34 +31,17 @@ OUT_OF_MEMORY = "out of memory"
 def programs_without_record(
     programs: Sequence[TrainedProgram], file: RecordsFile, study: str
 ) -> list[TrainedProgram]:
-    """Return what is left to train, each under the allocators that have no record.
-
-    Raises
-    ------
-    StaleRecordsError
-        A record answers for a run that the study asks otherwise now.
-    GaplessError
-        A record is of another study.
-    """
-    for record in file.known:
-        if record.study != study:
-            raise GaplessError(
-                f"{file.path}:{record.line}: a record of the study {study} is needed, found one of "
-                f"{record.study}; write to another file with -o"
-            )
-    known = {record.run: record for record in file.known}
+    """Return the programs left to train, each under the allocators that have no record."""
+    known = known_records(file, study)
     keys = {program.key(run.allocator): program for program in programs for run in program.timed}
-    stale = [
-        known[key]
-        for key, program in keys.items()
-        if key in known and known[key].asked != program.digest
-    ]
-    if stale:
-        raise StaleRecordsError(
-            f"{file.path}:{stale[0].line}: {stale[0].run} was asked otherwise; write to another "
-            f"file with -o, or run it again with --drop-changed",
-            {record.line for record in stale},
-        )
+    require_unchanged(
+        file,
+        [
+            (known[key], f"program {program.name}")
+            for key, program in keys.items()
+            if key in known and known[key].asked != program.digest
+        ],
+    )
     left = [
         (
             program,

@@ -31,21 +31,7 @@ _FIELDS = [
 
 
 def frames_of(cases: Sequence[Case]) -> dict[str, DataFrame]:
-    """Return the frames ``runs`` and ``cases``.
-
-    Parameters
-    ----------
-    cases
-        Of all records, from :func:`evaluation.report.cases.cases_of`.
-
-    Returns
-    -------
-    dict of str to DataFrame
-        Both have the fields of a record, ``parameters.NAME``, ``statistics.NAME``, ``bounds.NAME``
-        and ``settings.NAME``, the latter of the instance's name; and what all records and the
-        catalogue know of the instance. In ``cases``, status, peak, seconds and gaps are those of
-        the case, and ``worst_peak`` is unknown where a run has no plan.
-    """
+    """Return the frames ``runs`` and ``cases``."""
     entries = {entry.facts.digest: entry for entry in read_catalogue().values()}
     known = {case.facts.digest: _known_of(case.facts, entries) for case in cases}
     places = {digest: place for place, digest in enumerate(known)}

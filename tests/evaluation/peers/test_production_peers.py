@@ -9,13 +9,16 @@ from random import Random
 import numpy as np
 import pytest
 
-from evaluation.peers.executorch_peer import plan_by_executorch
-from evaluation.peers.inductor_peer import plan_by_inductor
+from evaluation.peers.compiler_peers import (
+    plan_by_executorch,
+    plan_by_inductor,
+    plan_by_onnxsim,
+    plan_by_tinygrad,
+    plan_by_vela_greedy,
+    plan_by_vela_hill_climbing,
+)
 from evaluation.peers.omnimalloc_peer import plan_by_omnimalloc
-from evaluation.peers.onnxsim_peer import plan_by_onnxsim
 from evaluation.peers.plain_lifetimes import PlainLifetimes, plain_lifetimes
-from evaluation.peers.tinygrad_peer import plan_by_tinygrad
-from evaluation.peers.vela_peer import plan_by_vela_greedy, plan_by_vela_hill_climbing
 from instances.catalogue.catalogue_file import FOLDER
 from instances.extract.executorch.lowering import lower
 from instances.extract.executorch.networks import NETWORKS

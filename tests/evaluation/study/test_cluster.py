@@ -58,7 +58,7 @@ def test_a_scheduler_that_goes_away_ends_the_study_in_order(
     assert code == 2
     assert said.splitlines() == [
         "executes misbehaving.py",
-        "results/tiny.jsonl keeps what has ended, and the same command goes on from there",
+        "results/tiny.jsonl keeps the records of all ended runs; the same command resumes there",
         "error: the scheduler has gone, and what it was at is not recorded",
     ]
     assert 3 <= len(list(read_records(slow_study / "results" / "tiny.jsonl"))) < 12
@@ -182,7 +182,9 @@ def test_interrupted_on_a_cluster_it_leaves_nothing_and_goes_on(
             runner.send_signal(number)
             said, _ = runner.communicate()
         assert runner.returncode == code
-        goes_on = "results/tiny.jsonl keeps what has ended, and the same command goes on from there"
+        goes_on = (
+            "results/tiny.jsonl keeps the records of all ended runs; the same command resumes there"
+        )
         assert said.splitlines() == ["executes misbehaving.py", goes_on, line]
         assert path.read_text().endswith("\n")
         kept = path.read_text()

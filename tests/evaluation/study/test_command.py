@@ -118,7 +118,9 @@ def test_interrupted_it_keeps_its_records_and_says_how_to_go_on(
     kept = len(keys(slow_study))
     assert returned == code
     assert 2 <= kept < RUNS
-    goes_on = "results/tiny.jsonl keeps what has ended, and the same command goes on from there"
+    goes_on = (
+        "results/tiny.jsonl keeps the records of all ended runs; the same command resumes there"
+    )
     assert said.splitlines() == ["executes misbehaving.py", goes_on, line]
     left = [path for path in Path("/proc").glob("[0-9]*/cwd") if _is(path, slow_study)]
     assert left == []
