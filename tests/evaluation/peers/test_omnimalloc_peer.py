@@ -15,13 +15,16 @@ from evaluation.peers.omnimalloc_peer import (
     require_expressible,
     to_allocations,
 )
-from instances.synthetic import random_lifetimes, training_graph, training_trace
-from planners import Budget, Problem, Result, Safety, Status, place
+from evaluation.study.plugins import load_plugins
+from evaluation.study.study_file import find_study
+from instances.synthetic import random_lifetimes, tight_capacity, training_graph, training_trace
+from planners import Budget, Problem, Result, Safety, Status, place, run
 from planners.errors import MissingDependencyError
+from planners.judged_run import run
 from planners.processes.planner_answer import take_in
 from planners.referee.judge import judge
 from planners.referee.naive import find_violation
-from planners.registry import UnsupportedProblemError
+from planners.registry import UnsupportedProblemError, choose_one
 from tests.planners.exact.brute_force import optimal_peak
 from tests.random_problems import random_problem
 
@@ -167,3 +170,31 @@ def test_the_allocation_that_ends_the_search_is_no_tensor() -> None:
 @needs_omnimalloc
 def test_no_tensors_fit_any_capacity() -> None:
     assert answer_of(Problem([], [], []).with_capacity(0), SUPERMALLOC).peak == 0
+
+
+@pytest.mark.bench
+def test_its_plan_is_judged_and_its_own_cost_is_told() -> None:
+    load_plugins(find_study("peers").plugins)
+    problem = random_lifetimes(50, seed=1)
+    result = run(problem, choose_one("omnimalloc:allocator=greedy_by_size"))
+    assert result.status in (Status.OPTIMAL, Status.FEASIBLE)
+    # The same order and the same fit.
+    assert result.peak == place(problem, "size", "first").peak
+    seconds = float(result.statistics["placing_seconds"])
+    assert 0 <= seconds <= result.cpu_seconds
+    assert float(result.statistics["placing_bytes"]) >= 0
+
+
+@pytest.mark.bench
+@pytest.mark.parametrize(("label", "threads"), [("omnimalloc:threads=3", 3), ("omnimalloc", 2)])
+def test_threads_are_those_given_or_of_the_budget(
+    label: str, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import omnimalloc
+
+    load_plugins(find_study("exact").plugins)
+    told: list[int] = []
+    monkeypatch.setattr(omnimalloc, "set_max_threads", told.append)
+    result = run(tight_capacity(20, utilisation=0.8), label, Budget(5, threads=2))
+    assert result.status in (Status.OPTIMAL, Status.FEASIBLE)
+    assert told == [threads]

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 # What a plugin may do to whoever runs it.
+# What a study that was ended says of its records.
+RESUMES = "results/tiny.jsonl keeps the records of all ended runs; the same command resumes there"
 MISBEHAVING = '''
 import ctypes, os, signal, sys, time
 import planners

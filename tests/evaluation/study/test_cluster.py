@@ -14,6 +14,7 @@ import pytest
 
 from evaluation.study.records_file import read_records
 from tests.evaluation.study.clusters import Cluster, cluster, program, runner_until
+from tests.evaluation.study.conftest import RESUMES
 
 pytestmark = pytest.mark.slow
 
@@ -58,7 +59,7 @@ def test_a_scheduler_that_goes_away_ends_the_study_in_order(
     assert code == 2
     assert said.splitlines() == [
         "executes misbehaving.py",
-        "results/tiny.jsonl keeps the records of all ended runs; the same command resumes there",
+        RESUMES,
         "error: the scheduler has gone, and what it was at is not recorded",
     ]
     assert 3 <= len(list(read_records(slow_study / "results" / "tiny.jsonl"))) < 12
@@ -182,9 +183,7 @@ def test_interrupted_on_a_cluster_it_leaves_nothing_and_goes_on(
             runner.send_signal(number)
             said, _ = runner.communicate()
         assert runner.returncode == code
-        goes_on = (
-            "results/tiny.jsonl keeps the records of all ended runs; the same command resumes there"
-        )
+        goes_on = RESUMES
         assert said.splitlines() == ["executes misbehaving.py", goes_on, line]
         assert path.read_text().endswith("\n")
         kept = path.read_text()

@@ -18,7 +18,7 @@ from evaluation.study.__main__ import app
 from evaluation.study.records_file import read_records
 from evaluation.study.study_file import studies
 from planners import Problem, write_problem
-from tests.evaluation.study.conftest import MISBEHAVING
+from tests.evaluation.study.conftest import MISBEHAVING, RESUMES
 from tests.evaluation.study.test_record import RECORD
 from tests.slow import one_by_one
 
@@ -118,9 +118,7 @@ def test_interrupted_it_keeps_its_records_and_says_how_to_go_on(
     kept = len(keys(slow_study))
     assert returned == code
     assert 2 <= kept < RUNS
-    goes_on = (
-        "results/tiny.jsonl keeps the records of all ended runs; the same command resumes there"
-    )
+    goes_on = RESUMES
     assert said.splitlines() == ["executes misbehaving.py", goes_on, line]
     left = [path for path in Path("/proc").glob("[0-9]*/cwd") if _is(path, slow_study)]
     assert left == []

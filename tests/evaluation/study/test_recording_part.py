@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from evaluation.study.planned_runs import PlannedRun, runs_of
-from evaluation.study.recording_part import RecordingPart
+from evaluation.study.recording_part import RecordingPart, name_with, settings_in
 from evaluation.study.study_file import read_study
 from evaluation.study.study_instances import Folders
 from instances.formats.recorded_trace import write_recorded_trace
@@ -100,3 +100,16 @@ def test_an_instance_has_no_part(folder: Path) -> None:
     write_problem(Problem([4, 8], [0, 1], [2, 3]), folder / "pair.json")
     with pytest.raises(GaplessError, match="a recording is needed"):
         RecordingPart("last").read(folder / "pair.json")
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("bert", {}),
+        ("A.12.csv", {"capacity": "12", "variation": "smaller", "seed": "1"}),
+        ("a=b.csv", {"capacity": "12"}),
+        ("C:files", {"seed": "0"}),
+    ],
+)
+def test_settings_are_read_as_they_were_written(name: str, settings: dict[str, str]) -> None:
+    assert settings_in(name_with(name, settings)) == (name, settings)

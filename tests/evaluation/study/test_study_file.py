@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
+from jsonschema import Draft202012Validator, ValidationError
 
 from evaluation.study.study import (
     CapacityFrom,
@@ -15,8 +18,10 @@ from evaluation.study.study import (
     FileChoice,
     RunLimits,
 )
-from evaluation.study.study_file import find_study, read_study
+from evaluation.study.study_file import Typed, find_study, read_study, schema_of, studies
 from planners.errors import GaplessError, InstanceError
+from tests.evaluation.study.made_up_records import record
+from tests.evaluation.study.test_record import RECORD
 
 WHOLE = """
 question = "What is asked?"
@@ -233,3 +238,23 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.toml")
     with pytest.raises(InstanceError, match="a plain file is needed"):
         read_study(tmp_path / "pipe.toml")
+
+
+STUDY = Draft202012Validator(schema_of(Typed.STUDY))
+ONE_RECORD = Draft202012Validator(schema_of(Typed.RECORD))
+
+
+@pytest.mark.parametrize("path", studies().values(), ids=lambda path: path.stem)
+def test_every_study_meets_the_schema(path: Path) -> None:
+    STUDY.validate(tomllib.loads(path.read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize("made", [
+    RECORD, record("a", "vpmm", kind="online"), record("a", "planned", kind="fit", measured=True),
+])  # fmt: skip
+def test_a_record_of_each_kind_meets_the_schema(made: object) -> None:
+    line = json.loads(made.to_json())  # type: ignore[attr-defined]
+    ONE_RECORD.validate(line)
+    for change in ({"peek": 1}, {"kind": "both"}, {"seed": -1}, {"status": "optimum"}):
+        with pytest.raises(ValidationError):
+            ONE_RECORD.validate(line | change)
