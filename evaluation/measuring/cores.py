@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-# Between two looks at who holds the cores.
+# Seconds between two attempts to lock a core. A guess.
 WAIT_SECONDS = 0.02
 
 
@@ -28,11 +28,11 @@ def use_every_core() -> None:
 def a_core_of_its_own() -> Iterator[int]:
     """Keep this thread, and the processes it starts, on a core that no other holder is on.
 
-    Where others hold all cores, it waits for one.
+    If other holders have all cores, it waits for one.
 
-    Note: who else is on a core is told by locks on files of this machine, one a core. They hold
-    between all programs of ours, whoever started them, and the system opens them when their holder
-    dies. They say nothing of programs of others.
+    Note: one locked file a core says that the core is taken. All programs of Gapless on this
+    machine respect the locks, and the system releases them when their holder dies. They say nothing
+    of other programs.
     """
     granted = os.sched_getaffinity(0)
     folder = Path(tempfile.gettempdir()) / f"gapless-cores-{os.getuid()}"

@@ -1,16 +1,16 @@
-"""What changed between two sets of records of the same runs.
+"""The changes between two sets of records of the same runs.
 
 Note: what is compared
 ----------------------
-Rationale. A planner may become worse on one instance and better on ten, and no mean shows that.
+Rationale. A planner may get worse on one instance and better on ten, and no mean shows that.
 
-Approach. A run is the same in both sets where planner, parameters, budget and seed are, and the
-digest of the problem: an instance that was changed under its name is another one. Repetitions are
-one run, by their middle peak and middle time. What is lost counts, be it bytes, a plan, a proof, a
-bound or the whole run; and a new bound above a plan that is there is as wrong as an invalid plan.
+Approach. Two records are of the same run if planner, parameters, budget, seed and the digest of the
+problem are equal: a changed instance of the same name is another one. Repetitions are one run, with
+their middle peak and middle time. Every loss counts: bytes, a plan, a proof, a bound or the whole
+run. A new bound above an existing plan is as wrong as an invalid plan.
 
-Limits. Where a limit of time decides when a search ends, another machine or a busy one changes its
-answer. A set that is held against records of long ago has limits of nodes.
+Limits. If a time limit ends a search, another or a busy machine changes its answer. A study whose
+records are compared with old ones therefore has node limits.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from planners.errors import GaplessError
 from planners.files.json_file import compact_json
 from planners.text.byte_units import exact_bytes
 
-# A clock is never so exact that less would mean anything.
+# A run is slower if both its ratio and its difference exceed these. Guesses at a clock's noise.
 SLOWER_TIMES = 1.5
 SLOWER_SECONDS = 0.010
 
@@ -55,7 +55,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Changes:
-    """What comes of two sets of records."""
+    """The result of comparing two sets of records."""
 
     # Runs that both sets have.
     compared: int

@@ -6,9 +6,9 @@ Rationale. A page shows every plan of a comparison, and a problem may have 20,00
 names. With a drawing for each plan the page would hold the names twenty times, and a browser as
 many canvases.
 
-Approach. One drawing. What is of the problem (steps, sizes, names, classes) is there once; of a
-plan, there are offsets alone. Choosing a plan puts its offsets beneath the rectangles, so the
-reader keeps the part that he looks at, and sees what another planner does there.
+Approach. One drawing. It holds the columns of the problem (steps, sizes, names, classes) once, and
+the offsets of each plan. Choosing a plan moves the rectangles to its offsets, so that the reader
+sees the same part of the drawing under another planner.
 
 Limits. A rectangle is at most a tensor: with gaps in lifetimes a tensor has several.
 """

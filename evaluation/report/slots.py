@@ -2,12 +2,13 @@
 
 Note: words are data
 --------------------
-Rationale. What a study says stands in a Markdown file beside its grid, where anyone can change it
-without a look at Python; what it found stands in records, and changes with every run.
+Rationale. The words of a study stand in a Markdown file beside its grid and change without Python.
+Its results stand in records and change with every run.
 
-Approach. The words have places such as ``{gap-table}``. Each is filled by the function that is
-registered under its name, from the records alone. A function returns Markdown, or an empty text
-where the records have nothing to show. A section whose places are all empty goes with its heading.
+Approach. The words have places such as ``{gap-table}``. A table of the study's file or a function
+that is registered under the name of the place fills it from the records alone. It returns Markdown,
+or an empty text if the records have nothing to show. A section whose places are all empty is left
+out with its heading.
 
 Limits. A name in braces that no function is registered for is an error, so other braces of that
 form cannot be written outside of code.

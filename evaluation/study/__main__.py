@@ -57,14 +57,14 @@ Given = Annotated[
     typer.Option(
         "--folder",
         metavar="NAME=PATH",
-        help="Where instances are that do not come with the study; repeatable.",
+        help="Folder of instances that do not come with the study; repeatable.",
     ),
 ]
 
 
 @app.command("list")
 def list_studies() -> None:
-    """List the studies that ship: what each asks, how old its records are, what changed since."""
+    """List the studies that ship: each question, the age of its records, and later changes."""
     pairs = []
     for name in studies():
         study = find_study(name)
@@ -155,10 +155,10 @@ def run(
     folder: Given = None,
     drop_changed: Annotated[
         bool,
-        typer.Option("--drop-changed", help="Drop records of what has changed since, and rerun."),
+        typer.Option("--drop-changed", help="Drop records of changed runs, and rerun these."),
     ] = False,
 ) -> None:
-    """Run a study, or go on with it: what has a record is not run again.
+    """Run a study, or resume it: runs that have a record are not run again.
 
     Records are added as runs end; it may be killed at any moment and started again.
     """
@@ -194,7 +194,7 @@ def run(
 
 
 def _train(study: Study, path: Path, only: Sequence[str], *, drop_changed: bool) -> None:
-    """Train what has no record; worker processes may use every core."""
+    """Train the programs that have no record; worker processes may use every core."""
     programs = trained_programs(study.training, only)
     use_every_core()
     with records_file(path, {study.path}) as file:
@@ -213,7 +213,7 @@ def _train(study: Study, path: Path, only: Sequence[str], *, drop_changed: bool)
 
 @app.command()
 def record(
-    folder: Annotated[Path, typer.Argument(help="Takes the files; it has to be there.")],
+    folder: Annotated[Path, typer.Argument(help="An existing folder, which takes the files.")],
 ) -> None:
     """Trace the runs that studies of online allocators replay; needs torch, no GPU."""
     if not folder.is_dir():

@@ -4,13 +4,12 @@ Note: what a gap is measured against
 ------------------------------------
 Rationale. "3 % above optimal" may mean three things, and a table that mixes them says nothing.
 
-Approach. What is known of an instance is gathered from every record of it, whichever planner, study
-or machine it comes from, and from the catalogue of instances, for a bound or a plan that holds once
-holds for all. Records are of one instance where their digests are equal. From that each gap of a
-run follows, or is not there.
+Approach. The facts of an instance come from all of its records, of any planner, study or machine,
+and from the catalogue of instances: a bound or a plan that holds once holds always. Records belong
+to one instance if their digests are equal. Each gap of a run follows from these facts, or is None.
 
-Limits. Online allocators place nothing at offsets: the bounds do not hold for what they reserve,
-and what they reserve is no plan. They have no gaps and are counted for none.
+Limits. Online allocators place nothing at offsets. The bounds do not hold for their reserved bytes,
+which are no plan either, so runs of online allocators have no gaps.
 """
 
 from __future__ import annotations
@@ -195,7 +194,7 @@ def _best_bound(records: Sequence[Record]) -> tuple[int, str, str]:
     known = [
         (bytes_, name, f"{record.study}: {record.run}")
         for record in records
-        # Nothing that a refuted planner says counts, and what is proven of plans is not of others.
+        # A bound by a refuted planner does not count, and bounds hold for plans alone.
         if isinstance(record, OffsetsRecord) and record.status is not RunStatus.INVALID
         for name, bytes_ in [*record.bounds.items(), *_own_bound(record)]
     ]

@@ -20,7 +20,7 @@ from planners.errors import GaplessError, UnknownPlannerError, near_names
 from planners.files.json_file import compact_json
 from planners.model.online_result import OnlineDevice
 
-# A run takes a kilobyte of the runner, and its key besides.
+# A run takes about a kilobyte of the runner's memory, and its key besides. Guesses.
 MOST_RUNS = 500_000
 MOST_KEY_CHARACTERS = 100_000_000
 
@@ -116,7 +116,7 @@ def runs_of(
 
 
 def _unlike(one: PlannedRun, other: PlannedRun) -> str:
-    """Return what two runs of one key are asked otherwise."""
+    """Name the setting in which two runs of one key differ; empty if none does."""
     if one.limits != other.limits:
         return "limits"
     if one.instance.capacity != other.instance.capacity:
@@ -132,7 +132,7 @@ def _matches(key: str, patterns: Iterable[str]) -> bool:
 
 
 def _choices(may_be_unseen: bool, kind_name: str, text: str) -> list[Choice]:
-    """Choose by a text as on the command line, and believe it of what is not registered yet."""
+    """Choose by a text as on the command line; an unregistered name may be taken as written."""
     kind = KINDS[kind_name]
     try:
         return [(kind, each, plugin_of(kind.name, each.planner)) for each in kind.choose(text)]

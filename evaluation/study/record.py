@@ -1,15 +1,15 @@
-"""One run of a study as one line of JSON: what was run, what it answered, what it took, where.
+"""One run of a study as one line of JSON: its question, answer, cost and machine.
 
 Note: a record stands alone
 ---------------------------
-Rationale. Records of one study are gathered over days, machines and versions; whoever reads them
-has neither the study nor the machine at hand.
+Rationale. Records of one study come from many days, machines and versions. A reader of records has
+neither the study nor the machine.
 
-Approach. A line says all that is known of its run, and its ``kind`` says which fields it has
-besides those of every run. What a comparison needs, such as a gap, is not in it: that is computed
-from records, in one place, and cannot disagree with them.
+Approach. A line holds all facts of its run, and its ``kind`` says which fields it has besides those
+of every run. Values of comparisons, such as gaps, are not in it: one place computes them from
+records, so they cannot disagree.
 
-Limits. Machine, versions and commit are said again in every line; gzip takes that back.
+Limits. Every line repeats machine, versions and commit; gzip removes the repetition.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ Value = Annotated[
 
 
 class RunStatus(enum.StrEnum):
-    """How a run ended: what the judge said of an answer, or why there is none."""
+    """How a run ended: the verdict on its answer, or the reason for having none."""
 
     OPTIMAL = Status.OPTIMAL.value
     FEASIBLE = Status.FEASIBLE.value

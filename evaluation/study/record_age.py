@@ -19,12 +19,12 @@ from planners.errors import GaplessError
 from planners.registry import Chosen, choose, choose_online
 
 ROOT = Path(__file__).parents[2]
-# Those that come with the sources; what a study writes by default stands in the folder of results.
+# The records that come with the sources.
 COMMITTED = ROOT / "evaluation" / "records"
 # Changed planners that a line names.
 MOST_NAMED = 8
 UNKNOWN = "changes since then are unknown, because this history lacks the commit"
-# Of studies without a GPU, and of those on one.
+# The pages of studies without a GPU, and of those on one.
 PAGES = (ROOT / "docs" / "studies", ROOT / "docs" / "benchmarks")
 
 # A comment of C++, or, as group 1, a literal, in which no comment begins.
@@ -76,7 +76,7 @@ def _on_page(name: str) -> tuple[str, str, str] | None:
 
 
 def _planners(study: Study) -> list[str]:
-    """Return who answers in a study, without those of its own files, which are not executed."""
+    """Return the planners of a study, without those of its own files, which are not executed."""
     found: dict[str, None] = {}
     for trained in study.training:
         found |= dict.fromkeys(map(str, trained.allocators))

@@ -6,12 +6,11 @@ Rationale. A study runs for days; the process that writes may be killed in the m
 so may the machine.
 
 Approach. A line is written by one call, at the end of the file, and brought to disk before the run
-counts as done. What stands behind the last end of a line was never counted, and is cut off before
-the next line is written, where it is the begin of a record. A file that holds anything else is
-nobody's to cut, and is refused. A lock that the system opens when its holder dies keeps a second
-writer out, from before the file is read until its holder ends. The lock is on a file, not on its
-name: whoever writes the file anew locks the new one before that takes the name, and whoever has a
-lock looks whether the name still leads to it.
+counts as done. Bytes behind the last end of a line belong to a run that was never counted. If they
+begin a record, they are cut off before the next line is written; any other file is refused. A lock
+keeps a second writer out, from before the file is read until its holder ends; the system releases
+it when the holder dies. The lock is on a file, not on its name. A writer that replaces the file
+locks the new one before it takes the name, and each holder checks that the name leads to its file.
 
 Limits. A file system that says that data is on disk before it is can lose lines, from the end on.
 """
@@ -34,7 +33,7 @@ from planners.text.plain_text import shown
 
 @dataclass(frozen=True)
 class KnownRecord:
-    """What the runner needs to know of a record that is there already."""
+    """The fields of an existing record that the runner reads."""
 
     line: int
     study: str
@@ -146,7 +145,7 @@ def records_file(path: Path, inputs: Iterable[Path] = ()) -> Iterator[RecordsFil
 
 def _locked(path: Path, held: ExitStack) -> int:
     """Open the file that a path leads to, and lock it."""
-    # A pipe would be waited for.
+    # Opening a pipe would block.
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
     while True:
         descriptor = os.open(path, flags, 0o644)

@@ -2,16 +2,16 @@
 
 Note: what is in which process
 ------------------------------
-Rationale. A planner may crash, hang or take all memory, and what it took must be its own.
+Rationale. A planner may crash, hang or take all memory. Its measured cost must be its own.
 
-Approach. Who gets a task, a process of this machine or of a cluster, unpacks the problem once for
-all of its runs, and knows its bounds. For each run it forks. The child unpacks the problem anew, so
-that nothing is known of it that the planner would have to find out; it frees what is left over,
-plans, and sends findings and cost. The parent kills it at its limit, and judges what came.
+Approach. A worker process, on this machine or in a cluster, unpacks the problem once for all of its
+runs and computes its bounds. It forks for each run. The child unpacks the problem anew, so that no
+cached fact saves the planner work. The child frees unused memory, plans, and sends findings and
+cost. The parent kills the child at its limit and judges the answer.
 
-Limits. Resident memory that the parent has is the child's as well, so memory that Python keeps for
-itself can serve a small run at no cost. A lock that another thread held at the fork stays locked in
-the child, which is then ended by its limit; our own workers have one thread.
+Limits. The child inherits the resident memory of the parent, so memory that Python keeps for itself
+can serve a small run at no cost. A lock that another thread held at the fork stays locked in the
+child, which then ends by its limit. Our own workers have one thread.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from planners.registry import Chosen
 Value = TypeVar("Value")
 AnyKind = TypeVar("AnyKind", bound=Record)
 
-# What stands in front of an answer: cost, and what an online allocator said.
+# Most bytes in front of an answer: its cost, and the fields of an online allocator. A guess.
 MOST_PREFIX_BYTES = 1 << 20
 
 
@@ -129,9 +129,9 @@ def in_a_process(
     """Return what an answer cost, and the answer, from a process that is held to the limits."""
 
     def in_the_child() -> bytes:
-        # What is there already is not looked through again for what could be freed.
+        # The collector need not search the objects of the parent.
         gc.freeze()
-        # What a planner prints is no answer of ours.
+        # Prints of a planner go to standard error.
         os.dup2(2, 1)
         sys.stdout = sys.stderr
         cost, found = answer()
@@ -161,7 +161,7 @@ def measured(call: Callable[[], Value]) -> tuple[Cost, Value]:
 
 
 def _processor_seconds() -> float:
-    """Of this process and of the children it has waited for, such as CBC."""
+    """Return CPU seconds of this process and of children it has waited for, such as CBC."""
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.process_time() + children.ru_utime + children.ru_stime
 
@@ -177,7 +177,7 @@ def status_of(ended: Ended, limits: RunLimits) -> tuple[RunStatus, str]:
 
 
 def with_cost(record: AnyKind, cost: Cost | None) -> AnyKind:
-    """Return the record of a run that took so much."""
+    """Return a record with the cost of its run."""
     return record if cost is None else msgspec.structs.replace(record, **asdict(cost))
 
 

@@ -22,18 +22,18 @@ from evaluation.study.surroundings import this_machine
 from planners.errors import GaplessError
 from planners.text.byte_units import counted
 
-# Sent ahead for each that is under way, so that no worker waits for its next run.
+# Runs in flight for each worker, so that no worker waits for its next run. A guess.
 AHEAD = 2
-# How long the number of workers of a cluster is believed.
+# Seconds between two counts of the workers of a cluster. A guess.
 WIDTH_SECONDS = 10.0
-# Of the files that have changed.
+# Changed files that a message names.
 MOST_NAMED = 3
-# A signal that comes right before a wait does not end it, and is heard when the wait is over.
+# Seconds. A signal right before a wait is handled after it, so each wait is short. A guess.
 MOST_WAIT_SECONDS = 0.5
 
 
 class StaleRecordsError(GaplessError):
-    """Records answer what the study does not ask any more; the lines are those of the file."""
+    """Records answer questions that the study no longer asks; ``lines`` are their line numbers."""
 
     def __init__(self, message: object, lines: Collection[int] = ()) -> None:
         super().__init__(message)

@@ -66,15 +66,15 @@ class StudyInstance:
     """An instance of a study; it holds no problem, for a study may have many."""
 
     name: str
-    # What generated it; None where it is a file.
+    # The name of its generator; None for a file.
     family: str | None
-    # What a plan has to fit.
+    # The bytes into which a plan has to fit.
     capacity: Capacity
     # Reads or makes it.
     read: Callable[[], Content]
-    # What the catalogue knows of it without reading it.
+    # Digest and capacity by the catalogue, known without reading the file.
     recorded: Question | None = None
-    # Where it is read; None where it is made.
+    # The file of the instance; None if it is generated.
     file: Path | None = None
 
     def __post_init__(self) -> None:
@@ -86,7 +86,7 @@ class StudyInstance:
 
     @cached_property
     def question(self) -> Question:
-        """What runs on it answer."""
+        """The question that its runs answer."""
         if self.recorded is not None:
             return self._asked(self.recorded)
         problem, _ = self.read()
@@ -111,7 +111,7 @@ class StudyInstance:
         return own if isinstance(self.capacity, CapacityFrom) else self.capacity
 
     def sent(self) -> SentInstance:
-        """Return it as it travels to who makes the runs on it."""
+        """Return the form in which it travels to workers."""
         problem, requests = self.content()
         digest = self.question.digest
         return SentInstance.of(problem, requests, family=self.family, digest=digest)
@@ -127,11 +127,11 @@ class StudyTraining:
 
     @cached_property
     def question(self) -> Question:
-        """What runs of it answer."""
+        """The question that its runs answer."""
         return Question("sha256:" + hashlib.sha256(self.name.encode()).hexdigest(), None)
 
     def sent(self) -> SentTraining:
-        """Return it as it travels to who runs it."""
+        """Return the form in which it travels to workers."""
         return SentTraining(self.name, self.question.digest)
 
 
@@ -168,7 +168,7 @@ class Folders:
 def subjects_of(
     choice: InstanceChoice, folders: Folders
 ) -> Iterator[StudyInstance] | Iterator[StudyTraining]:
-    """Make what a choice is of as it is asked for: a line can choose any number."""
+    """Yield the instances or trainings of a choice one by one; a line can choose any number."""
     if isinstance(choice, TrainingChoice):
         return map(StudyTraining, choice.trainings)
     if isinstance(choice, FamilyChoice):
@@ -306,7 +306,7 @@ def _of_extractions(choice: ExtractionChoice) -> Iterator[StudyInstance]:
 
 @cache
 def _extracted(words: tuple[str, ...]) -> Content:
-    """Extract once what is asked for its digest and for its runs."""
+    """Extract an instance once, for its digest and for its runs."""
     with TemporaryDirectory(prefix="gapless-") as folder:
         path = Path(folder) / "extracted.json.gz"
         command = [sys.executable, "-m", "instances.extract", *words, "-o", str(path)]

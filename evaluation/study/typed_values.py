@@ -2,11 +2,11 @@
 
 Note: why a fault is looked for again
 -------------------------------------
-Rationale. msgspec reads in one pass and is fast, but its message has neither the value that was
-found nor the key of a mapping in which it was found.
+Rationale. msgspec reads in one fast pass, but its message names neither the value found nor the key
+of the mapping that holds it.
 
-Approach. A sound file costs one pass. Of a file with a fault each part is converted by itself, from
-the outside to the inside, until the smallest part that is refused is found.
+Approach. A sound file costs one pass. In a file with a fault, each part is converted by itself,
+from the outside to the inside, until the smallest refused part is found.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _descend(value: Any, kind: Any, where: str, name: str, needed: str) -> None:
 
 
 def _refuse_all(value: Any, kinds: Sequence[Any], where: str, name: str, needed: str) -> None:
-    """Refuse what is none of several kinds: by the one that its tag names, where they have tags."""
+    """Refuse a value of none of several kinds; a tag names the kind whose rule it breaks."""
     rest = [kind for kind in kinds if kind is not NoneType]
     if len(rest) == 1:
         return _refuse(value, rest[0], where, name, needed)
@@ -158,5 +158,5 @@ def _in_words(kind: Any, origin: Any, args: Sequence[Any]) -> str:
 
 
 def _said(error: Exception) -> str:
-    """Return what was said of a structure as a whole, without where msgspec found it."""
+    """Return a message of msgspec without its own path."""
     return str(error).partition(" - at `")[0]

@@ -20,7 +20,6 @@ from evaluation.study.study_file import find_study
 from instances.synthetic import random_lifetimes, tight_capacity, training_graph, training_trace
 from planners import Budget, Problem, Result, Safety, Status, place, run
 from planners.errors import MissingDependencyError
-from planners.judged_run import run
 from planners.processes.planner_answer import take_in
 from planners.referee.judge import judge
 from planners.referee.naive import find_violation

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-# What a plugin may do to whoever runs it.
-# What a study that was ended says of its records.
+# The message of a study that was ended.
 RESUMES = "results/tiny.jsonl keeps the records of all ended runs; the same command resumes there"
+
+# A plugin that harms the process that runs it.
 MISBEHAVING = '''
 import ctypes, os, signal, sys, time
 import planners
