@@ -9,7 +9,8 @@ from statistics import mean
 from matplotlib.figure import Figure
 
 from evaluation.plots.drawing import Look, bytes_of, line_looks
-from evaluation.plots.planner_figures import (
+from evaluation.report.figure_texts import cell
+from evaluation.report.planner_figures import (
     anytime_curves,
     anytime_figure,
     profile_figure,
@@ -17,7 +18,6 @@ from evaluation.plots.planner_figures import (
     time_figure,
     timed_points,
 )
-from evaluation.report.figure_texts import cell
 from evaluation.report.slots import PageMaterial, slot
 from evaluation.study.record import InstanceRecord, RunStatus
 from planners.text.byte_units import counted, three_digits

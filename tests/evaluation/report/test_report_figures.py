@@ -16,7 +16,8 @@ from evaluation.plots.drawing import (
     bytes_of,
     line_looks,
 )
-from evaluation.plots.planner_figures import (
+from evaluation.report.cases import cases_of
+from evaluation.report.planner_figures import (
     anytime_curves,
     anytime_figure,
     profile_figure,
@@ -25,7 +26,6 @@ from evaluation.plots.planner_figures import (
     time_figure,
     timed_points,
 )
-from evaluation.report.cases import cases_of
 from evaluation.report.slots import PageMaterial
 from evaluation.report.standard_slots import _looks
 from evaluation.study.record import Record
