@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 
+from tests.docs.test_results import rows_of
 from tests.repository import ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -37,10 +38,6 @@ def is_excerpt(shown: list[str], printed: list[str]) -> bool:
     return at == len(printed) and not left_out
 
 
-def cells_of(row: str) -> list[str]:
-    return [cell.strip(" *") for cell in row.strip().strip("|").split("|")]
-
-
 def test_the_table_is_an_excerpt_of_what_the_first_command_prints() -> None:
     (shown,) = re.findall(r"^```text\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
     run = subprocess.run(
@@ -62,17 +59,14 @@ def test_what_is_left_out_is_marked() -> None:
     assert not is_excerpt(["head", LEFT_OUT, "c"], printed)
 
 
-def test_the_measured_row_stands_on_the_page_of_measurements() -> None:
-    (row,) = re.findall(r"^\| BERT-base, 32 x 512 tokens.*", README, re.MULTILINE)
-    page = (ROOT / "docs" / "benchmarks" / "training.md").read_text(encoding="utf-8")
-    section = page.split("--batch 32 --seq 512`")[1].split("\n## ")[0]
-    rows = [cells_of(line) for line in section.splitlines() if line.startswith("|")]
-    reserved, to_default = rows[0].index("reserved"), rows[0].index("to default")
-    measured = {cells[0]: cells for cells in rows}
-    assert cells_of(row)[1:] == [
-        *(measured[allocator][reserved] for allocator in ("default", "expandable", "planned")),
-        measured["planned"][to_default],
-    ]
+def test_the_measured_rows_stand_on_the_page_of_results() -> None:
+    page = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+    # Results have a column more, of live bytes.
+    results = {row[0]: row[2:] for row in rows_of(page) if len(row) == 6}
+    rows = [row for row in rows_of(README) if len(row) == 5 and ":" in row[0]]
+    assert len(rows) == 2
+    for name, *measured in rows:
+        assert measured == results[name.partition("`:")[0]]
 
 
 def test_it_is_short() -> None:
