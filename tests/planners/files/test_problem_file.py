@@ -7,6 +7,7 @@ import gzip
 import json
 import sys
 import warnings
+from collections.abc import Generator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -209,9 +210,18 @@ def test_what_is_no_json_object(data: bytes, message: str, tmp_path: Path) -> No
     assert refusal(tmp_path / "bad.json.gz") == message
 
 
-def test_lists_nested_to_just_below_what_python_stands(tmp_path: Path) -> None:
+@pytest.fixture
+def usual_depth() -> Generator[int]:
+    """Set the depth of calls that Python begins with: packages of other tests allow more."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(1000)
+    yield 1000
+    sys.setrecursionlimit(before)
+
+
+def test_lists_nested_to_just_below_what_python_stands(usual_depth: int, tmp_path: Path) -> None:
     for field in ("size", "start", "origin", "graph", "contiguous", "capacity", "unknown"):
-        for depth in range(2, sys.getrecursionlimit(), 7):
+        for depth in range(2, usual_depth, 7):
             nested = json.loads("[" * 40 + "]" * 40)
             text = json.dumps({**FIELDS["lifetimes"], field: nested})
             deep = text.replace("[" * 40, "[" * depth).replace("]" * 40, "]" * depth)
