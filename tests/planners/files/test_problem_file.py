@@ -7,7 +7,7 @@ import gzip
 import json
 import sys
 import warnings
-from collections.abc import Generator
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -211,7 +211,7 @@ def test_what_is_no_json_object(data: bytes, message: str, tmp_path: Path) -> No
 
 
 @pytest.fixture
-def usual_depth() -> Generator[int]:
+def usual_depth() -> Iterator[int]:
     """Set the depth of calls that Python begins with: packages of other tests allow more."""
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(1000)
