@@ -24,7 +24,7 @@ from gpu_runtime.fitting.traced_program import (
     trace_apart,
     trace_program,
 )
-from instances.extract.eager.loop_options import (
+from instances.extract.eager.trace_settings import (
     Batch,
     Checkpointing,
     Image,
@@ -34,15 +34,14 @@ from instances.extract.eager.loop_options import (
     Precision,
     Seq,
     Set,
+    TraceSettings,
     given,
 )
-from instances.extract.eager.trace_settings import TraceSettings
 from instances.extract.models import find_model
-from instances.extract.models.own_models import Models, register_own_models
+from instances.extract.models.model_registry import Models, register_own_models
 from instances.extract.models.required_packages import require_packages
 from instances.extract.own.own_extraction import open_own
-from instances.extract.own.own_function import is_own
-from instances.extract.own.own_options import require_left_out, require_no_set
+from instances.extract.own.own_function import is_own, require_left_out, require_no_set
 from planners.command_line import standard_output
 from planners.command_line.progress_line import show_progress
 from planners.command_line.shared_options import AsJson

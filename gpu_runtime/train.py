@@ -37,7 +37,7 @@ from gpu_runtime.training.training_run import (
     TrainingRun,
     model_run,
 )
-from instances.extract.eager.loop_options import (
+from instances.extract.eager.trace_settings import (
     Batch,
     Checkpointing,
     Image,
@@ -46,11 +46,11 @@ from instances.extract.eager.loop_options import (
     Optimizer,
     Precision,
     Seq,
+    TraceSettings,
     given,
 )
-from instances.extract.eager.trace_settings import TraceSettings
 from instances.extract.models import find_model
-from instances.extract.models.own_models import Models, register_own_models
+from instances.extract.models.model_registry import Models, register_own_models
 from planners.command_line import standard_output
 from planners.command_line.ending import complain
 from planners.command_line.progress_line import show_progress

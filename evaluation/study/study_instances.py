@@ -30,8 +30,7 @@ from evaluation.study.study import (
 from instances.catalogue.catalogue_entry import CatalogueEntry
 from instances.catalogue.catalogue_file import CATALOGUE, read_catalogue
 from instances.catalogue.instance_folders import file_label, file_of, folders_of, place_of
-from instances.extract.parallel.dealing import dealt_again
-from instances.extract.parallel.streams import StreamScheme
+from instances.extract.parallel.streams import StreamScheme, dealt_again
 from instances.synthetic import FAMILIES
 from instances.synthetic.variations import is_drawn, vary
 from planners.errors import GaplessError, InstanceError, near_names

@@ -16,16 +16,14 @@ from typing import Annotated, Any
 import typer
 
 from instances.catalogue.instance_folders import named_after
-from instances.extract.eager.loop_options import Checkpointing, Image, Layers, Seq, Set, given
 from instances.extract.eager.trace_command import app as trace_app
-from instances.extract.executorch.executorch_command import app as executorch_app
+from instances.extract.eager.trace_settings import Checkpointing, Image, Layers, Seq, Set, given
+from instances.extract.executorch.lowering import app as executorch_app
 from instances.extract.extraction import extract
 from instances.extract.models import MODELS, find_model
-from instances.extract.models.own_models import Models, register_own_models
-from instances.extract.own.file_made_apart import write_made
-from instances.extract.own.own_extraction import OWN_DEFAULTS, extract_own, open_own
-from instances.extract.own.own_function import is_own
-from instances.extract.own.own_options import files_of, require_left_out, require_no_set
+from instances.extract.models.model_registry import Models, register_own_models
+from instances.extract.own.own_extraction import OWN_DEFAULTS, extract_own, open_own, write_made
+from instances.extract.own.own_function import files_of, is_own, require_left_out, require_no_set
 from planners.command_line.progress_line import show_progress
 from planners.command_line.typer_frame import CommandLine
 from planners.files.output_file import require_suffix, require_targets

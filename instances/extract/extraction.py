@@ -30,9 +30,8 @@ def extract(
 
 def _trace(model: Model, settings: StepSettings, on_stage: Callable[[str], None]) -> Trace:
     from instances.extract.tracing.building import build_module
-    from instances.extract.tracing.forward_pass import trace_forward_pass
     from instances.extract.tracing.optimizers import OPTIMIZERS
-    from instances.extract.tracing.training_step import trace_training_step
+    from instances.extract.tracing.training_step import trace_forward_pass, trace_training_step
 
     if settings.optimizer not in OPTIMIZERS:
         raise InstanceError(

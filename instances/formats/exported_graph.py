@@ -35,9 +35,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from instances.extract.tracing.fake_storages import Storages
 from instances.extract.tracing.storages import StepPhase, Trace, TracedOp
-from instances.extract.tracing.traced_graph import written_arguments
+from instances.extract.tracing.traced_graph import Storages, written_arguments
 from planners.errors import InstanceError
 from planners.files.dimensions import Dimensions, require_dimensions
 from planners.files.file_limits import Allowance, Work, element_count, whole_number

@@ -6,9 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from instances.extract.tracing.arcs import find_control_arcs
-from instances.extract.tracing.kernel_graph import graph_of_kernels
-from instances.extract.tracing.storages import Kernel
+from instances.extract.tracing.storages import Kernel, find_control_arcs, graph_of_kernels
 from planners import Problem
 
 

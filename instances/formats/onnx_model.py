@@ -30,8 +30,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from instances.extract.tracing.kernel_graph import planned_storages
-from instances.extract.tracing.storages import Kernel, StepPhase
+from instances.extract.tracing.storages import Kernel, StepPhase, planned_storages
 from instances.formats.model_problem import ModelTensor, model_problem
 from instances.formats.onnx_inference import (
     TensorType,

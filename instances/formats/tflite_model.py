@@ -21,8 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from instances.extract.tracing.kernel_graph import planned_storages
-from instances.extract.tracing.storages import Kernel, StepPhase
+from instances.extract.tracing.storages import Kernel, StepPhase, planned_storages
 from instances.formats.model_problem import ModelTensor, model_problem
 from instances.formats.plan_target import require_valid_plan
 from planners.errors import GaplessError, InstanceError, MissingDependencyError, errors_at

@@ -6,8 +6,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from instances.extract.tracing.kernel_graph import planned_storages
-from instances.extract.tracing.storages import merge_storages
+from instances.extract.tracing.storages import merge_storages, planned_storages
 from instances.formats.model_problem import ModelTensor, model_problem
 from planners import Problem
 from planners.errors import GaplessError, InstanceError, MissingDependencyError, errors_at

@@ -33,58 +33,30 @@ from torch.utils import _pytree as pytree
 
 # Composed of operators that are cast themselves, or without an equivalent that takes the casts.
 LEFT_ALONE = frozenset(
-    (
-        "_convolution",
-        "convolution",
-        "cudnn_convolution",
-        "cudnn_convolution_transpose",
-        "einsum",
-        "chain_matmul",
-        "linalg_multi_dot",
-        "_thnn_fused_gru_cell",
-        "_thnn_fused_lstm_cell",
-        "gru_cell",
-        "lstm_cell",
-        "rnn_relu_cell",
-        "rnn_tanh_cell",
-        "_scaled_dot_product_flash_attention",
-        "norm.Scalar",
-        "norm.ScalarOpt_dim",
-    )
-)
+    {
+        "_convolution", "convolution", "cudnn_convolution", "cudnn_convolution_transpose",
+        "einsum", "chain_matmul", "linalg_multi_dot", "_thnn_fused_gru_cell",
+        "_thnn_fused_lstm_cell", "gru_cell", "lstm_cell", "rnn_relu_cell", "rnn_tanh_cell",
+        "_scaled_dot_product_flash_attention", "norm.Scalar", "norm.ScalarOpt_dim",
+    }
+)  # fmt: skip
 # Cast to the precision of autocast.
 LOWER_PRECISION = frozenset({"mv", "addmv", "addr"})
 # Cast to the widest dtype among the arguments.
 PROMOTE = frozenset(
-    (
-        "addcdiv",
-        "addcmul",
-        "atan2",
-        "bilinear",
-        "cross",
-        "dot",
-        "vdot",
-        "index_put",
-        "scatter_add",
-        "tensordot",
-    )
-)
+    {
+        "addcdiv", "addcmul", "atan2", "bilinear", "cross", "dot", "vdot", "index_put",
+        "scatter_add", "tensordot",
+    }
+)  # fmt: skip
 # Given float32 as the dtype of the result, in which the kernel accumulates: no cast copy.
 SET_RESULT_DTYPE = frozenset(
-    (
-        "prod",
-        "prod.dim_int",
-        "softmax.int",
-        "log_softmax.int",
-        "cumprod",
-        "cumsum",
-        "linalg_vector_norm",
-        "linalg_matrix_norm",
-        "linalg_matrix_norm.str_ord",
-        "sum",
+    {
+        "prod", "prod.dim_int", "softmax.int", "log_softmax.int", "cumprod", "cumsum",
+        "linalg_vector_norm", "linalg_matrix_norm", "linalg_matrix_norm.str_ord", "sum",
         "sum.dim_IntList",
-    )
-)
+    }
+)  # fmt: skip
 
 # Untyped in PyTorch.
 _library: Callable[[str, str], Any] = Library

@@ -20,12 +20,11 @@ from torch.nn import functional
 
 from instances.extract.eager.allocation_mode import AllocationMode
 from instances.extract.eager.cuda_autocast import cuda_autocast_on_cpu
-from instances.extract.eager.device_attention import cudnn_attention
 from instances.extract.eager.module_names import innermost_module, track_modules
 from instances.extract.eager.request_recorder import RequestRecorder
 from instances.extract.eager.trace_settings import TraceSettings
 from instances.extract.eager.training_loop import TrainingLoop, zero_inputs
-from instances.extract.tracing.gpu_kernels import fused_dropout
+from instances.extract.tracing.gpu_kernels import cudnn_attention, fused_dropout
 from instances.traces.allocation_trace import AllocationTrace
 from planners.errors import InstanceError
 from planners.model.problem import Scalar

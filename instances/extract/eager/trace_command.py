@@ -9,7 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from instances.catalogue.instance_folders import named_after
-from instances.extract.eager.loop_options import (
+from instances.extract.eager.recording import DEVICES, record
+from instances.extract.eager.trace_settings import (
     Batch,
     Checkpointing,
     Image,
@@ -19,15 +20,12 @@ from instances.extract.eager.loop_options import (
     Precision,
     Seq,
     Set,
+    TraceSettings,
     given,
 )
-from instances.extract.eager.recording import DEVICES, record
-from instances.extract.eager.trace_settings import TraceSettings
-from instances.extract.models.own_models import Models, register_own_models
-from instances.extract.own.file_made_apart import write_made
-from instances.extract.own.own_extraction import open_own, trace_own
-from instances.extract.own.own_function import is_own
-from instances.extract.own.own_options import files_of, require_left_out, require_no_set
+from instances.extract.models.model_registry import Models, register_own_models
+from instances.extract.own.own_extraction import open_own, trace_own, write_made
+from instances.extract.own.own_function import files_of, is_own, require_left_out, require_no_set
 from instances.formats.recorded_trace import write_recorded_trace
 from instances.traces.allocation_trace import AllocationTrace
 from instances.traces.trace_problem import iteration_problem

@@ -1,8 +1,11 @@
-"""The settings of a trace, checked once."""
+"""The settings of a trace, checked once, and the options that command lines share."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated, TypeVar
+
+import typer
 
 from planners.errors import InstanceError, near_names
 
@@ -41,3 +44,34 @@ class TraceSettings:
     def weights_precision(self) -> str:
         """The dtype of the weights."""
         return "float32" if self.precision == AUTOCAST_BFLOAT16 else self.precision
+
+
+Batch = Annotated[int | None, typer.Option(help="Sequences or images in a microbatch.")]
+Seq = Annotated[int | None, typer.Option(help="Tokens in a sequence.")]
+Image = Annotated[int | None, typer.Option(help="Height and width of an image.")]
+Layers = Annotated[int | None, typer.Option(help="Layers of the model.")]
+Checkpointing = Annotated[
+    bool | None,
+    typer.Option("--checkpointing/--no-checkpointing", help="Recompute activations by layer."),
+]
+Microbatches = Annotated[
+    int | None,
+    typer.Option(help="Forward and backward passes for each step of the optimizer; 1 by default."),
+]
+Precision = Annotated[
+    str | None, typer.Option(help="autocast-bfloat16, the default, float32 or bfloat16.")
+]
+Optimizer = Annotated[str | None, typer.Option(help="adamw, the default, or sgd.")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="K=V", help="A parameter of the function that FILE.py:FUNCTION is."
+    ),
+]
+
+Value = TypeVar("Value")
+
+
+def given(**options: Value | None) -> dict[str, Value]:
+    """Return the options that are not left to the model."""
+    return {option: value for option, value in options.items() if value is not None}

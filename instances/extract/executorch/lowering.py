@@ -16,17 +16,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
-from instances.extract.executorch.networks import Network, find_network
+import typer
+
+from instances.catalogue.instance_folders import named_after
+from instances.extract.executorch.networks import NETWORKS, Network, find_network
 from instances.extract.models.required_packages import package_versions
+from planners.command_line.progress_line import show_progress
+from planners.command_line.typer_frame import CommandLine
 from planners.errors import InstanceError, MissingDependencyError
+from planners.files.output_file import require_suffix, require_targets, say_written
+from planners.files.problem_file import SUFFIXES, write_problem
 from planners.integrations.executorch import gapless_planner
 from planners.model.problem import Problem, Scalar
 
 if TYPE_CHECKING:
     from torch import Tensor
     from torch.nn import Module
+
 
 # Places as it likes: what is wanted is the problem.
 RECORDER = "naive"
@@ -91,3 +100,23 @@ def _origin(name: str, network: Network) -> dict[str, Scalar]:
         **package_versions(),
     }
     return {key: value for key, value in described.items() if value is not None}
+
+
+app = CommandLine()
+
+
+@app.command()
+def executorch(
+    name: Annotated[str, typer.Argument(help=f"One of {', '.join(NETWORKS)}.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Instance file, .json or .json.gz.")
+    ],
+) -> None:
+    """Lower a network to ExecuTorch, without weights or download, and keep what it has to place."""
+    find_network(name)
+    require_targets({"--output": output})
+    require_suffix("--output", output, "a problem", SUFFIXES)
+    problem = extract_memory(name, show_progress)
+    write_problem(named_after(problem, output), output)
+    show_progress("")
+    say_written(output, f"{output}: {problem.tensor_count} tensors, {output.stat().st_size} bytes")

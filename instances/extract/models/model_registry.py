@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
-from instances.extract.own.own_function import is_own
+import typer
+
+from instances.extract.own.own_function import is_own, run_user_file
 from instances.extract.step_settings import INFERENCE, TRAINING_SETTINGS, StepSettings
 from planners.errors import InstanceError
 from planners.registry import Registry
 
-# Names are looked up, and the command line explains itself, where torch is not installed.
 if TYPE_CHECKING:
     from torch import Tensor
     from torch.nn import Module
+
 
 Build = Callable[[StepSettings], "tuple[Module, dict[str, Tensor]]"]
 
@@ -94,3 +97,24 @@ def find_model(name: str) -> Model:
 def _for_mode(changes: dict[str, Any]) -> dict[str, Any]:
     # A model that is trained with recomputation runs inference without.
     return {"checkpointing": False, **changes} if changes.get("mode") == INFERENCE else changes
+
+
+Models = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--models", metavar="FILE.py", help="Register the models of a Python file as well."
+    ),
+]
+
+
+def register_own_models(paths: Iterable[Path]) -> None:
+    """Run files that register models; what a file that fails has registered is taken back."""
+    for path in paths:
+        before = len(MODELS)
+        with MODELS.unchanged_on_error():
+            run_user_file(path)
+            if len(MODELS) == before:
+                raise InstanceError(
+                    f"{path}: it registers no model; decorate a function that builds one with "
+                    f"@register of instances.extract.models"
+                )

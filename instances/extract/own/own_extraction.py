@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from shlex import quote
+from tempfile import TemporaryDirectory
 
 from instances.extract.models.required_packages import package_versions, require_packages
-from instances.extract.own.own_function import OwnFunction, find_own_function
+from instances.extract.own.own_function import OwnFunction, find_own_function, is_own
 from instances.extract.parallel.kernel_problem import build_problem
 from instances.extract.parallel.streams import StreamScheme
 from instances.extract.step_settings import StepSettings
 from instances.traces.allocation_trace import AllocationTrace
 from planners import Problem
+from planners.command_line.progress_line import show_progress
 from planners.errors import InstanceError
+from planners.files.bounded_file import read_bounded
+from planners.files.file_limits import MAX_MODEL_BYTES
+from planners.files.output_file import say_written, write_output
 from planners.model.problem import Scalar
+from planners.processes.checked_answer import answer_apart
 
 # An eager program has one stream for its kernels.
 OWN_DEFAULTS = StepSettings(streams=StreamScheme.ROLES.value)
@@ -28,8 +35,7 @@ def extract_own(
     on_stage: Callable[[str], None] = lambda _text: None,
 ) -> Problem:
     """Extract the graph of a steady step; of the settings those of streams count."""
-    from instances.extract.own.step_graph import step_graph
-    from instances.extract.own.tracing import run_own_steps
+    from instances.extract.own.own_run import run_own_steps, step_graph
 
     on_stage(f"{function.label}: tracing {STEPS_OF_A_GRAPH} steps")
     graph = step_graph(run_own_steps(function, STEPS_OF_A_GRAPH, {}))
@@ -43,7 +49,7 @@ def trace_own(
     function: OwnFunction, steps: int, on_stage: Callable[[str], None] = lambda _text: None
 ) -> AllocationTrace:
     """Trace what steps ask of the GPU's allocator, what the function makes first of all."""
-    from instances.extract.own.tracing import run_own_steps
+    from instances.extract.own.own_run import run_own_steps
 
     if steps < 1:
         raise InstanceError(f"setting steps: at least 1, found {steps}")
@@ -68,3 +74,20 @@ def _origin(function: OwnFunction, command: str, options: str) -> dict[str, Scal
         "command": " ".join([command, quote(function.label), *given, options]),
         **package_versions(),
     }
+
+
+def write_made(
+    name: str, models: Sequence[Path] | None, output: Path, make: Callable[[Path], str]
+) -> None:
+    """Write what a call makes, apart if code of a user's takes part; say what the call returns."""
+    if is_own(name) or models:
+        show_progress(f"{name}: importing PyTorch")
+        require_packages()  # here, so that the process need not import them
+        with TemporaryDirectory(prefix="gapless-extract-") as folder:
+            made = Path(folder) / output.name
+            said = answer_apart(name, lambda: {"said": make(made)}, {"said": str})["said"]
+            write_output(output, read_bounded(made, MAX_MODEL_BYTES))
+    else:
+        said = make(output)
+    show_progress("")
+    say_written(output, f"{said}, {output.stat().st_size} bytes")

@@ -1,4 +1,4 @@
-"""``my_script.py:make_step``: a user's function, found, given its arguments, and called."""
+"""``my_script.py:make_step``: find a user's function, call it, and name bad lines."""
 
 from __future__ import annotations
 
@@ -6,15 +6,62 @@ import ast
 import importlib.util
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Mapping
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
 
 from instances.extract.own.one_step import Step
-from instances.extract.own.user_lines import user_code
-from planners.errors import InstanceError, near_names
-from planners.text.plain_text import shown
+from planners.command_line import standard_output
+from planners.errors import GaplessError, InstanceError, near_names
+from planners.text.plain_text import describe_error, shown, text_of
+
+# How PyTorch begins what it says of a tensor that it cannot follow; whole sentences go on with
+# advice for its developers.
+_MADE_ELSEWHERE = "Please convert all Tensors to FakeTensors first"
+_DEPENDS_ON_DATA = ("DataDependentOutputException", "DynamicOutputShapeException")
+
+
+@contextmanager
+def user_code(path: Path, otherwise: int | None = None) -> Iterator[None]:
+    """Say of whatever a user's code raises in which line of the file it began.
+
+    That is the deepest call of the file; where there is none, the line `otherwise`. What the code
+    prints goes to standard error, as the answer of a command is ours.
+    """
+    try:
+        with standard_output.kept_for_the_answer():
+            yield
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a file may end in any way, SystemExit among them
+        line = _line_of(error, path) or otherwise
+        where = path if line is None else f"{path}:{line}"
+        raise InstanceError(f"{where}: {_described(error)}") from error
+
+
+def _line_of(error: BaseException, path: Path) -> int | None:
+    file = str(path.resolve())
+    if isinstance(error, SyntaxError) and error.filename == file:
+        return error.lineno
+    frames = traceback.extract_tb(error.__traceback__)
+    return next((frame.lineno for frame in reversed(frames) if frame.filename == file), None)
+
+
+def _described(error: BaseException) -> str:
+    if isinstance(error, GaplessError):
+        return str(error)
+    if type(error).__name__ in _DEPENDS_ON_DATA:
+        return (
+            f"memory that depends on the values of data cannot be traced, as fake tensors have "
+            f"none; found {text_of(error)}"
+        )
+    if _MADE_ELSEWHERE in text_of(error):
+        return "a tensor made outside of the traced function is used; make it within"
+    return describe_error(error)
+
 
 Argument = bool | int | float | str
 
@@ -188,3 +235,27 @@ def _kind_of(parameter: inspect.Parameter) -> type | None:
     if type(parameter.default) in _TYPES.values():
         return type(parameter.default)
     return _TYPES.get(getattr(parameter.annotation, "__name__", str(parameter.annotation)))
+
+
+def require_left_out(name: str, given: Mapping[str, object]) -> None:
+    """Refuse the options of registered models: a user's function decides those itself."""
+    for option, value in given.items():
+        raise InstanceError(
+            f"--{option.replace('_', '-')}: {name} decides this itself; make it a parameter of "
+            f"the function and give --set {option}={value}, found the option"
+        )
+
+
+def require_no_set(name: str, settings: Sequence[str] | None) -> None:
+    """Refuse parameters of a function where a registered model is named."""
+    for setting in settings or ():
+        raise InstanceError(
+            f"--set {setting}: parameters are those of FILE.py:FUNCTION; {name} is a registered "
+            f"model, which has options"
+        )
+
+
+def files_of(name: str, models: Iterable[Path] | None) -> list[Path]:
+    """Return the files that a command is about to read."""
+    own = [Path(name.rpartition(":")[0])] if is_own(name) else []
+    return [*own, *(models or ())]

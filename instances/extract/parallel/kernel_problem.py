@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from instances.extract.parallel.buckets import insert_all_reduces
-from instances.extract.parallel.exchanges import chain_exchanges
+from instances.extract.parallel.buckets import chain_exchanges, insert_all_reduces
 from instances.extract.parallel.sharding import Sharding, shard_parameters
 from instances.extract.parallel.streams import StreamScheme, assign_streams, find_successions
 from instances.extract.step_settings import StepSettings
-from instances.extract.tracing.arcs import find_control_arcs
-from instances.extract.tracing.kernel_graph import graph_of_kernels, planned_storages
-from instances.extract.tracing.storages import Kernel, StorageTable, Trace, merge_storages
+from instances.extract.tracing.storages import (
+    Kernel,
+    StorageTable,
+    Trace,
+    find_control_arcs,
+    graph_of_kernels,
+    merge_storages,
+    planned_storages,
+)
 from planners import Problem
 
 

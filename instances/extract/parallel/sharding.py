@@ -7,7 +7,7 @@ Rationale. Where every rank keeps only its shard of parameters, gradients and op
 tensors of the step. They come and go by communication that overlaps with computation, in buffers
 that must be contiguous: this is where a large model gets hundreds of chains from.
 
-Approach. A unit is a layer, or what lies between layers (``parameter_units``). Its
+Approach. A unit is a layer, or what lies between layers (:func:`group_units`). Its
 parameters fill buckets, each closed by the parameter that makes it full: so a large weight takes
 the small parameters before it along. A bucket is flat, as in FSDP: its parameters lie end to end,
 padded so that every rank's shard is of one size, and one all-gather fills it, whatever of it is
@@ -20,7 +20,7 @@ optimizer.
 Gathers run one unit ahead. The gather of a unit stands in the order just before the unit that is
 used before it, and waits until those who used the unit before that are done; so two units are
 there at a time, the limit that FSDP's rate limiter sets (a third one where a unit is kept, see
-``parameter_units.UNITS_BETWEEN``). A parameter is released by its last reader in the
+:data:`UNITS_BETWEEN`). A parameter is released by its last reader in the
 stretch that its gather serves, since no later node touches it.
 
 The optimizer sees shards. What it makes or keeps that is as large as the parameter or gradient it
@@ -37,17 +37,84 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 from instances.extract.parallel.buckets import fill_buckets, find_ready_nodes
-from instances.extract.parallel.communication_ops import ALL_GATHER, REDUCE_SCATTER
-from instances.extract.parallel.parameter_units import (
-    Residency,
-    find_residencies,
-    find_runs,
-    group_units,
-)
+from instances.extract.parallel.streams import ALL_GATHER, REDUCE_SCATTER
 from instances.extract.tracing.storages import Kernel, StepPhase, StorageTable
 from planners.errors import InstanceError
+
+# A unit stays gathered between two of its uses when at most so many other units are used in
+# between. One is what tied weights, and biases at the seam of two units, need.
+UNITS_BETWEEN = 1
+
+
+def layer_of(name: str) -> str | None:
+    """Return the path up to its first number, ``"encoder.layer.3"``; none outside any layer."""
+    path = name.split(".")
+    for index, part in enumerate(path):
+        if part.isdecimal():
+            return ".".join(path[: index + 1])
+    return None
+
+
+def group_units(parameters: Sequence[int], name: Mapping[int, str]) -> list[list[int]]:
+    """Group parameters, in the order of their first readers: layers, and what lies between them.
+
+    Embeddings before the first layer are one unit, the head behind the last one another.
+    """
+    units: dict[str, list[int]] = {}
+    layer: str | None = None
+    runs = 0
+    for parameter in parameters:
+        previous, layer = layer, layer_of(name[parameter])
+        if layer is None and (previous is not None or not units):
+            runs += 1
+        # No path starts with a dot, so a run is never taken for a layer.
+        units.setdefault(f".{runs}" if layer is None else layer, []).append(parameter)
+    return list(units.values())
+
+
+@dataclass(frozen=True)
+class Residency:
+    """A stretch of the step in which a unit is gathered."""
+
+    unit: int
+    # Nodes that read its parameters, at least one, in order.
+    readers: tuple[int, ...]
+
+
+def find_residencies(uses: Sequence[Collection[int]]) -> list[Residency]:
+    """Divide the uses of each unit into stretches that one gather serves.
+
+    Between two uses a unit is released, unless at most :data:`UNITS_BETWEEN` other units are
+    used in between. So a layer is gathered once for the forward and once for the backward pass
+    (recomputation included), tied weights once for each end of the model, and the last layer,
+    whose backward pass follows at once, is kept. They are in the order of first readers.
+    """
+    readers: list[list[int]] = []
+    unit_of: list[int] = []
+    stretch_of: dict[int, int] = {}
+    latest_use: dict[int, int] = {}
+    for node, used in enumerate(uses):
+        for unit in sorted(used):
+            used_between = sum(
+                latest > latest_use.get(unit, node) for latest in latest_use.values()
+            )
+            if unit not in stretch_of or used_between > UNITS_BETWEEN:
+                stretch_of[unit] = len(readers)
+                readers.append([])
+                unit_of.append(unit)
+            readers[stretch_of[unit]].append(node)
+        latest_use.update(dict.fromkeys(used, node))
+    return [Residency(*pair) for pair in zip(unit_of, map(tuple, readers), strict=True)]
+
+
+def find_runs(uses: Sequence[Collection[int]]) -> list[list[int]]:
+    """Divide the nodes that use any units into runs that use the same ones."""
+    used = [(node, frozenset(units)) for node, units in enumerate(uses) if units]
+    return [[node for node, _ in run] for _, run in groupby(used, key=lambda pair: pair[1])]
+
 
 # Shards are whole 4-byte words: collectives of 16-bit numbers are aligned to that as well.
 SHARD_WORD_BYTES = 4

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from planners import Graph
 from planners.errors import InstanceError
 
 
@@ -132,3 +133,66 @@ def _require_current(trace: Trace, op: TracedOp, overwritten: set[int]) -> None:
 
 def _distinct(storages: Iterable[int]) -> tuple[int, ...]:
     return tuple(dict.fromkeys(storages))
+
+
+def find_control_arcs(kernels: Sequence[Kernel]) -> list[tuple[int, int]]:
+    """Return the arcs, beyond producer to consumer, that every execution must respect.
+
+    A tensor's arcs lead from its producer to all that touch it. They say nothing of the order
+    among those, which matters as soon as one of them writes in place, and nothing of persistent
+    storages, which are no tensors: a reader waits for the latest write before it, and a write
+    for the latest write and for all that read since. So the optimizer waits for the all-reduce
+    of a gradient, and overwrites a parameter only when the backward pass has read it. A kernel
+    that comes *after* storages waits for those who have read them by then. Arcs are sorted.
+    """
+    arcs: set[tuple[int, int]] = set()
+    creator: dict[int, int] = {}
+    last_write: dict[int, int] = {}
+    readers: dict[int, list[int]] = {}
+    for node, kernel in enumerate(kernels):
+        for storage in kernel.creates:
+            creator[storage] = node
+        for storage in kernel.after:
+            arcs.update((reader, node) for reader in readers.get(storage, ()))
+        for storage in (*kernel.reads, *kernel.writes):
+            if storage in last_write:
+                arcs.add((last_write[storage], node))
+        for storage in kernel.writes:
+            arcs.update((reader, node) for reader in readers.pop(storage, []))
+            last_write[storage] = node
+        for storage in kernel.reads:
+            readers.setdefault(storage, []).append(node)
+    data_arcs = {
+        (creator[storage], node)
+        for node, kernel in enumerate(kernels)
+        for storage in (*kernel.reads, *kernel.writes)
+        if storage in creator
+    }
+    return sorted(arcs - data_arcs)
+
+
+def planned_storages(kernels: Iterable[Kernel]) -> list[int]:
+    """Return the storages that begin with a kernel, in the order of the problem's tensors."""
+    return [storage for kernel in kernels for storage in kernel.creates]
+
+
+def graph_of_kernels(
+    kernels: Sequence[Kernel],
+    streams: Sequence[int] | None = None,
+    control: Iterable[tuple[int, int]] = (),
+) -> Graph:
+    """Return the graph of the planned storages; without streams the kernels run in order."""
+    planned = planned_storages(kernels)
+    tensor = {storage: index for index, storage in enumerate(planned)}
+    consumers: list[list[int]] = [[] for _ in planned]
+    for node, kernel in enumerate(kernels):
+        for storage in (*kernel.reads, *kernel.writes):
+            if storage in tensor:
+                consumers[tensor[storage]].append(node)
+    return Graph(
+        op=[kernel.op for kernel in kernels],
+        stream=[0] * len(kernels) if streams is None else streams,
+        producer=[node for node, kernel in enumerate(kernels) for _ in kernel.creates],
+        consumers=consumers,
+        control=sorted(control),
+    )

@@ -19,7 +19,7 @@ from instances.catalogue.make import module_and_arguments
 from instances.catalogue.update import GREEDY, facts_of, instance_files
 from instances.extract.__main__ import app as extract
 from instances.extract.eager.trace_command import app as trace
-from instances.extract.executorch.executorch_command import app as executorch
+from instances.extract.executorch.lowering import app as executorch
 from planners import Problem, Result, run
 from planners.files.digest import problem_digest
 from planners.files.problem_file import read_problem

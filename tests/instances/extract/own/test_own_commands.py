@@ -17,7 +17,7 @@ from gpu_runtime.training.training_run import Purpose, RegisteredModel, Training
 from instances.extract.__main__ import extract_model
 from instances.extract.eager.trace_command import trace
 from instances.extract.models import MODELS
-from instances.extract.models.own_models import register_own_models
+from instances.extract.models.model_registry import register_own_models
 from instances.formats.recorded_trace import read_recorded_trace_file
 from planners.errors import InstanceError
 from tests.instances.extract.own.user_scripts import LOOP, MODEL, STEP, written

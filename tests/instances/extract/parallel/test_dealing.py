@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from instances.extract.parallel.dealing import count_open, dealt_again
-from instances.extract.parallel.streams import StreamScheme
+from instances.extract.parallel.streams import StreamScheme, count_open, dealt_again
 from planners import Graph, InstanceError, Problem, read_problem
 from tests.repository import ROOT
 

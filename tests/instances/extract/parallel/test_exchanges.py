@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from instances.extract.parallel.exchanges import chain_exchanges
+from instances.extract.parallel.buckets import chain_exchanges
 from instances.extract.parallel.kernel_problem import build_problem
 from instances.extract.step_settings import StepSettings
 from instances.extract.tracing.storages import Kernel, StepPhase, StorageTable, Trace, TracedOp

@@ -39,7 +39,7 @@ def tiny_settings(**changes: Any) -> StepSettings:
 
 @pytest.fixture(scope="module")
 def tiny_trace() -> Trace:
-    from instances.extract.models.qwen2_moe import build_qwen2_moe
+    from instances.extract.models.language_models import build_qwen2_moe
     from instances.extract.tracing.optimizers import AdamW
     from instances.extract.tracing.training_step import trace_training_step
 
@@ -90,7 +90,7 @@ def test_a_balanced_block_computes_what_transformers_computes() -> None:
     from transformers import Qwen2MoeConfig
     from transformers.models.qwen2_moe.modeling_qwen2_moe import Qwen2MoeSparseMoeBlock
 
-    from instances.extract.models.qwen2_moe import spread_experts
+    from instances.extract.models.language_models import spread_experts
 
     torch.manual_seed(0)
     config = Qwen2MoeConfig(**TINY)
@@ -190,7 +190,7 @@ def test_all_ranks_together_have_the_published_parameters() -> None:
 
 
 def test_experts_that_ranks_do_not_divide_are_refused() -> None:
-    from instances.extract.models.qwen2_moe import build_qwen2_moe
+    from instances.extract.models.language_models import build_qwen2_moe
 
     with pytest.raises(InstanceError, match="setting ranks: a divisor of 6"):
         build_qwen2_moe(replace(tiny_settings(), ranks=4), **TINY)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from instances.extract.parallel.parameter_units import (
+from instances.extract.parallel.sharding import (
     UNITS_BETWEEN,
     Residency,
     find_residencies,

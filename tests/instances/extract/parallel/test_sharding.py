@@ -11,8 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from instances.extract.parallel.kernel_problem import build_problem
-from instances.extract.parallel.parameter_units import UNITS_BETWEEN, group_units
-from instances.extract.parallel.sharding import Sharding, shard_parameters
+from instances.extract.parallel.sharding import (
+    UNITS_BETWEEN,
+    Sharding,
+    group_units,
+    shard_parameters,
+)
 from instances.extract.step_settings import StepSettings
 from instances.extract.tracing.storages import Kernel, StepPhase, StorageTable, Trace, TracedOp
 from planners import Problem, check, place
@@ -401,7 +405,7 @@ def test_what_stays_apart_is_counted_in_shards() -> None:
 @pytest.mark.torch
 @pytest.mark.parametrize("checkpointing", [False, True])
 def test_two_layers_of_bert_sharded(checkpointing: bool) -> None:
-    from instances.extract.models.bert import build_bert
+    from instances.extract.models.language_models import build_bert
     from instances.extract.tracing.building import recompute_layers
     from instances.extract.tracing.optimizers import AdamW
     from instances.extract.tracing.training_step import trace_training_step

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from instances.extract.tracing.arcs import find_control_arcs
-from instances.extract.tracing.storages import Kernel, StepPhase
+from instances.extract.tracing.storages import Kernel, StepPhase, find_control_arcs
 from tests.instances.extract.hand_made import backward_of
 
 FORWARD, BACKWARD, OPTIMIZER = StepPhase.FORWARD, StepPhase.BACKWARD, StepPhase.OPTIMIZER

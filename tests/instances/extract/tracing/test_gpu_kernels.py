@@ -21,7 +21,7 @@ def ops_traced(
 ) -> list[str]:
     import torch
 
-    from instances.extract.tracing.forward_pass import trace_forward_pass
+    from instances.extract.tracing.training_step import trace_forward_pass
 
     class Calls(torch.nn.Module):
         def forward(self, **inputs: Tensor) -> Tensor:
@@ -86,7 +86,7 @@ def test_dropout_in_place_multiplies_a_mask_in() -> None:
 def test_a_table_outside_the_buffers_is_persistent() -> None:
     import torch
 
-    from instances.extract.tracing.forward_pass import trace_forward_pass
+    from instances.extract.tracing.training_step import trace_forward_pass
 
     class Table(torch.nn.Module):
         def __init__(self) -> None:

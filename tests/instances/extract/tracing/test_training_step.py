@@ -14,7 +14,7 @@ pytestmark = pytest.mark.torch
 
 
 def test_two_layers_of_bert() -> None:
-    from instances.extract.models.bert import build_bert
+    from instances.extract.models.language_models import build_bert
     from instances.extract.tracing.optimizers import AdamW
     from instances.extract.tracing.training_step import trace_training_step
 

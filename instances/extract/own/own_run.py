@@ -1,0 +1,167 @@
+"""The graph of a step that was run: the kernels of its last iteration and the storages they use.
+
+Note: a graph from a run
+------------------------
+Rationale. A registered model is traced as a function, with an optimizer written as one. A loop of
+a user's is no function: it updates in place, adds up gradients and calls any optimizer.
+
+Approach. The eager run is recorded operator by operator, and a block of its trace is a storage of
+the graph. What is there before the last step and after it is persistent; what is there before and
+not after, such as gradients that a step begins by dropping, comes with the batch; what is there
+after and not before is returned. Within the step a block lives from its first operator to its
+last, not until Python lets go of it.
+
+Limits. One stream computes, as in the run; nothing communicates. Kernels whose results nobody
+uses are in the graph, because eager programs run them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+from torch.utils import _pytree as pytree
+
+from instances.extract.eager.allocation_mode import AllocationMode
+from instances.extract.eager.fake_trace import recorded_on_fake_tensors
+from instances.extract.eager.request_recorder import AllocatorRequest, RequestRecorder
+from instances.extract.own.gpu_names import cuda_named_cpu
+from instances.extract.own.one_step import TrainingStep
+from instances.extract.own.own_function import OwnFunction
+from instances.extract.own.step_phases import StepPhases
+from instances.extract.tracing.storages import StepPhase, Trace, TracedOp
+from instances.extract.tracing.traced_graph import written_arguments
+from instances.traces.allocation_trace import (
+    NO_MODULE,
+    AllocationTrace,
+    Phase,
+    iteration_window,
+    persistent_requests,
+)
+from planners.model.problem import Scalar
+
+
+@dataclass
+class RanOperator:
+    """An operator that ran on the device, and the blocks it touched."""
+
+    name: str
+    # Events that were recorded until then.
+    event_count: int
+    inputs: list[AllocatorRequest]
+    # Those of them that it wrote in place.
+    mutated: list[AllocatorRequest]
+    # Those that began with it: its results and workspaces.
+    outputs: list[AllocatorRequest]
+
+
+class OperatorMode(AllocationMode):
+    """Records allocations and operators, on fake tensors."""
+
+    def __init__(self, recorder: RequestRecorder) -> None:
+        super().__init__(recorder)
+        self.operators: list[RanOperator] = []
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        """Run an operator and record it."""
+        if not self.recording:
+            return super().__torch_dispatch__(func, types, args, kwargs)
+        written = written_arguments(func._schema, args, kwargs or {})
+        inputs, mutated = self._blocks_of((args, kwargs)), self._blocks_of(written)
+        known = len(self.recorder.requests)
+        results = super().__torch_dispatch__(func, types, args, kwargs)
+        name, events = func.overloadpacket.__name__, self.recorder.event_count
+        outputs = self.recorder.requests[known:]
+        self.operators.append(RanOperator(name, events, inputs, mutated, outputs))
+        return results
+
+    def _added_into(self, summand: AllocatorRequest) -> None:
+        operator = self.operators[-1]
+        operator.outputs.remove(self.recorder.requests[-1])
+        operator.mutated.append(summand)
+        super()._added_into(summand)
+
+    def _blocks_of(self, values: Any) -> list[AllocatorRequest]:
+        leaves: Iterable[Any] = pytree.tree_leaves(values)
+        found = (self.block_of(leaf) for leaf in leaves if isinstance(leaf, Tensor))
+        return [request for request in found if request is not None]
+
+
+@dataclass(frozen=True)
+class OwnRun:
+    """What was recorded of some steps."""
+
+    trace: AllocationTrace
+    # In the order of the trace.
+    requests: list[AllocatorRequest]
+    # Those of the last step.
+    operators: list[RanOperator]
+
+
+def run_own_steps(function: OwnFunction, steps: int, origin: Mapping[str, Scalar]) -> OwnRun:
+    """Run a user's function and some steps of what it makes, without a GPU and its memory.
+
+    What the function makes and keeps is on the GPU before the first step, but for what a
+    ``TrainingStep`` is fed.
+    """
+    with recorded_on_fake_tensors(OperatorMode) as mode, cuda_named_cpu():
+        with mode.not_recorded():
+            step = function.make()
+        mode.adopt_all(but=step.host_tensors() if isinstance(step, TrainingStep) else ())
+        phases = StepPhases(mode)
+        with phases.told():
+            for _ in range(steps):
+                mode.operators.clear()
+                with phases.step():
+                    function.run(step)
+        trace = mode.recorder.trace(function.label, origin)
+        run = OwnRun(trace, mode.recorder.requests, mode.operators)
+        # Until here, so that weights and state outlive the trace.
+        del step
+        return run
+
+
+def step_graph(run: OwnRun) -> Trace:
+    """Return the operators of the last step; every block of the trace is a storage."""
+    trace = run.trace
+    begin, end = iteration_window(trace, -1)
+    number = {id(request): index for index, request in enumerate(run.requests)}
+    names = [""] * len(number)
+    ops: list[TracedOp] = []
+    read: set[int] = set()
+    for index, operator in enumerate(run.operators):
+        inputs, mutated, outputs = (
+            tuple(number[id(request)] for request in requests)
+            for requests in (operator.inputs, operator.mutated, operator.outputs)
+        )
+        read.update(inputs)
+        name = f"{operator.name}_{index}"
+        # Before the operator there was at least the mark at which its phase began.
+        mark = int(np.searchsorted(trace.mark_event, operator.event_count)) - 1
+        phase = StepPhase[Phase(int(trace.mark_phase[mark])).name]
+        ops.append(TracedOp(name, operator.name, phase, inputs, mutated, outputs))
+        for place, storage in enumerate(outputs):
+            module = int(trace.alloc_module[storage])
+            within = "" if module == NO_MODULE else f"{trace.module_names[module]}."
+            names[storage] = f"{within}{name}{f'.{place}' if place else ''}"
+    persistent = persistent_requests(trace, -1)
+    given = np.flatnonzero((trace.alloc < begin) & (trace.freed > begin) & ~persistent)
+    returned = np.flatnonzero((trace.alloc >= begin) & (trace.freed >= end))
+    batch = tuple(storage for storage in given.tolist() if storage in read)
+    for storage in batch:
+        names[storage] = f"given_{storage}"
+    return Trace(
+        ops=tuple(ops),
+        size=tuple(trace.size.tolist()),
+        name=tuple(names),
+        batch=batch,
+        persistent=frozenset(np.flatnonzero(persistent).tolist()),
+        updates={},
+        gradients=(),
+        returned=tuple(returned.tolist()),
+    )
