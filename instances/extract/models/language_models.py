@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from instances.extract.models.model_registry import register
+from instances.extract.models.model_registry import Build, register
 from instances.extract.models.tokens import require_positions, token_batch
 from instances.extract.step_settings import SHARDED, StepSettings
 from planners.errors import InstanceError
@@ -14,30 +14,36 @@ if TYPE_CHECKING:
     from torch import Tensor
     from torch.nn import Module
 
+BERT_FIELDS = ("input_ids", "attention_mask", "token_type_ids")
 
-BERT_LAYERS = ("bert.encoder.layer",)
+
+def build_bert(settings: StepSettings, **config: Any) -> tuple[Module, dict[str, Tensor]]:
+    """Build a BERT for masked-language modelling; `config` changes the shape of BERT-base."""
+    from transformers import BertConfig, BertForMaskedLM
+
+    if settings.layers is not None:
+        config["num_hidden_layers"] = settings.layers
+    bert_config = BertConfig(**config)
+    require_positions(settings, bert_config.max_position_embeddings)
+    return BertForMaskedLM(bert_config), token_batch(settings, *BERT_FIELDS)
 
 
-@register(
+def _bert(**config: Any) -> Build:
+    return lambda settings: build_bert(settings, **config)
+
+
+register(
     "bert-base",
     "transformers.BertForMaskedLM(BertConfig())",
     StepSettings(layers=12),
-    recomputed=BERT_LAYERS,
-)
-def bert_base(settings: StepSettings) -> tuple[Module, dict[str, Tensor]]:
-    """Build BERT-base for masked-language modelling."""
-    return build_bert(settings)
-
-
-@register(
+    recomputed=("bert.encoder.layer",),
+)(_bert())
+register(
     "bert-large",
     "transformers.BertForMaskedLM(BertConfig(1024 wide, 16 heads))",
     StepSettings(batch=96, layers=24),
-    recomputed=BERT_LAYERS,
-)
-def bert_large(settings: StepSettings) -> tuple[Module, dict[str, Tensor]]:
-    """Build BERT-large for masked-language modelling."""
-    return build_bert(settings, hidden_size=1024, num_attention_heads=16, intermediate_size=4096)
+    recomputed=("bert.encoder.layer",),
+)(_bert(hidden_size=1024, num_attention_heads=16, intermediate_size=4096))
 
 
 @register(
@@ -47,11 +53,9 @@ def bert_large(settings: StepSettings) -> tuple[Module, dict[str, Tensor]]:
     recomputed=("layers",),
 )
 def bert_nezha(settings: StepSettings) -> tuple[Module, dict[str, Tensor]]:
-    """Build NEZHA-large for masked-language modelling."""
     from instances.extract.models.networks.nezha import Nezha, NezhaShape
 
-    batch = token_batch(settings, "input_ids", "attention_mask", "token_type_ids")
-    return Nezha(NezhaShape(settings.layers or 1)), batch
+    return Nezha(NezhaShape(settings.layers or 1)), token_batch(settings, *BERT_FIELDS)
 
 
 @register(
@@ -60,40 +64,20 @@ def bert_nezha(settings: StepSettings) -> tuple[Module, dict[str, Tensor]]:
     StepSettings(batch=27),
 )
 def tiny_bert(settings: StepSettings) -> tuple[Module, dict[str, Tensor]]:
-    """Build TinyBERT with the teacher that it is distilled from."""
+    """Build TinyBERT together with its teacher."""
     from transformers import BertConfig
 
     from instances.extract.models.networks.distillation import Distillation
 
-    # Only attention that is written out can be compared.
-    written_out: dict[str, Any] = {"attn_implementation": "eager"}
-    teacher = BertConfig(**written_out)
-    student = BertConfig(
-        num_hidden_layers=4,
-        hidden_size=312,
-        num_attention_heads=12,
-        intermediate_size=1200,
-        **written_out,
-    )
+    # The loss compares attention weights, which only the eager implementation returns.
+    eager: dict[str, Any] = {"attn_implementation": "eager"}
+    small = {"num_hidden_layers": 4, "hidden_size": 312, "intermediate_size": 1200}
+    teacher = BertConfig(**eager)
+    student = BertConfig(num_attention_heads=12, **small, **eager)
     require_positions(settings, teacher.max_position_embeddings)
-    batch = token_batch(settings, "input_ids", "attention_mask", "token_type_ids")
+    batch = token_batch(settings, *BERT_FIELDS)
     batch.pop("labels", None)
     return Distillation(teacher, student), batch
-
-
-def build_bert(settings: StepSettings, **config: Any) -> tuple[Module, dict[str, Tensor]]:
-    """Build a BERT for masked-language modelling, and tokens, padding mask, token types and labels.
-
-    What is given of ``transformers.BertConfig`` differs from BERT-base.
-    """
-    from transformers import BertConfig, BertForMaskedLM
-
-    if settings.layers is not None:
-        config["num_hidden_layers"] = settings.layers
-    bert_config = BertConfig(**config)
-    require_positions(settings, bert_config.max_position_embeddings)
-    batch = token_batch(settings, "input_ids", "attention_mask", "token_type_ids")
-    return BertForMaskedLM(bert_config), batch
 
 
 @register(
@@ -103,7 +87,6 @@ def build_bert(settings: StepSettings, **config: Any) -> tuple[Module, dict[str,
     recomputed=("transformer.h",),
 )
 def gpt2_medium(settings: StepSettings) -> tuple[Module, dict[str, Tensor]]:
-    """Build GPT-2 medium."""
     from transformers import GPT2Config, GPT2LMHeadModel
 
     shape: dict[str, Any] = {"n_embd": 1024, "n_head": 16, "n_layer": settings.layers}
@@ -119,7 +102,7 @@ def gpt2_medium(settings: StepSettings) -> tuple[Module, dict[str, Tensor]]:
     recomputed=("model.layers",),
 )
 def llama_1b(settings: StepSettings) -> tuple[Module, dict[str, Tensor]]:
-    """Build a Llama of 1.2 billion parameters, with grouped queries."""
+    """Build a Llama of 1.2 billion parameters with grouped-query attention."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     shape: dict[str, Any] = {
@@ -137,59 +120,32 @@ def llama_1b(settings: StepSettings) -> tuple[Module, dict[str, Tensor]]:
     return LlamaForCausalLM(config), token_batch(settings, "input_ids")
 
 
-# The published network is trained with recomputation.
-RECOMPUTED = ("layers",)
+def _pangu(width: int, heads: int) -> Build:
+    def build(settings: StepSettings) -> tuple[Module, dict[str, Tensor]]:
+        from instances.extract.models.networks.pangu_alpha import Pangu, PanguShape
+
+        shape = PanguShape(settings.layers or 1, width, heads)
+        require_positions(settings, shape.positions)
+        return Pangu(shape), token_batch(settings, "input_ids")
+
+    return build
 
 
-def _sharded(batch: int, layers: int, precision: str = "float32") -> StepSettings:
-    """Parameters sharded as the published networks are: one rank alone could not hold them.
-
-    The batch is such that the lifetime bound comes near the paper's.
-    """
-    return StepSettings(
-        batch, 1024, layers=layers, checkpointing=True, precision=precision, parallel=SHARDED
-    )
-
-
-@register(
-    "pangu-2.6b",
-    "PanGu-alpha (2560 wide, 40 heads), parameters in float32, computed in bfloat16",
-    _sharded(batch=25, layers=32),
-    RECOMPUTED,
-)
-def pangu_2_6b(settings: StepSettings) -> tuple[Module, dict[str, Tensor]]:
-    """Build PanGu-alpha with 2.6 billion parameters."""
-    return _build(settings, width=2560, heads=40)
-
-
-@register(
-    "pangu-8b",
-    "PanGu-alpha (4096 wide, 32 heads), computed in bfloat16",
-    _sharded(batch=18, layers=40, precision="bfloat16"),
-    RECOMPUTED,
-)
-def pangu_8b(settings: StepSettings) -> tuple[Module, dict[str, Tensor]]:
-    """Build PanGu-alpha with 8 billion parameters."""
-    return _build(settings, width=4096, heads=32)
-
-
-@register(
-    "pangu-13b",
-    "PanGu-alpha (5120 wide, 40 heads), computed in bfloat16",
-    _sharded(batch=24, layers=40, precision="bfloat16"),
-    RECOMPUTED,
-)
-def pangu_13b(settings: StepSettings) -> tuple[Module, dict[str, Tensor]]:
-    """Build PanGu-alpha with 13 billion parameters."""
-    return _build(settings, width=5120, heads=40)
-
-
-def _build(settings: StepSettings, width: int, heads: int) -> tuple[Module, dict[str, Tensor]]:
-    from instances.extract.models.networks.pangu_alpha import Pangu, PanguShape
-
-    shape = PanguShape(settings.layers or 1, width, heads)
-    require_positions(settings, shape.positions)
-    return Pangu(shape), token_batch(settings, "input_ids")
+# One rank alone could not hold the parameters of the published networks, so they are sharded. Each
+# batch is chosen such that the lifetime bound comes near the bound that Lamprou et al. 2023 print.
+for _name, _width, _heads, _kept, _batch, _layers, _precision in (
+    ("pangu-2.6b", 2560, 40, "parameters in float32, ", 25, 32, "float32"),
+    ("pangu-8b", 4096, 32, "", 18, 40, "bfloat16"),
+    ("pangu-13b", 5120, 40, "", 24, 40, "bfloat16"),
+):
+    register(
+        _name,
+        f"PanGu-alpha ({_width} wide, {_heads} heads), {_kept}computed in bfloat16",
+        StepSettings(
+            _batch, 1024, layers=_layers, checkpointing=True, precision=_precision, parallel=SHARDED
+        ),
+        recomputed=("layers",),
+    )(_pangu(_width, _heads))
 
 
 @register(
@@ -199,7 +155,7 @@ def _build(settings: StepSettings, width: int, heads: int) -> tuple[Module, dict
     recomputed=("model.encoder.layers", "model.decoder.layers"),
 )
 def transformer(settings: StepSettings) -> tuple[Module, dict[str, Tensor]]:
-    """Build the big Transformer, with as many layers in the encoder as in the decoder."""
+    """Build the big Transformer; encoder and decoder have the same number of layers."""
     from transformers import MarianConfig, MarianMTModel
 
     sizes = {"layers": settings.layers, "attention_heads": 16, "ffn_dim": 4096}
@@ -219,7 +175,7 @@ def transformer(settings: StepSettings) -> tuple[Module, dict[str, Tensor]]:
         **shape,
     )
     require_positions(settings, config.max_position_embeddings)
-    # While training the decoder's tokens are the labels, shifted.
+    # In training the model shifts the labels and takes them as the decoder's tokens.
     decoder = () if settings.training else ("decoder_input_ids",)
     return MarianMTModel(config), token_batch(settings, "input_ids", "attention_mask", *decoder)
 
@@ -231,14 +187,14 @@ def transformer(settings: StepSettings) -> tuple[Module, dict[str, Tensor]]:
     recomputed=("model.layers",),
 )
 def qwen2_moe(settings: StepSettings) -> tuple[Module, dict[str, Tensor]]:
-    """Build Qwen2-MoE with 60 experts, of which each token goes through 4."""
+    """Build Qwen2-MoE with 60 experts; the router sends each token to 4 of them."""
     return build_qwen2_moe(settings)
 
 
 def build_qwen2_moe(settings: StepSettings, **config: Any) -> tuple[Module, dict[str, Tensor]]:
-    """Build a Qwen2-MoE for language modelling, whose blocks hold one rank's experts, and a batch.
+    """Build a Qwen2-MoE whose sparse blocks hold the experts of one rank, and a batch.
 
-    What is given of ``transformers.Qwen2MoeConfig`` differs from its defaults.
+    `config` changes the defaults of ``transformers.Qwen2MoeConfig``.
     """
     from transformers import Qwen2MoeConfig, Qwen2MoeForCausalLM
 
@@ -257,9 +213,9 @@ def build_qwen2_moe(settings: StepSettings, **config: Any) -> tuple[Module, dict
 
 
 def spread_experts(block: Any, config: Any, ranks: int) -> Module:
-    """Return a sparse block that holds the experts of one rank, each with weights of its own.
+    """Return a sparse block that holds one rank's experts, each with weights of its own.
 
-    Router and shared expert are those of the block of transformers.
+    The new block keeps the router and the shared expert of the block of transformers.
     """
     from transformers.models.qwen2_moe.modeling_qwen2_moe import Qwen2MoeMLP
 

@@ -28,13 +28,13 @@ class Optimizer(Protocol):
 
 @dataclass(frozen=True)
 class AdamW:
-    """AdamW in the operations and their order of PyTorch's ``AdamW(capturable=True)``.
+    """AdamW, with the operations of PyTorch's ``AdamW(capturable=True)`` in the same order.
 
-    A planned graph runs again and again, so the step counter is a tensor on the device, one a
-    parameter, and the bias corrections are computed there.
+    A planned graph runs many times. Each parameter therefore has a step counter on the device,
+    where the bias corrections are computed.
     """
 
-    # As in :class:`torch.optim.AdamW`. They do not change what is allocated.
+    # The defaults of :class:`torch.optim.AdamW`. No value changes what is allocated.
     lr: float = 1e-4
     beta1: float = 0.9
     beta2: float = 0.999
@@ -52,8 +52,7 @@ class AdamW:
         mean, square, step = state
         step = step + 1
         decayed = parameter * (1 - self.lr * self.weight_decay)
-        mean = torch.lerp(mean, gradient, 1 - self.beta1)
-        square = (square * self.beta2).addcmul(gradient, gradient, value=1 - self.beta2)
+        mean, square = self._moments(mean, square, gradient)
         mean_correction = 1 - self.beta1**step
         square_correction = 1 - self.beta2**step
         negative_rate = (self.lr / mean_correction).neg()
@@ -61,12 +60,41 @@ class AdamW:
         denominator = scaled_root + self.eps / negative_rate
         return decayed.addcdiv(mean, denominator), (mean, square, step)
 
+    def _moments(self, mean: Tensor, square: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
+        mean = torch.lerp(mean, gradient, 1 - self.beta1)
+        return mean, (square * self.beta2).addcmul(gradient, gradient, value=1 - self.beta2)
+
+
+@dataclass(frozen=True)
+class Lamb(AdamW):
+    """LAMB: Adam whose step is scaled, for each parameter, by the ratio of two norms.
+
+    Source: You et al. 2020, algorithm 2, and its hyperparameters.
+    """
+
+    lr: float = 1e-3
+    eps: float = 1e-6
+
+    def update(
+        self, parameter: Tensor, gradient: Tensor, state: tuple[Tensor, ...]
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        mean, square, step = state
+        step = step + 1
+        mean, square = self._moments(mean, square, gradient)
+        corrected_mean = mean / (1 - self.beta1**step)
+        root = (square / (1 - self.beta2**step)).sqrt()
+        direction = (corrected_mean / (root + self.eps)).add(parameter, alpha=self.weight_decay)
+        length, norm = torch.linalg.vector_norm(parameter), torch.linalg.vector_norm(direction)
+        # A parameter of zeros, or a step of zeros, is not scaled.
+        ratio = torch.where((length > 0) & (norm > 0), length / norm, 1.0)
+        return parameter - direction * (ratio * self.lr), (mean, square, step)
+
 
 @dataclass(frozen=True)
 class Sgd:
     """Stochastic gradient descent with momentum, ``SGD(momentum=0.9, foreach=False)``."""
 
-    # As in :class:`torch.optim.SGD`. They do not change what is allocated.
+    # No value changes what is allocated.
     lr: float = 0.1
     momentum: float = 0.9
     weight_decay: float = 1e-4
@@ -81,40 +109,6 @@ class Sgd:
         decayed = gradient.add(parameter, alpha=self.weight_decay)
         momentum = decayed.add(state[0], alpha=self.momentum)
         return parameter.sub(momentum, alpha=self.lr), (momentum,)
-
-
-@dataclass(frozen=True)
-class Lamb:
-    """LAMB: Adam whose step is scaled, for each parameter, by the ratio of two norms.
-
-    Source: You et al. 2020, algorithm 2.
-    """
-
-    # As in the paper. They do not change what is allocated.
-    lr: float = 1e-3
-    beta1: float = 0.9
-    beta2: float = 0.999
-    eps: float = 1e-6
-    weight_decay: float = 0.01
-
-    def initial_state(self, parameter: Tensor) -> tuple[Tensor, ...]:
-        """Return first and second moment, of the parameter's shape, and a scalar step counter."""
-        return AdamW().initial_state(parameter)
-
-    def update(
-        self, parameter: Tensor, gradient: Tensor, state: tuple[Tensor, ...]
-    ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        mean, square, step = state
-        step = step + 1
-        mean = torch.lerp(mean, gradient, 1 - self.beta1)
-        square = (square * self.beta2).addcmul(gradient, gradient, value=1 - self.beta2)
-        corrected_mean = mean / (1 - self.beta1**step)
-        root = (square / (1 - self.beta2**step)).sqrt()
-        direction = (corrected_mean / (root + self.eps)).add(parameter, alpha=self.weight_decay)
-        length, norm = torch.linalg.vector_norm(parameter), torch.linalg.vector_norm(direction)
-        # A parameter of zeros, or a step of zeros, is not scaled.
-        ratio = torch.where((length > 0) & (norm > 0), length / norm, 1.0)
-        return parameter - direction * (ratio * self.lr), (mean, square, step)
 
 
 OPTIMIZERS: MappingProxyType[str, Callable[[], Optimizer]] = MappingProxyType(
