@@ -16,7 +16,7 @@ DEFAULT_NODES_PER_STREAM = 350
 # PyTorch's DistributedDataParallel calls its 25 * 2**20 bytes "25 MB" (bucket_cap_mb).
 BYTES_PER_BUCKET_MB = 1 << 20
 
-# Beyond what anyone trains with, and small enough that the sizes of tensors stay below 2**63.
+# Largest count of a setting, a guess. It keeps the sizes of tensors below 2**63 bytes.
 LARGEST = 1 << 20
 
 TRAINING = "training"
@@ -35,16 +35,17 @@ WORDS = {
     "parallel": (REPLICATED, SHARDED),
 }
 
-# What a forward pass alone has no use for.
+# Settings that matter in training only.
 TRAINING_SETTINGS = ("optimizer", "clip_norm", "bucket_mb", "checkpointing", "parallel")
 
-# Left out of a command line where they are as the model has them: older files lack them.
+# A command line omits these settings if they equal the defaults of the model, because the
+# committed instances are older than the settings.
 QUIET_SETTINGS = ("layers", "mode", "checkpointing", "precision", "streams", "parallel", "ranks")
 
 
 @dataclass(frozen=True)
 class StepSettings:
-    """What a step is extracted with."""
+    """The settings of the extraction of a step."""
 
     # Sequences or images in the batch.
     batch: int = 32
@@ -99,17 +100,17 @@ class StepSettings:
 
     @property
     def training(self) -> bool:
-        """Whether the whole training step is extracted."""
+        """Return True if the whole training step is extracted."""
         return self.mode == TRAINING
 
     @property
     def stream_scheme(self) -> StreamScheme:
-        """How nodes are given streams."""
+        """The scheme that gives nodes their streams."""
         return StreamScheme(self.streams)
 
     @property
     def sharded(self) -> bool:
-        """Whether a rank keeps shards of parameters, gradients and optimizer state."""
+        """Return True if a rank keeps shards of parameters, gradients and optimizer state."""
         return self.training and self.parallel == SHARDED
 
     @property

@@ -137,7 +137,7 @@ class AllocationMode(_Mode):
                 self._watch(storage, self.recorder.allocate(storage.nbytes()))
 
     def adopt_all(self, but: Iterable[Tensor]) -> None:
-        """Record that what was made and is alive is copied to the device, `but` the host's."""
+        """Record a copy to the device of each live storage that is not recorded, except `but`."""
         left = {tensor.untyped_storage()._cdata for tensor in but}
         for key, (reference, request) in list(self._watched.items()):
             storage = reference()
@@ -151,7 +151,7 @@ class AllocationMode(_Mode):
 
     @contextmanager
     def not_recorded(self) -> Iterator[None]:
-        """Within this context nothing new is recorded, as it is built on the host; frees are."""
+        """Within this context the mode records frees but no allocations, as on the host."""
         self.recording = False
         try:
             yield
@@ -160,7 +160,7 @@ class AllocationMode(_Mode):
 
     @contextmanager
     def host_scalars(self) -> Iterator[None]:
-        """Within this context, an optimizer's step, scalars made of no tensor are the host's."""
+        """Within this context, an optimizer's step, the host keeps scalars made of no tensor."""
         self.scalars_on_host = True
         try:
             yield

@@ -45,7 +45,7 @@ Rule = Callable[[Sequence[Any], "Sequence[Tensor]"], Script]
 
 @dataclass(frozen=True)
 class GpuModel:
-    """What a kernel's launch depends on."""
+    """The properties of a GPU on which the launch of a kernel depends."""
 
     multiprocessors: int = 132
     threads_per_multiprocessor: int = 2048
@@ -89,7 +89,7 @@ CUBLAS_LT_BYTES = 1 << 20
 
 @dataclass
 class LibraryWorkspaces:
-    """What cuBLAS has taken so far, and never gives back."""
+    """The workspaces that cuBLAS has allocated so far and never frees."""
 
     taken: set[tuple[int, bool]] = field(default_factory=set)
 
@@ -261,7 +261,7 @@ def bytes_by_weight(image: Tensor, gradient: Tensor, weight: Tensor, stride: Seq
 
 
 def is_product(weight: Tensor, stride: Sequence[int]) -> bool:
-    """Whether a convolution is a matrix product, of images as they are."""
+    """Return True if a convolution is a matrix product of images in their own layout."""
     return prod(weight.shape[2:]) == 1 and set(stride) == {1}
 
 
@@ -273,7 +273,7 @@ def turned_bytes(image: Tensor, result: Tensor, weight: Tensor, stride: Sequence
 
 
 def has_known_workspace(image: Tensor, weight: Tensor, transposed: bool, groups: int) -> bool:
-    """Whether it is a convolution in 16 bits, of contiguous images."""
+    """Return True if the convolution is in 16 bits, on contiguous images."""
     is_plain = not transposed and groups == 1 and weight.dim() == 4
     return is_plain and weight.element_size() == 2 and image.is_contiguous()
 
@@ -291,7 +291,7 @@ def weight_bytes_over_pixels(weight: Tensor) -> int:
 
 
 def _power_of_two(number: int) -> int:
-    """Largest power of two that is at most a positive number."""
+    """Return the largest power of two that is at most a positive number."""
     return 1 << (number.bit_length() - 1) if number else 1
 
 

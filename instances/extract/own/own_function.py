@@ -80,29 +80,29 @@ class OwnFunction:
 
     @property
     def label(self) -> str:
-        """What progress and provenance call it, without the folders of this machine."""
+        """The name in progress lines and in the origin, without the folders of this machine."""
         return f"{self.path.name}:{self.name}"
 
     @property
     def line(self) -> int | None:
-        """Where its definition begins, of a function that is written in Python."""
+        """The line at which a Python function begins; None for a function of another language."""
         code = getattr(inspect.unwrap(self.function), "__code__", None)
         return None if code is None else code.co_firstlineno
 
     @property
     def where(self) -> str:
-        """What an error calls it."""
+        """The name in error messages: file, line and function."""
         line = "" if self.line is None else f":{self.line}"
         return f"{self.path}{line}: {self.name}"
 
     def with_arguments(self, arguments: Mapping[str, Argument]) -> OwnFunction:
-        """Return it with other values of some of its parameters, each checked."""
+        """Return the function with other values of some parameters, each checked."""
         for name, value in arguments.items():
             self._require_fitting(name, value)
         return replace(self, arguments={**self.arguments, **arguments})
 
     def value_of(self, name: str) -> object:
-        """Return what it is called with for a parameter; None where nothing is given."""
+        """Return the value of a parameter; None if the call gives none and there is no default."""
         parameters = _parameters(self.function)
         self._require_known(name, parameters)
         if name in self.arguments or name not in parameters:
@@ -134,7 +134,7 @@ class OwnFunction:
         )
 
     def run(self, step: Step) -> None:
-        """Run one step; what is wrong with it is said with the user's line."""
+        """Run one step; an error names the user's line."""
         with user_code(self.path, self.line):
             step()
 

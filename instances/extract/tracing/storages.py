@@ -45,7 +45,7 @@ class Trace:
     # Bytes of each storage, and what it is called.
     size: tuple[int, ...]
     name: tuple[str, ...]
-    # Storages the step is given anew each time: tokens, labels.
+    # Storages that every step gets anew: tokens, labels.
     batch: tuple[int, ...]
     # Storages that live from step to step: parameters, buffers, optimizer state.
     persistent: frozenset[int]
@@ -72,7 +72,7 @@ class Kernel:
     writes: tuple[int, ...] = ()
     # Storages that begin with it.
     creates: tuple[int, ...] = ()
-    # Storages that it does not touch, and for whose readers so far it waits.
+    # Storages that the kernel does not touch. It waits for their readers so far.
     after: tuple[int, ...] = ()
 
     @property
@@ -82,7 +82,7 @@ class Kernel:
 
 
 class StorageTable:
-    """Sizes and names of storages, to which communication adds its own."""
+    """Sizes and names of storages; communication adds storages to the table."""
 
     def __init__(self, size: Iterable[int], name: Iterable[str]) -> None:
         self.size = list(size)
