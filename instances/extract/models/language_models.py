@@ -71,7 +71,7 @@ def tiny_bert(settings: StepSettings) -> tuple[Module, dict[str, Tensor]]:
 
     # The loss compares attention weights, which only the eager implementation returns.
     eager: dict[str, Any] = {"attn_implementation": "eager"}
-    small = {"num_hidden_layers": 4, "hidden_size": 312, "intermediate_size": 1200}
+    small: dict[str, Any] = {"num_hidden_layers": 4, "hidden_size": 312, "intermediate_size": 1200}
     teacher = BertConfig(**eager)
     student = BertConfig(num_attention_heads=12, **small, **eager)
     require_positions(settings, teacher.max_position_embeddings)
