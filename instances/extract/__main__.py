@@ -31,7 +31,7 @@ from planners.files.problem_file import SUFFIXES, write_problem
 
 app = CommandLine()
 
-# What another first word than the name of a model asks for.
+# First words that are commands and not names of models.
 OTHERS = {"trace": trace_app, "executorch": executorch_app}
 
 
@@ -88,7 +88,7 @@ def extract_model(
 ) -> None:
     """Extract a step of a model as an instance file, without weights or download.
 
-    What is not given is as the model has it, at the scale of the paper's experiments.
+    Options left out take the model's defaults, which have the scale of the paper's experiments.
     """
     changes: dict[str, Any] = given(
         batch=batch, seq=seq, image=image, layers=layers, mode=mode, precision=precision,
@@ -119,7 +119,7 @@ def extract_model(
 
 
 def main(args: Sequence[str] | None = None, prog_name: str | None = None) -> None:
-    """Do what the first word says, else extract the graph of the model it names."""
+    """Run the command that the first word names, else extract the graph of that model."""
     words = sys.argv[1:] if args is None else args
     name = prog_name or "python -m instances.extract"
     other = OTHERS.get(words[0]) if words else None

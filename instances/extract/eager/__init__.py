@@ -1,1 +1,1 @@
-"""Traces of eager training: what a loop asks of the GPU's allocator, recorded without a GPU."""
+"""Traces of eager training: requests to the GPU's allocator, recorded without a GPU."""

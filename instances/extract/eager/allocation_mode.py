@@ -7,28 +7,28 @@ when the last reference to the storage goes. Both happen on fake tensors as they
 references are held by the same autograd graph, the same modules and the same Python frames.
 
 Approach. A dispatch mode stands above the fake tensors. A storage among the results of an
-operator that is not known yet is an allocation, a weak reference to the storage tells of its end.
+operator that is not known yet is an allocation. A weak reference tells when the storage ends.
 Views and in-place results bring no new storage. Kernels' own workspaces come from the rules of
 :mod:`instances.extract.eager.workspaces`.
 
-Autograd adds up the gradients of a tensor that is used several times. Where nobody else holds
-the first one it adds in place, but never into a tensor subclass, so that under fake tensors it
-asks for a new tensor and drops the old one. Such an addition is undone: it is one of the engine's
-where it runs within a backward pass with gradients switched off (recomputation, which runs there
-too, switches them on), and the first summand goes before anything else happens. The result then
-lives on in the summand's block.
+Autograd adds up the gradients of a tensor that is used several times. On a GPU it adds into the
+first gradient if nothing else holds that one. It never adds into a tensor subclass: under fake
+tensors it allocates a new tensor and drops the old one. The recorder undoes such an addition, and
+the result lives on in the block of the first summand. An addition is autograd's own if it runs
+within a backward pass with gradients switched off (recomputation switches them on), and if the
+first summand ends before anything else happens.
 
-A program that asks whether something holds for its data is told that it does: the questions are
-whether no token is padding and no sequence is packed with others, as in full batches of text. One
-that compares a random number is told what holds for one half: layers are dropped so, where their
-probability is above it. One that asks for a float is told one half too, by which nothing divides to
-infinity: it reads its optimizer's step counter, or prints its loss, and neither allocates
-anything.
+Some programs ask questions that depend on data. "Does this hold for all elements?" is answered
+with yes: such programs ask whether no token is padding and no sequence is packed with others, as
+in full batches of text. A random number counts as one half, so that a layer is dropped if its
+probability is above one half. A float that a program reads is one half too, which never divides
+to infinity. Programs read their optimizer's step counter or print their loss, and neither
+allocates anything.
 
-Limits. A whole number, which may be a length, is refused, and so are shapes that depend on data.
-Scalars that a program keeps on the host, such as an optimizer's step counters, are fake CPU
-tensors like the device's: constants and what an optimizer makes without tensors are taken for the
-host's. The order within one kernel is that of its results, but for dropout and cuDNN's attention,
+Limits. A program that reads a whole number, which may be a length, is refused, and so are shapes
+that depend on data. Scalars on the host, such as an optimizer's step counters, are fake CPU
+tensors like the device's. So constants, and scalars that an optimizer makes without tensors, count
+as the host's. A kernel allocates its results in their order, except dropout and cuDNN's attention,
 which allocate masks and random states first.
 """
 
@@ -57,15 +57,15 @@ from instances.extract.eager.workspaces import (
     workspace_script,
 )
 
-# Results of these kernels in the order in which they are allocated, where it is not their own.
+# The order of allocation of kernels that do not allocate their results in their order.
 ALLOCATION_ORDER = {
     "native_dropout.default": (1, 0),
     "_scaled_dot_product_cudnn_attention.default": (6, 7, 0, 1),
 }
-# A constant of the program comes into being on the host.
+# A program makes a constant on the host.
 HOST_OPERATORS = frozenset({"lift_fresh.default", "lift.default"})
 ASK_FOR_VALUE = "_local_scalar_dense.default"
-# What stands for a float that is not known.
+# The value of a float that depends on data.
 ONE_HALF = 0.5
 DRAW = "rand.default"
 COMPARISONS = {
@@ -76,13 +76,13 @@ COMPARISONS = {
 }
 
 
-# What PyTorch leaves untyped; named so that types check alike with PyTorch and without.
+# PyTorch leaves these untyped; the names let types check alike with PyTorch and without.
 _Mode: Any = TorchDispatchMode
 _weak_dictionary: Callable[[], Any] = WeakIdKeyDictionary
 
 
 class AllocationMode(_Mode):
-    """Records what runs while it is active, on fake tensors."""
+    """Records the allocations of a program on fake tensors while it is active."""
 
     def __init__(self, recorder: RequestRecorder) -> None:
         super().__init__()
@@ -90,7 +90,7 @@ class AllocationMode(_Mode):
         self.recording = True
         self.scalars_on_host = False
         self._libraries = LibraryWorkspaces()
-        # Random numbers, and what holds for them.
+        # Random numbers, and the comparisons made from them.
         self._drawn = _weak_dictionary()
         self._compared = _weak_dictionary()
         self._watched: dict[int, tuple[weakref.ref[Any], AllocatorRequest | None]] = {}

@@ -16,7 +16,7 @@ from planners.model.problem import Scalar
 def trace_of_history(
     history: Sequence[Mapping[str, Any]], name: str, origin: Mapping[str, Scalar]
 ) -> AllocationTrace:
-    """Return the requests that the history of one device's allocator tells of.
+    """Return the requests in the history of one device's allocator.
 
     It is one of ``torch.cuda.memory._snapshot()["device_traces"]``; a module is its
     ``user_metadata``. Phases begin at allocations of odd sizes, see

@@ -58,7 +58,7 @@ SET_RESULT_DTYPE = frozenset(
     }
 )  # fmt: skip
 
-# Untyped in PyTorch.
+# PyTorch leaves this untyped.
 _library: Callable[[str, str], Any] = Library
 
 
@@ -69,7 +69,7 @@ def cuda_autocast_on_cpu() -> Iterator[None]:
     library = _library("aten", "IMPL")
     try:
         with warnings.catch_warnings():
-            # PyTorch warns of what is meant here: its own kernels are overridden.
+            # PyTorch warns that its own kernels are overridden, which is the intent.
             warnings.simplefilter("ignore", UserWarning)
             for name in sorted(on_cpu - on_cuda):
                 library.impl(name, fallthrough_kernel, "AutocastCPU")

@@ -28,8 +28,8 @@ def trace_on_device(
 ) -> AllocationTrace:
     """Trace a training loop on the current CUDA device, beginning with the copy of the parameters.
 
-    What is built is on the host. Modules are known where PyTorch can attach words to its history
-    (2.9 and later).
+    The program builds its model on the host. Modules are known from PyTorch 2.9 on, which can
+    attach words to its history.
     """
     if not torch.cuda.is_available():
         raise InstanceError("device cuda: PyTorch finds no CUDA device; --device fake needs none")
@@ -57,7 +57,7 @@ def _mark(phase: Phase) -> None:
 
 @contextmanager
 def _modules_in_history() -> Iterator[None]:
-    """Within this context the history says in which module an event happened, where it can.
+    """Let the history say in which module an event happened, within this context, if it can.
 
     A dispatch mode would know the module too, but with one active autograd does not add in place.
     """

@@ -32,17 +32,17 @@ from planners.model.problem import Scalar
 Build = Callable[[], tuple[torch.nn.Module, dict[str, Tensor]]]
 Mode = TypeVar("Mode", bound=AllocationMode)
 
-# The library's word for "does something trace me"; it then leaves out what it would do eagerly.
+# transformers asks this whether it is traced, and then leaves out branches that it takes eagerly.
 _ASKS_WHETHER_TRACED = ("transformers.masking_utils", "is_tracing")
 
 
 def trace_on_fake_tensors(
     build: Build, settings: TraceSettings, name: str, origin: Mapping[str, Scalar]
 ) -> AllocationTrace:
-    """Trace a training loop without running it on a device; what is built is fake as well.
+    """Trace a training loop without running it on a device; the model is built of fake tensors too.
 
-    Parameters and buffers come first. ``InstanceError`` where the model does something that fake
-    tensors cannot tell, such as shapes that depend on data.
+    Parameters and buffers come first. A model whose shapes depend on data raises ``InstanceError``,
+    because fake tensors have no data.
     """
     with recorded_on_fake_tensors(AllocationMode) as mode:
         recorder = mode.recorder
@@ -79,7 +79,7 @@ def recorded_on_fake_tensors(make_mode: Callable[[RequestRecorder], Mode]) -> It
 def _as_eager() -> Iterator[None]:
     """Within this context programs take the branches that they take eagerly on a GPU.
 
-    What is put in is no mock: that would keep its arguments, and with them their storages, alive.
+    A mock would not do: it keeps its arguments, and with them their storages, alive.
     """
     with ExitStack() as stack:
         for function, kernel in (

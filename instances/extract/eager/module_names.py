@@ -1,4 +1,4 @@
-"""Which module a program is in, backward passes and recomputation included.
+"""The module that a program is in, in backward passes and recomputation too.
 
 Note: why a module is left with its first gradient
 --------------------------------------------------
@@ -28,7 +28,7 @@ from torch.distributed._tools.mod_tracker import ModTracker
 _OUTSIDE = "Global"
 
 
-# Untyped in PyTorch.
+# PyTorch leaves this untyped.
 _tracker: Callable[[], Any] = ModTracker
 
 

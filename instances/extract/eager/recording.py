@@ -14,7 +14,7 @@ from planners.errors import InstanceError, near_names
 from planners.model.problem import Scalar
 
 DEVICES = ("fake", "cuda")
-# What a trace takes of the settings of a step.
+# The settings of a step that a trace takes as well.
 SHAPE = ("batch", "seq", "image", "layers", "checkpointing")
 
 
@@ -27,7 +27,7 @@ def record(
 ) -> AllocationTrace:
     """Trace the training of a registered model; `device` is one of :data:`DEVICES`.
 
-    Options are those in :data:`SHAPE`, of a microbatch, where not the model's own.
+    Options are those in :data:`SHAPE`, of a microbatch; those left out are the model's defaults.
     """
     model = find_model(name)
     if device not in DEVICES:

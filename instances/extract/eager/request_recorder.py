@@ -29,9 +29,9 @@ class RequestRecorder:
     """Collects the requests of a run in the order in which they are made.
 
     A free takes two events, as on a device: the program requests it, then it is complete. On one
-    stream nothing lies between them. Blocks that are given back between two allocations are told
-    of in the order in which they were allocated: no peak depends on it, and where a hash table
-    lets go of them, as at the end of autocast, their own order differs from run to run.
+    stream nothing lies between them. Blocks that are freed between two allocations are recorded in
+    the order of their allocations. No peak depends on that order, and the true one differs from run
+    to run if a hash table frees them, as at the end of autocast.
     """
 
     current_module: Callable[[], str] = lambda: ""
@@ -43,7 +43,7 @@ class RequestRecorder:
 
     @property
     def event_count(self) -> int:
-        """How many events were recorded, without frees that are told of with what follows."""
+        """The number of recorded events, without frees that wait for the next request."""
         return self._events
 
     def allocate(self, size: int) -> AllocatorRequest:
@@ -61,7 +61,7 @@ class RequestRecorder:
     def take_back_last(self) -> None:
         """Forget the latest request: it was answered with a block that its maker held already."""
         taken_back = self.requests.pop()
-        # Frees are told of with what follows, so that its event is the latest.
+        # Frees wait for the next request, so the event of this allocation is the latest.
         assert taken_back.alloc == self._events - 1
         self._events -= 1
 
@@ -71,7 +71,7 @@ class RequestRecorder:
         self._marks.append((self._event(), phase))
 
     def trace(self, name: str, origin: Mapping[str, Scalar]) -> AllocationTrace:
-        """Return what was recorded, on one stream and without addresses."""
+        """Return the recorded requests, on one stream and without addresses."""
         self._tell_frees()
         count = max(self._events, 1)
 
@@ -106,7 +106,7 @@ class RequestRecorder:
         self._given_back.clear()
 
     def _addresses(self) -> list[int]:
-        """Every request an address of its own, so that a log of events can tell them apart."""
+        """Return one address for each request, so that a log of events can tell them apart."""
         return list(range(1, len(self.requests) + 1))
 
     def _event(self) -> int:

@@ -71,7 +71,7 @@ def trace(
 ) -> None:
     """Trace what eager training asks of the GPU's allocator, without weights or download.
 
-    What is not given is as the model has it.
+    Options left out take the model's defaults.
     """
     shape = given(batch=batch, seq=seq, image=image, layers=layers, checkpointing=checkpointing)
     loop: dict[str, Any] = given(

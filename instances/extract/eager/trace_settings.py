@@ -16,7 +16,7 @@ LOOP_OPTIMIZERS = ("adamw", "sgd")
 
 @dataclass(frozen=True)
 class TraceSettings:
-    """What an eager training loop is traced with."""
+    """The settings of a trace of an eager training loop."""
 
     # Iterations. The first makes the optimizer's state, so the second is the first steady one.
     steps: int = 3

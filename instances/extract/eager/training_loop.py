@@ -13,11 +13,11 @@ from torch import Tensor
 from instances.extract.eager.trace_settings import AUTOCAST_BFLOAT16, TraceSettings
 from instances.traces.allocation_trace import Phase
 
-# What a full batch of text does without where a model can: nothing is padding, and there is one
-# segment.
+# Arguments that a full batch of text leaves out if the model can do without them: no token is
+# padding, and there is one segment.
 LEFT_OUT = ("attention_mask", "token_type_ids")
 
-# `foreach` is what PyTorch chooses by itself where all parameters are on a GPU.
+# PyTorch chooses `foreach` by itself if all parameters are on a GPU.
 _OPTIMIZERS: dict[str, Callable[[list[Tensor]], torch.optim.Optimizer]] = {
     "adamw": lambda parameters: torch.optim.AdamW(parameters, lr=1e-4, foreach=True),
     "sgd": lambda parameters: torch.optim.SGD(parameters, lr=1e-2, momentum=0.9, foreach=True),
@@ -94,8 +94,8 @@ def make_inputs(
 ) -> dict[str, Tensor]:
     """Return new inputs of a microbatch, those that the module needs.
 
-    A language model predicts what it reads: labels of the shape of the tokens are the tokens. All
-    else is made, from the name of an argument and the batch's tensor.
+    A language model predicts the tokens that it reads, so labels of the shape of the tokens are the
+    tokens. Other inputs follow from the name of their argument and the tensor in the batch.
     """
     inputs: dict[str, Tensor] = {}
     tokens = batch.get("input_ids")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Build = Callable[[StepSettings], "tuple[Module, dict[str, Tensor]]"]
 
-# Settings that a model has or has not, by whether its defaults give a value.
+# A model has one of these settings if its defaults give it a value.
 OPTIONAL_SETTINGS = ("seq", "image", "layers")
 
 
@@ -35,9 +35,9 @@ class Model:
     # Returns the module, and a batch: keyword arguments with which the module returns an object
     # that has a ``loss``, or for inference its outputs.
     build: Build
-    # Where ``seq``, ``image`` or ``layers`` is none, the model does not have that setting.
+    # If ``seq``, ``image`` or ``layers`` is None, the model does not have that setting.
     defaults: StepSettings
-    # Names of the module lists whose layers activation checkpointing recomputes; none where the
+    # Names of the module lists whose layers activation checkpointing recomputes; empty if the
     # model does not support it.
     recomputed: tuple[str, ...] = ()
 
@@ -95,7 +95,7 @@ def find_model(name: str) -> Model:
 
 
 def _for_mode(changes: dict[str, Any]) -> dict[str, Any]:
-    # A model that is trained with recomputation runs inference without.
+    # Inference never recomputes.
     return {"checkpointing": False, **changes} if changes.get("mode") == INFERENCE else changes
 
 
@@ -108,7 +108,7 @@ Models = Annotated[
 
 
 def register_own_models(paths: Iterable[Path]) -> None:
-    """Run files that register models; what a file that fails has registered is taken back."""
+    """Run files that register models; a file that fails leaves no model behind."""
     for path in paths:
         before = len(MODELS)
         with MODELS.unchanged_on_error():

@@ -38,7 +38,7 @@ _CPU = torch.device("cpu")
 _TAKES_DEVICE = (Tensor.to, Tensor.new_empty, Tensor.new_zeros, Tensor.new_ones, Tensor.new_full)
 
 
-# What PyTorch leaves untyped; named so that types check alike with PyTorch and without.
+# PyTorch leaves these untyped; the names let types check alike with PyTorch and without.
 _Mode: Any = TorchFunctionMode
 
 
@@ -109,7 +109,7 @@ def _convert(module: Any, convert: Callable[[Tensor], Tensor], recurse: bool = T
 
 
 def _undrawn(tensor: Tensor, *_: Any, **__: Any) -> Tensor:
-    """Stand for a draw that is repeated while a value is out of bounds, of which none says so."""
+    """Stand for a draw that repeats while a value is out of bounds; fake values never say so."""
     return tensor
 
 

@@ -1,4 +1,4 @@
-"""What a user's function returns: a training step of a module, or any function that runs one."""
+"""The value that a user's function returns: a training step, or any function that runs one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from torch.nn import Module
     from torch.optim import Optimizer
 
-# Runs one step, the optimizer's included. What it returns is let go of.
+# Runs one step, the optimizer's included. Its result is dropped.
 Step = Callable[[], object]
 
 
@@ -22,8 +22,9 @@ Step = Callable[[], object]
 class TrainingStep:
     """The usual training step: forward pass, loss, backward pass, optimizer.
 
-    Calling it runs one, on tensors of any kind: copies of inputs and targets go to where the module
-    is, what the module returns is let go of when the loss is there, and gradients after the update.
+    Calling it runs one step, on tensors of any kind. Copies of inputs and targets go to the device
+    of the module. The result of the module is dropped once the loss is computed, and gradients are
+    dropped after the update.
 
     Parameters
     ----------
@@ -35,16 +36,17 @@ class TrainingStep:
     optimizer
         Of the parameters that are trained.
     loss
-        Returns the loss, a scalar, of what the module returned and, where there are any, of
-        `targets`. Where it is left out, the module returns the loss: as a tensor, as ``loss`` of
-        an object or of a mapping, or as the first of a tuple or a list.
+        Returns the loss, a scalar, from the result of the module and from `targets`, if there are
+        any. Without it the module returns the loss: as a tensor, as ``loss`` of an object or of a
+        mapping, or as the first of a tuple or a list.
     targets
         Second argument of `loss`.
 
     Raises
     ------
     InstanceError
-        The module is none, the optimizer is none, or there are targets but no `loss`.
+        `module` is not a module, `optimizer` is not an optimizer, or there are targets without a
+        `loss`.
     """
 
     module: Module
@@ -71,14 +73,14 @@ class TrainingStep:
     def __call__(self) -> None:
         """Run one step."""
         inputs, targets = self._on_device((self.inputs, self.targets))
-        # Named so that types check alike with PyTorch and without.
+        # The name lets types check alike with PyTorch and without.
         loss: Any = self._find_loss(inputs, targets)
         loss.backward()
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
 
     def host_tensors(self) -> Iterator[Tensor]:
-        """Yield the tensors that stay on the host, of which each step copies."""
+        """Yield the tensors on the host that each step copies."""
         import torch
         from torch.utils import _pytree as pytree
 
@@ -87,7 +89,7 @@ class TrainingStep:
                 yield leaf
 
     def _on_device(self, values: Any) -> Any:
-        """Return copies where the module is; what is given twice is copied once."""
+        """Return copies on the module's device; a tensor that occurs twice is copied once."""
         import torch
         from torch.utils import _pytree as pytree
 
@@ -140,7 +142,7 @@ def _loss_in(output: Any) -> Any:
 
 
 def _kind(value: object) -> str:
-    """Return what a message calls a value: its class, and of a tensor its shape."""
+    """Return a value's name for messages: its class, and of a tensor the shape."""
     shape = getattr(value, "shape", None)
     kind = type(value).__name__ if shape is None else f"a tensor of shape {tuple(shape)}"
     return kind if shape is not None or value is not None else shown(value)

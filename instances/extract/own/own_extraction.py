@@ -34,7 +34,7 @@ def extract_own(
     settings: StepSettings,
     on_stage: Callable[[str], None] = lambda _text: None,
 ) -> Problem:
-    """Extract the graph of a steady step; of the settings those of streams count."""
+    """Extract the graph of a steady step; only the settings of streams are used."""
     from instances.extract.own.own_run import run_own_steps, step_graph
 
     on_stage(f"{function.label}: tracing {STEPS_OF_A_GRAPH} steps")
@@ -48,7 +48,7 @@ def extract_own(
 def trace_own(
     function: OwnFunction, steps: int, on_stage: Callable[[str], None] = lambda _text: None
 ) -> AllocationTrace:
-    """Trace what steps ask of the GPU's allocator, what the function makes first of all."""
+    """Trace the requests of steps to the GPU's allocator, after those of the function itself."""
     from instances.extract.own.own_run import run_own_steps
 
     if steps < 1:
@@ -61,7 +61,7 @@ def trace_own(
 def open_own(
     name: str, settings: list[str], on_stage: Callable[[str], None] = lambda _text: None
 ) -> OwnFunction:
-    """Find a user's function, which wants PyTorch to be there."""
+    """Find a user's function; PyTorch must be installed."""
     on_stage(f"{name}: importing PyTorch")
     require_packages()
     return find_own_function(name, settings)
@@ -79,7 +79,7 @@ def _origin(function: OwnFunction, command: str, options: str) -> dict[str, Scal
 def write_made(
     name: str, models: Sequence[Path] | None, output: Path, make: Callable[[Path], str]
 ) -> None:
-    """Write what a call makes, apart if code of a user's takes part; say what the call returns."""
+    """Write the file that a call makes, in a process of its own if a user's code takes part."""
     if is_own(name) or models:
         show_progress(f"{name}: importing PyTorch")
         require_packages()  # here, so that the process need not import them

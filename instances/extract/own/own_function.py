@@ -18,18 +18,18 @@ from planners.command_line import standard_output
 from planners.errors import GaplessError, InstanceError, near_names
 from planners.text.plain_text import describe_error, shown, text_of
 
-# How PyTorch begins what it says of a tensor that it cannot follow; whole sentences go on with
-# advice for its developers.
+# Beginnings of PyTorch's messages on a tensor that it cannot follow. The sentences after them are
+# advice for its own developers.
 _MADE_ELSEWHERE = "Please convert all Tensors to FakeTensors first"
 _DEPENDS_ON_DATA = ("DataDependentOutputException", "DynamicOutputShapeException")
 
 
 @contextmanager
 def user_code(path: Path, otherwise: int | None = None) -> Iterator[None]:
-    """Say of whatever a user's code raises in which line of the file it began.
+    """Turn an exception of a user's code into an error that names the line of the file.
 
-    That is the deepest call of the file; where there is none, the line `otherwise`. What the code
-    prints goes to standard error, as the answer of a command is ours.
+    The line is that of the deepest call within the file, else the line `otherwise`. The code's own
+    output goes to standard error, because standard output is the answer of the command.
     """
     try:
         with standard_output.kept_for_the_answer():
@@ -71,7 +71,7 @@ _TYPES: dict[str, type] = {kind.__name__: kind for kind in (bool, int, float, st
 
 @dataclass(frozen=True)
 class OwnFunction:
-    """A user's function that makes a training step, and what it is to be called with."""
+    """A user's function that makes a training step, and its arguments."""
 
     path: Path
     name: str
@@ -113,7 +113,8 @@ class OwnFunction:
     def make(self) -> Step:
         """Call it and return the step that it makes.
 
-        ``InstanceError``, with the user's line, where it raises, or returns what is no step.
+        A function that raises, or that returns no step, is an ``InstanceError`` with the user's
+        line.
         """
         import torch
 

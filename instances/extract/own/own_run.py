@@ -6,10 +6,10 @@ Rationale. A registered model is traced as a function, with an optimizer written
 a user's is no function: it updates in place, adds up gradients and calls any optimizer.
 
 Approach. The eager run is recorded operator by operator, and a block of its trace is a storage of
-the graph. What is there before the last step and after it is persistent; what is there before and
-not after, such as gradients that a step begins by dropping, comes with the batch; what is there
-after and not before is returned. Within the step a block lives from its first operator to its
-last, not until Python lets go of it.
+the graph. A block that is alive both before and after the last step is persistent. A block that is
+alive before and not after comes with the batch, such as gradients that a step drops first. A block
+that is alive after and not before is returned. Within the step a block lives from its first
+operator to its last, not until Python drops it.
 
 Limits. One stream computes, as in the run; nothing communicates. Kernels whose results nobody
 uses are in the graph, because eager programs run them.
@@ -94,7 +94,7 @@ class OperatorMode(AllocationMode):
 
 @dataclass(frozen=True)
 class OwnRun:
-    """What was recorded of some steps."""
+    """The record of some steps."""
 
     trace: AllocationTrace
     # In the order of the trace.
@@ -106,8 +106,8 @@ class OwnRun:
 def run_own_steps(function: OwnFunction, steps: int, origin: Mapping[str, Scalar]) -> OwnRun:
     """Run a user's function and some steps of what it makes, without a GPU and its memory.
 
-    What the function makes and keeps is on the GPU before the first step, but for what a
-    ``TrainingStep`` is fed.
+    Tensors that the function makes and keeps are on the GPU before the first step, except the
+    inputs of a ``TrainingStep``.
     """
     with recorded_on_fake_tensors(OperatorMode) as mode, cuda_named_cpu():
         with mode.not_recorded():

@@ -1,4 +1,4 @@
-"""Phases of a step that somebody else wrote, told by what PyTorch is asked to do.
+"""The phases of a user's step, recognised by its calls to PyTorch.
 
 Note: how phases are found in any loop
 --------------------------------------

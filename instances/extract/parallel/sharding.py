@@ -44,8 +44,8 @@ from instances.extract.parallel.streams import ALL_GATHER, REDUCE_SCATTER
 from instances.extract.tracing.storages import Kernel, StepPhase, StorageTable
 from planners.errors import InstanceError
 
-# A unit stays gathered between two of its uses when at most so many other units are used in
-# between. One is what tied weights, and biases at the seam of two units, need.
+# A unit stays gathered between two of its uses if at most this many other units are used in
+# between. Tied weights, and biases at the seam of two units, need one.
 UNITS_BETWEEN = 1
 
 

@@ -22,10 +22,10 @@ Build = Callable[[], tuple[Module, dict[str, Tensor]]]
 def build_module(
     model: Model, settings: StepSettings, *, is_computed: bool = False
 ) -> tuple[Module, dict[str, Tensor]]:
-    """Build a model as the settings want it: in training or evaluation mode, with its batch.
+    """Build a model by its settings, in training or evaluation mode, and its batch.
 
-    Where numbers are computed, weights are drawn, and a layer that is recomputed draws the same
-    numbers again. A trace needs neither.
+    A run that computes numbers draws weights, and a recomputed layer draws the same random numbers
+    again. A trace needs neither.
     """
     # Set before building, for Module.to(dtype) fails on fake tensors; and some ways to draw
     # weights look at what they drew, which a fake tensor cannot show.

@@ -47,7 +47,7 @@ MASK_ALIGNMENT = 8
 # Results that a GPU computes in float32 whatever the input is: means and deviations.
 FLOAT32_RESULTS = MappingProxyType({"native_layer_norm": (1, 2), "native_batch_norm": (1, 2)})
 
-# What flash attention takes, and the multiple that it wants of a head's width.
+# The dtypes that flash attention takes, and the multiple that a head's width must be.
 FLASH_DTYPES = (torch.float16, torch.bfloat16)
 FLASH_ALIGNMENT = 8
 

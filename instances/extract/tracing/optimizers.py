@@ -117,7 +117,7 @@ OPTIMIZERS: MappingProxyType[str, Callable[[], Optimizer]] = MappingProxyType(
 
 
 def clip_factor(gradients: Sequence[Tensor], clip_norm: float) -> Tensor:
-    """Return what gradients are multiplied by so that their global norm is at most `clip_norm`."""
+    """Return the factor that brings the global norm of gradients to at most `clip_norm`."""
     norms = [torch.linalg.vector_norm(gradient) for gradient in gradients]
     total = torch.linalg.vector_norm(torch.stack(norms))
     return torch.clamp(clip_norm / (total + CLIP_EPSILON), max=1.0)

@@ -54,7 +54,7 @@ class Trace:
     # Storage of each gradient that ranks have in common, in the order of the parameters: of every
     # trained parameter but experts that no other rank has.
     gradients: tuple[int, ...]
-    # Storages of what the step returns: the loss.
+    # Storages of the results of the step: the loss.
     returned: tuple[int, ...]
     # Storage of the parameter that each gradient belongs to, in the order of the gradients.
     parameters: tuple[int, ...] = ()
