@@ -138,7 +138,7 @@ def _without_words(name: str, text: str) -> str:
         body = getattr(node, "body", None)
         if isinstance(body, list) and body and _is_text(body[0]):
             del body[0]
-    return ast.dump(tree)
+    return ast.unparse(tree)
 
 
 def _is_text(node: ast.AST) -> bool:
