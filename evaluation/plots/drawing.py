@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import matplotlib
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter
 
 from evaluation.plots.plan_rectangles import BOUND_COLOUR, CLASS_COLOURS, INK
 from planners.registry import planners
@@ -147,7 +148,10 @@ def logarithmic(axes: Any, way: Literal["x", "y"], text_of: Callable[[float], st
     axis = {"x": axes.xaxis, "y": axes.yaxis}[way]
     low, high = axis.get_data_interval()
     axis.set_major_formatter(label)
-    axis.set_minor_locator(LogLocator(subs=(2, 5)))
+    # A locator of matplotlib's crowds axes of less than one power of ten with labels.
+    steps = (1.5, 2, 3, 5, 7) if high < 8 * low else (2, 5)
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    axis.set_minor_locator(FixedLocator([step * 10.0**power for power in powers for step in steps]))
     axis.set_minor_formatter(label if high < 50 * low else NullFormatter())
 
 

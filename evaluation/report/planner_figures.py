@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from statistics import mean
+from textwrap import fill
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, PercentFormatter
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator, PercentFormatter
 from numpy.typing import NDArray
 
 from evaluation.plots.drawing import (
@@ -29,6 +30,7 @@ from evaluation.study.record import OffsetsRecord
 
 # Of the axis, on which smaller gaps are as none.
 LEAST_GAP = 1e-4
+MOST_TICKS = 4
 
 
 @dataclass(frozen=True)
@@ -75,15 +77,24 @@ def profile_figure(lines: Mapping[str, ProfileLine], looks: Mapping[str, Look]) 
     def dress(axes: Any) -> None:
         axes.set_xscale("symlog", linthresh=LEAST_GAP, linscale=0.5)
         axes.set_xlim(0, widest)
+        axes.xaxis.set_major_locator(FixedLocator([0.0, *_spread_powers(widest)]))
+        axes.xaxis.set_minor_locator(NullLocator())
         axes.set_ylim(0, 1.02)
         axes.xaxis.set_major_formatter(
-            FuncFormatter(lambda gap, _: f"{100 * gap:g} %" if gap else "0")
+            FuncFormatter(lambda gap, _: f"{100 * gap:,g} %" if gap else "0")
         )
         axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
 
     words = ("at most so far above the best known peak", "share of the instances")
     texts = {label: f"{label} ({len(line.gaps)})" for label, line in lines.items()}
     return line_figure(texts, looks, draw, dress, words)
+
+
+def _spread_powers(widest: float) -> list[float]:
+    """Return powers of ten up to the widest gap, so few that their labels fit below a panel."""
+    first, last = round(math.log10(LEAST_GAP)), math.floor(math.log10(widest))
+    step = -(-(last - first) // MOST_TICKS)
+    return [10.0**power for power in range(first + step, last + 1, step)]
 
 
 # Below this a clock of processors tells nothing.
@@ -128,6 +139,7 @@ def time_figure(
 MOST_PANELS = 6
 COLUMNS = 2
 PANEL_INCHES = 2.3
+MOST_TITLE_CHARACTERS = 40
 
 
 @dataclass(frozen=True)
@@ -199,7 +211,8 @@ def anytime_figure(
         logarithmic(axes, "x", seconds_text)
         # A line at 0 is seen above the axis.
         axes.set_ylim(bottom=-0.03 * axes.get_ylim()[1])
-        axes.set_title(plain_label(instance), fontsize=10, loc="left")
+        title = fill(plain_label(instance), MOST_TITLE_CHARACTERS, break_on_hyphens=False)
+        axes.set_title(title, fontsize=9, loc="left")
         axes.yaxis.set_major_formatter(FuncFormatter(lambda gap, _: f"{100 * gap:.3g} %"))
     for axes in panels[len(shown) :]:
         axes.set_visible(False)
