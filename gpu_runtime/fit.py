@@ -52,7 +52,8 @@ from planners.text.byte_units import human_bytes, parse_bytes
 
 EXIT = {Fits.YES: 0, Fits.NO: 1, Fits.ONLY_PLANNED: 3}
 ALLOCATORS = "pytorch-caching,pytorch-expandable,planned"
-# What an H200 had taken beside reserved bytes: docs/fit.md says where that was measured.
+# Memory that a process takes beside reserved bytes, without the CUDA context. On an H200 up to
+# 0.237 GiB were measured (docs/fit.md); rounded up.
 BESIDE = "250MiB"
 
 app = CommandLine()
@@ -60,7 +61,8 @@ app = CommandLine()
 
 @dataclass(frozen=True)
 class _Terms:
-    # Traces the program with other values, and asks it for the value of a parameter.
+    # Traces the program with changed parameters. Given a name, also asks the program for its own
+    # value of that parameter.
     trace: Callable[[Mapping[str, int], str | None], Traced]
     allocators: list[ChosenOnline]
     memory: int | None
@@ -73,7 +75,7 @@ class _Terms:
     def check(
         self, label: str, changes: Mapping[str, int], vary: str | None = None
     ) -> tuple[Traced, FitCheck]:
-        """Trace the program with other values and replay it."""
+        """Trace the program with changed parameters, and replay the trace on every allocator."""
         values = "".join(f" {name}={value}" for name, value in changes.items())
         show_progress(f"{label}{values}: tracing")
         try:
@@ -131,8 +133,8 @@ def fit_program(
 ) -> None:
     """Say without a GPU whether a training step fits one, under PyTorch's allocators and a plan.
 
-    Exits with 0 where it fits, 1 where it does not, and 3 where it does only when planned; these
-    are of the values given, also with --vary.
+    Exits with 0 if the step fits, 1 if it does not, and 3 if it fits only when planned. This is
+    about the given values, even with --vary.
     """
     if vary is not None and memory is None:
         raise GaplessError("--vary: --memory is needed, in which the largest value is to fit")
@@ -160,7 +162,7 @@ def fit_program(
 
     def trace(changes: Mapping[str, int], varied: str | None) -> Traced:
         if is_own(name) or models:
-            require_packages()  # here, so that each process has them when it begins
+            require_packages()  # imported here, for all forked processes
             return trace_apart(name, opened, changes, varied)
         return trace_program(opened(), changes, varied)
 
@@ -172,7 +174,7 @@ def fit_program(
         if vary is not None and terms.room is not None:
             found = LargestValues(vary, terms.room, by, {} if start % by else {start: check})
             _search(terms, traced.label, found, start, check)
-    finally:  # also where a value cannot be traced, or at Ctrl-C
+    finally:  # even if a value cannot be traced, or at Ctrl-C
         _print(terms, traced, check, found, groups, as_json=as_json)
     raise typer.Exit(0 if total is None else EXIT[check.answer])
 

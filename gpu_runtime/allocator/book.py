@@ -1,4 +1,4 @@
-"""A book of plans: the places of all kinds of step in one arena."""
+"""A book: one plan with the places of the requests of all kinds of step, in one arena."""
 
 from __future__ import annotations
 
@@ -25,30 +25,30 @@ from planners.registry import ChosenPlanner
 
 @dataclass(frozen=True)
 class Book:
-    """A problem of kinds of step, and a valid plan of it."""
+    """The problem of placing the requests of several kinds of step, and a valid plan of it."""
 
     problem: BookProblem
     result: Result
 
     @property
     def plan(self) -> Plan:
-        """The offsets; there are some in any book."""
+        """The plan, which every book has."""
         assert self.result.plan is not None
         return self.result.plan
 
     @property
     def arena_bytes(self) -> int:
-        """Bytes from the first place to the end of the last."""
+        """Bytes of the arena: the peak of the plan."""
         return self.plan.peak
 
     @property
     def lower_bound(self) -> int:
-        """Bytes below which no arena of these kinds can stay."""
+        """Proven lower bound on the arena bytes of any plan of this problem."""
         return self.result.lower_bound
 
     @property
     def optimal(self) -> bool:
-        """Whether no arena is smaller."""
+        """Return True if it is proven that no plan of this problem has a smaller arena."""
         return self.result.status is Status.OPTIMAL
 
     @property
@@ -58,16 +58,22 @@ class Book:
 
     @property
     def numbers(self) -> list[int]:
-        """Number of each kind, in the order in which the allocator has them."""
+        """The numbers of the kinds, in the order of the plans in the allocator's book."""
         return [kind.number for kind in self.problem.kinds]
 
     @cached_property
     def places(self) -> list[tuple[IntColumn, IntColumn]]:
-        """The place and the spare one of each slot, by kind; :data:`NO_PLACE` where it has none."""
+        """For each kind, the offsets of the place and of the spare place of each slot.
+
+        :data:`NO_PLACE` stands for a place that a slot does not have.
+        """
         return [(self._offsets_of(index, 0), self._offsets_of(index, 1)) for index in self._indices]
 
     def has_at_places(self, blocks: NDArray[np.int64]) -> BoolColumn:
-        """Whether blocks ``(offset, bytes, request, kind, slot)`` lie where this plan has them."""
+        """Return True for each block that lies at a place of its slot in this plan.
+
+        `blocks` has rows ``(offset, bytes, request, kind, slot)``, with the index of the kind.
+        """
         at_place = np.zeros(len(blocks), dtype=np.bool_)
         for index in self._indices:
             its = np.flatnonzero(blocks[:, 3] == index)
@@ -78,19 +84,19 @@ class Book:
 
     @property
     def guest_bytes(self) -> int:
-        """Bytes of the blocks that the plan leaves where they are."""
+        """Bytes of the guests: blocks in the arena that the plan leaves where they are."""
         return int(self.problem.guests[:, 1].sum())
 
     @property
     def escaping_bytes(self) -> int:
-        """Most bytes of the requests of a step that have no place, in whole blocks."""
+        """Most block bytes that requests without a place may take in one step of any kind."""
         return max(
             int(block_bytes(kind.most[place == NO_PLACE]).sum())
             for kind, (place, _) in zip(self.problem.kinds, self.places, strict=True)
         )
 
     def core_book(self) -> CoreBook:
-        """Return the book as the allocator takes it."""
+        """Return the book in the form that the allocator of the core adopts."""
         plans = [
             KindPlan(kind.label, kind.stream, kind.least, kind.most, place, spare)
             for kind, (place, spare) in zip(self.problem.kinds, self.places, strict=True)
@@ -109,7 +115,7 @@ class Book:
 
 
 class ReadyBook(NamedTuple):
-    """A book, and the same one as the allocator takes it, once."""
+    """A book, and its form for the allocator of the core, which can be adopted only once."""
 
     plan: Book
     core_book: CoreBook
@@ -122,16 +128,17 @@ def plan_book(
     least_peak: int,
     guests: NDArray[np.int64] = NO_GUESTS,
 ) -> Book:
-    """Plan kinds of step around guests; ``GaplessError`` where there is no valid plan.
+    """Plan kinds of step around guests; raise ``GaplessError`` if there is no valid plan.
 
-    A planner that cannot go around anything plans as if nobody were there.
+    If the planner does not support guests, which are pins of the problem, it plans without them.
     """
     problem = book_problem(kinds, least_peak, guests)
     result = run(problem.problem, planner, budget, bounds_of(problem.problem))
     if result.status is Status.UNSUPPORTED and len(guests):
         return plan_book(kinds, planner, budget, least_peak)
     if result.interrupted:
-        # A planner may keep its best plan at Ctrl-C. That is the program's to end by.
+        # At Ctrl-C a planner may return its best plan instead of raising. Ctrl-C is meant for the
+        # whole program, so it is raised again.
         raise KeyboardInterrupt
     if result.plan is None or not result.valid:
         raise GaplessError(f"planner {planner.label}: {result.status.value}, {result.reason}")

@@ -1,4 +1,8 @@
-"""The online allocators: those that the core defines, and those that only replays have."""
+"""The registered online allocators: those of the core, and two that exist only in replays.
+
+`gpu_runtime/core/src/online/online_allocators.h` lists those of the core: a new one gets a line
+there and none here. An online allocator for replays alone is a function with `register_online`.
+"""
 
 from __future__ import annotations
 
@@ -34,12 +38,12 @@ from planners.registry import (
 
 MakeOnline = Callable[[DeviceMemory], OnlineAllocator]
 
-# The online allocators that serve on any device, also beneath PyTorch.
+# The online allocators of the core. They can serve any device memory, and also PyTorch itself.
 CORE: Registry[OnlineDefinition] = Registry("online allocator of the core")
 
 
 def make_online(name: str, values: Mapping[str, Scalar]) -> tuple[ChosenOnline, MakeOnline]:
-    """Return an online allocator of the core with its parameters, and what makes it on a device."""
+    """Return the chosen online allocator of the core, and a function that makes it on a device."""
     definition = CORE.find(name)
     return ONLINE_ALLOCATORS.choose_exactly(name, values), _maker(definition, values)
 
@@ -59,7 +63,7 @@ def _of_core(parameter: OnlineParameter, value: Scalar) -> bool | int | PytorchS
 
 
 def _usual(parameter: OnlineParameter) -> Scalar:
-    # Users write these settings as one string.
+    # Users write PyTorch's settings as one string; the empty string stands for the defaults.
     return "" if isinstance(parameter.usual, PytorchSettings) else parameter.usual
 
 
@@ -96,7 +100,7 @@ def planned(
     planner: str = "auto",
     time_limit: float = 3.0,
 ) -> OnlineResult:
-    """Planned memory: iterations as steps, served by plans of the steps before them."""
+    """Planned memory: each iteration is a step, served by a plan made from earlier steps."""
     return replay_planned(requests, terms, planner, time_limit)
 
 

@@ -62,7 +62,9 @@ GmlakeBlock* Gmlake::find_larger(const GmlakePool& pool, std::size_t bytes) cons
     return found == pool.inactive.end() ? nullptr : found->block;
 }
 
-// Of blocks that are all smaller.
+// Returns a block of `bytes` when every inactive primitive block is smaller. Stitches the largest
+// of these, and a new block if they hold too few bytes. Nothing is stitched for requests below the
+// fragmentation limit or, with `limits_blocks`, from blocks below it.
 GmlakeBlock& Gmlake::gather(GmlakePool& pool, std::size_t bytes) {
     std::vector<GmlakeBlock*> parts;
     std::size_t found = 0;
