@@ -1,4 +1,4 @@
-"""``python -m instances``: the collection of instances, and what makes them."""
+"""``python -m instances``: list, show, make and update the instances of the catalogue."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def list_entries(
         return
     standard_output.write_table(catalogue_table(entries, folders))
     missing = ", ".join(entry.name for entry in entries if not is_here(entry, folders))
-    if missing:  # apart from the rows, which a program may read
+    if missing:  # on standard error, as a program may read the rows
         typer.echo(f"not here: {missing}; python -m instances make --missing makes them", err=True)
 
 
@@ -75,7 +75,7 @@ def show(
     names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Names or wildcards.")],
     catalogue: Catalogue = CATALOGUE,
 ) -> None:
-    """Show everything the catalogue says of an instance."""
+    """Show everything that the catalogue says about an instance."""
     chosen = choose_entries(read_catalogue(catalogue), names)
     folders = folders_of(catalogue)
     standard_output.write("\n".join(description(entry, folders) for entry in chosen))
@@ -170,7 +170,7 @@ def update(
         standard_output.write(
             f"{name}: {best.peak} bytes, {best.status}, by {best.planner}; {changed}\n"
         )
-        # Written after each, so that what was found is kept whatever comes.
+        # Written after each instance, so that an error or Ctrl-C keeps the results so far.
         write_catalogue(entries.values(), catalogue)
 
 

@@ -8,15 +8,15 @@ from dataclasses import dataclass, fields
 from instances.extract.parallel.streams import StreamScheme
 from planners.errors import InstanceError
 
-# MindSpore, in which the paper measured, allows 350 nodes on a stream of ordinary kernels on
-# Ascend. BERT-base then spreads over 17 streams, and parallel execution costs memory: its heaviest
-# antichain exceeds the lifetime bound, which it equals from 1,000 nodes a stream on.
+# The paper measured in MindSpore, which allows 350 nodes on a stream of ordinary kernels on Ascend.
+# BERT-base then spreads over 17 streams, and parallel execution costs memory: the heaviest
+# antichain exceeds the lifetime bound. From 1,000 nodes a stream on, the two are equal.
 DEFAULT_NODES_PER_STREAM = 350
 
 # PyTorch's DistributedDataParallel calls its 25 * 2**20 bytes "25 MB" (bucket_cap_mb).
 BYTES_PER_BUCKET_MB = 1 << 20
 
-# Largest count of a setting, a guess. It keeps the sizes of tensors below 2**63 bytes.
+# Limits every setting in COUNTS, so that sizes of tensors stay below 2**63 bytes. A guess.
 LARGEST = 1 << 20
 
 TRAINING = "training"
@@ -74,7 +74,7 @@ class StepSettings:
     streams: str = StreamScheme.CATEGORY.value
     # ``"replicated"``, every rank keeps all parameters, or ``"sharded"``, a part of each.
     parallel: str = REPLICATED
-    # Ranks that shards, and the experts of a mixture, are divided among.
+    # Number of ranks. Shards, and the experts of a mixture, are divided among them.
     ranks: int = 8
 
     def __post_init__(self) -> None:
@@ -119,7 +119,10 @@ class StepSettings:
         return self.bucket_mb * BYTES_PER_BUCKET_MB
 
     def command_line(self, defaults: StepSettings) -> str:
-        """Return every setting that has a value and matters in this mode, as options."""
+        """Return the settings that have a value and matter in this mode, as options.
+
+        Settings in `QUIET_SETTINGS` are left out if they equal `defaults`.
+        """
         options = []
         for field in fields(self):
             value = getattr(self, field.name)

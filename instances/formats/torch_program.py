@@ -15,18 +15,19 @@ from planners.files.file_limits import MAX_TEXT_BYTES
 from planners.files.formats import NO_DIMENSIONS, Format
 from planners.files.json_file import parse_json
 
-# The zip module makes an object of some 600 bytes for each.
+# Limits the members of an archive; the zip module takes some 600 bytes for each. A guess.
 MAX_MEMBERS = 1 << 16
 
 
 def read_torch_program(path: Path, dimensions: Dimensions = NO_DIMENSIONS) -> Problem:
     """Read an exported PyTorch program as the problem of its intermediate tensors.
 
-    Operators run in the file's order on one stream, between a node that makes the inputs and one
-    that reads the results. Views and results in place are their storage; a view runs nothing.
-    Sizes are exact; a tensor is aligned to its elements. Nothing in the file is unpickled.
-    `dimensions` has the sizes of dynamic dimensions by PyTorch's symbols, such as ``s77``.
-    ``persistent_bytes`` of the origin counts the weights.
+    The nodes are the operators, in the file's order on one stream. The first node makes the inputs,
+    and the last node reads the results. Each storage is one tensor, with all its views and the
+    results written into it in place; an operator that only makes a view is no node. Sizes are
+    exact, and a tensor is aligned to its elements. Nothing in the file is unpickled. `dimensions`
+    maps PyTorch's symbols of dynamic dimensions, such as ``s77``, to sizes. ``persistent_bytes`` of
+    the origin counts the weights.
     """
     with errors_at(path):
         program, file_bytes = _read_program(path)

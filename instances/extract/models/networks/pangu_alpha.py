@@ -1,7 +1,7 @@
-"""PanGu-alpha: a decoder whose last layer asks for the next position by a query of its own.
+"""PanGu-alpha: a decoder whose last layer makes its queries from learnt embeddings of positions.
 
-Parameters are kept in the default dtype and computed with in bfloat16; norms, softmax and the
-loss run in float32, as in the published network.
+Parameters have the default dtype and are cast to bfloat16 for each computation. Norms, softmax and
+the loss run in float32, as in the published network.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ COMPUTE_DTYPE = torch.bfloat16
 class PanguShape:
     """Shape of a PanGu-alpha."""
 
-    # The query layer among them.
+    # Number of layers, including the query layer at the end.
     layers: int
-    # Of every layer; the feed-forward is four times as wide.
+    # Width of the hidden state. The feed-forward networks are four times as wide inside.
     width: int
     heads: int
-    # Of the published networks.
+    # Number of words and of positions; the defaults are those of the published networks.
     vocabulary: int = 40000
     positions: int = 1024
-    # Probability, of activations and of attention.
+    # Dropout probability of activations and of attention weights.
     dropout: float = 0.1
 
 
@@ -50,7 +50,7 @@ class Float32Norm(nn.LayerNorm):
 
 
 class PanguLayer(nn.Module):
-    """Attention and feed-forward, each behind a norm."""
+    """Attention and a feed-forward network, each with a layer norm in front."""
 
     def __init__(self, shape: PanguShape) -> None:
         super().__init__()
@@ -67,9 +67,10 @@ class PanguLayer(nn.Module):
         self.dropout = nn.Dropout(shape.dropout)
 
     def forward(self, hidden: Tensor, bias: Tensor, asked: Tensor | None = None) -> Tensor:
-        """Run the layer on (batch, seq, width), with a bias on the scores, (seq, seq) float32.
+        """Run the layer on `hidden`, (batch, seq, width).
 
-        `asked` is what the queries are made of, the hidden state itself where None.
+        `bias`, (seq, seq) float32, is added to the attention scores. The queries are a projection
+        of `asked`, or of the normed hidden state if `asked` is None.
         """
         normed = self.attention_norm(hidden)
         query, key, value = (
@@ -90,7 +91,7 @@ class PanguLayer(nn.Module):
 
 
 class Pangu(nn.Module):
-    """PanGu-alpha for language modelling, the decoder tied to the embedding."""
+    """PanGu-alpha for language modelling; the output layer uses the word embedding's weights."""
 
     def __init__(self, shape: PanguShape) -> None:
         super().__init__()
@@ -102,7 +103,10 @@ class Pangu(nn.Module):
         self.norm = Float32Norm(shape.width)
 
     def forward(self, input_ids: Tensor, labels: Tensor | None = None) -> Output:
-        """Predict the next tokens of (batch, seq) int64; return the loss where there are labels."""
+        """Return the logits for token ids, (batch, seq) int64; if there are labels, the loss.
+
+        Labels have the shape of the ids and are not shifted here.
+        """
         tokens = input_ids.shape[1]
         position = torch.arange(tokens, device=input_ids.device)
         embedded = self.words(input_ids) + self.positions(position)
