@@ -54,8 +54,8 @@ from planners.model.problem_fields import liveness
 from planners.registry import UnsupportedProblemError, register
 from planners.search.incumbent import Incumbent
 
-# Shares of the largest pressure from which a tensor belongs to the first level. At the last share
-# all tensors do, which is first fit by one key. Guesses.
+# A tensor belongs to the first level if its pressure is at least this share of the largest. At the
+# last share all tensors belong to it, which is first fit by one key. Guesses.
 THRESHOLDS = (1.0, 0.999, 0.99, 0.98, 0.95, 0.9, 0.8, 0.5, 0.0)
 
 # Number of equally high levels below the first, for problems with many peaks. A guess.
@@ -123,7 +123,7 @@ class PressureOrders:
         self._sorted: dict[str, IntColumn] = {}
 
     def run(self, incumbent: Incumbent, *, only_goal: bool) -> None:
-        """Place the blocks in one order after the other, until the incumbent is over."""
+        """Place the blocks in one order after another, until the goal is met or effort is spent."""
         for first_level, orders in self.families():
             incumbent.require_time()
             for name, order in orders:
@@ -185,8 +185,8 @@ def pressures(problem: Problem) -> IntColumn:
     if not problem.tensor_count:
         return np.empty(0, dtype=np.int64)
     steps, live = liveness(problem)
-    # A gap may begin a lifetime, so that the tensor starts between two changes, or before the
-    # first.
+    # Live bytes change only at `steps`. A lifetime may begin with a gap, so a tensor may start
+    # between two of these steps, or before the first.
     first = np.maximum(np.searchsorted(steps, problem.start, side="right") - 1, 0)
     length = np.searchsorted(steps, problem.end) - first
     return _range_maximum(live, first, length)

@@ -2,19 +2,20 @@
 
 Note: why a phase's own requests are not grouped
 ------------------------------------------------
-Rationale. The text defines a group by two phases and goes on: "since their lifespans overlap",
-packing its members end to end is locally optimal. Phases follow one another. Consider requests that
-are allocated in phase ``p`` and freed in a later phase ``q``. Each is alive at the last step of
-``p``, since it is allocated by then and freed later. So all of them overlap, no plan of them is
-smaller than the sum of their sizes, and end to end is optimal, as the text says. Now consider
-requests that are freed in the phase in which they were allocated. Two of them need not overlap: one
-may be freed before the other is allocated. Then end to end wastes the smaller of the two.
+Rationale. The paper (Huang et al. 2026) defines a group by the phase of allocation and the phase of
+free. It goes on: "since their lifespans overlap", packing the members end to end is locally
+optimal. Phases follow one another. Consider requests that are allocated in phase ``p`` and freed in
+a later phase ``q``. Each is alive at the last step of ``p``, since it is allocated by then and
+freed later. So all of them overlap, no plan of them is smaller than the sum of their sizes, and end
+to end is optimal, as the paper says. Now consider requests that are freed in the phase in which
+they were allocated. Two of them need not overlap: one may be freed before the other is allocated.
+Then end to end wastes the smaller of the two.
 
-Approach. The text's statement holds for the first kind and not for the second, which the text calls
-scoped and transient elsewhere (section 2.3). So only the first kind is grouped. The paper's public
-code does the same, and checks that no group is larger than its peak.
+Approach. The paper's statement holds for the first kind and not for the second. Section 2.3 of the
+paper calls the second kind scoped and transient. So only the first kind is grouped. The paper's
+public code does the same, and checks that no group is larger than its peak.
 
-Limits. The set as it is defined holds both; ``transients="group"`` is that reading.
+Limits. The paper's definition of a group includes both kinds; ``transients="group"`` follows it.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ def homophase_groups(
     )
     groups = np.split(np.arange(members.count), borders + 1) if members.count else []
     plans = [plan_locally(members.select(group), paper_variant) for group in groups]
-    # As floats, so that 7/10 is not below 0.7.
+    # Compared as floats, so that 9/10 is not below 0.9, which is a little more as a float.
     kept = [float(plan.product) >= paper_variant.least_product for plan in plans]
     position = np.flatnonzero(grouped)[order]
     for group in compress(groups, map(not_, kept)):

@@ -16,9 +16,9 @@ bound and the whole goal.
 
 *Why many descents.* The first levels decide the rest, and a failed level is seldom mended. So a
 descent is given up at the first level that takes too long. Each descent draws its own levels, start
-order and goals. The n-th descent may spend as many units as the largest power of two that divides
-n. This costs at most a logarithmic factor more than the best limit, whatever that is (Luby et al.
-1993).
+order and goals. The limit of a level in the n-th descent is proportional to the largest power of
+two that divides n. This costs at most a logarithmic factor more than the best limit, whatever that
+is (Luby et al. 1993).
 
 *Limits.* Blocks of one size form one level; then this is plain local search. Nothing is proven.
 """
@@ -44,10 +44,10 @@ from planners.search.turns import Search, Shared
 
 Order = NDArray[np.int32]
 
-# Units are attempts times blocks. A slice ends the turn of one goal; a level may take at least
-# EFFORT_A_LEVEL; a turn may take EFFORT_A_BLOCK for each block, up to MOST_EFFORT_A_TURN, so that
-# it is about as long as the turns of other searches. LEAST_ATTEMPTS limits a slice from below.
-# Guesses.
+# Efforts in attempts times blocks. Guesses. The goals of a level alternate after each slice of
+# EFFORT_A_SLICE, but not before LEAST_ATTEMPTS attempts. EFFORT_A_LEVEL limits a level in every
+# second descent, and more is allowed in the others. A turn of length one may take EFFORT_A_BLOCK
+# for each block, but at most MOST_EFFORT_A_TURN: about as long as the turns of other searches.
 EFFORT_A_SLICE = 50_000
 EFFORT_A_LEVEL = 100_000
 EFFORT_A_BLOCK = 8_000
@@ -55,9 +55,10 @@ MOST_EFFORT_A_TURN = 8_000_000
 LEAST_ATTEMPTS = 20
 # A level must hold at least this many times the blocks of the level above it. A guess.
 LEAST_GROWTH = 1.1
-# A descent skips at most this many levels between two. A guess.
+# A descent skips at most this many levels in a row. A guess.
 MOST_SKIPPED = 1
-# The number of families of pressure orders in which blocks alive at the peak come first.
+# Start orders are those of this many families of pressure orders, in which blocks alive at the peak
+# come first. Seven families share a first level, so there are two different first levels.
 PEAK_FAMILIES = 14
 
 

@@ -40,11 +40,12 @@ from planners.model.plan import Plan
 from planners.model.problem import Problem
 from planners.search.turns import NO_SECTIONS, Search, Shared
 
-# Limits, in nodes times blocks, a piece in a turn of length one; and the least nodes of a piece.
-# Guesses.
+# A piece of n blocks may take EFFORT_A_PIECE / n search nodes in a turn of length one, but at least
+# LEAST_NODES. Guesses.
 EFFORT_A_PIECE = 100_000
 LEAST_NODES = 1_000
-# The share of its part's sections that a block must live in to be stretched, turn by turn. Guesses.
+# A block may be stretched if it lives in at least this share of the sections of its part. Each turn
+# takes the next share. Guesses.
 SHARES = (0.9, 0.7, 0.5, 0.3)
 NOT_STRETCHED = 1.0
 # A problem counts as split if every piece has at most this share of all blocks. A guess.
@@ -96,7 +97,7 @@ class Nest:
                 continue
             floor = part.floor
             low = part.blocks[bottom]
-            # The strictest alignment first, so that the other blocks need no rounding.
+            # The strictest alignment first, so that fewer of the other blocks need rounding.
             for block in low[np.argsort(-self._blocks.modulus[low], kind="stable")].tolist():
                 heads[block] = self._round_up(floor, block)
                 floor = int(heads[block] + self._blocks.size[block])
@@ -158,7 +159,10 @@ class Nests(Search):
         return None if (problem.blocks.pinned == NOT_PINNED).all() else "tensors are pinned"
 
     def run(self, length: int) -> None:
-        """Search for better plans of the pieces that end above the goal."""
+        """Plan each piece whose best plan so far ends above the goal.
+
+        If the problem does not split into pieces, plan it with some blocks stretched.
+        """
         if not self._falls_apart(self._pieces):
             self._run_stretched(next(self._shares), length)
             return

@@ -12,16 +12,16 @@ namespace gapless {
 
 // Note [Address tree]
 // ~~~~~~~~~~~~~~~~~~~
-// A segment tree over the sections. A placed tensor is cut into the O(log T) nodes whose ranges
+// A segment tree over S sections. A placed tensor is cut into the O(log S) nodes whose ranges
 // make up its own range. Each node holds `own`, the bytes of the tensors that were cut into it, and
 // `below`, the bytes of all tensors that were cut into it or into a node under it. The bytes
 // occupied at some section of a query range are then the union of `own` over the proper ancestors
-// of the range's nodes, and of `below` over these nodes. These are O(log T) unions of intervals,
+// of the range's nodes, and of `below` over these nodes. These are O(log S) unions of intervals,
 // which a search walks in parallel. Tensors that touch are merged, so the length of a union grows
 // with fragmentation, not with the number of tensors. This keeps a million placements near-linear.
 //
 // Memory: the left child of a node is the next node, and the right child follows the left subtree.
-// So S sections take 2 S - 1 nodes and not the next power of two, and a path down stays close in
+// So the tree takes 2 S - 1 nodes and not the next power of two, and a path down stays close in
 // memory. A leaf needs no `own`. Every other node is identified by the first section of its right
 // child, so `own` is indexed by that section.
 class AddressTree {
