@@ -1,7 +1,7 @@
-"""What a program of ours does while it imports: it ends by one line and its exit status.
+"""How a Gapless program ends while it is still importing: with one line and an exit status.
 
-This module imports nothing that takes time, for NumPy alone takes longer to import than a user
-takes to press Ctrl-C. :mod:`planners.command_line.ending` does the same once the command line runs.
+This module imports only what is fast: the import of NumPy alone takes longer than a user takes to
+press Ctrl-C. Once the command line runs, :mod:`planners.command_line.ending` ends the program.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from types import FrameType, TracebackType
 
 EXIT_ERROR = 2
 
-# What ends a run in order: Ctrl-C, ``kill``, a terminal that is closed.
+# Signals that end a run tidily: Ctrl-C, ``kill``, and a closed terminal.
 ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def exit_status_of(number: int) -> int:
-    """Return the exit status of a process that a signal ended, as shells have it."""
+    """Return the exit status by which shells report a process that a signal ended."""
     return 128 + number
 
 
 def ending_line(number: int) -> str:
-    """Return what is said where a signal ended a run."""
+    """Return the line that a program prints when a signal ended its run."""
     by = "" if number == signal.SIGINT else f" by {signal.Signals(number).name}"
     return f"interrupted{by}"
 
 
 def broken_import(error: ImportError) -> str:
     """Return the line for an import that failed: what is missing, and what installs it."""
-    # Imported here because nearly every import succeeds.
+    # Imported only here, because nearly every start goes well and never comes here.
     import re
     from importlib.metadata import PackageNotFoundError, requires
 
@@ -53,27 +53,30 @@ def broken_import(error: ImportError) -> str:
 
 
 def start() -> None:
-    """Let signals and missing packages end this process with one line, while it is imported.
+    """Let signals and missing packages end this process with one line, while it imports modules.
 
-    A program calls it before it imports what takes long. An import has nothing to keep, so the
-    process ends at once; compiled code in an import may abort where a handler raises.
+    A program calls this function before its slow imports. There are no results to keep yet, so the
+    process ends at once. The signal handler must not raise: compiled code that is being imported
+    may abort on an exception.
     """
     sys.excepthook = _complain
-    atexit.register(_ignore_signals)  # first, and therefore called last
+    atexit.register(_ignore_signals)  # registered first, so called last
     for number in ENDING_SIGNALS:
-        # A shell's background job and ``nohup`` have them ignored, and mean it.
+        # A shell's background job, or ``nohup``, starts the program with signals ignored. They
+        # stay ignored.
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _leave)
 
 
 def _ignore_signals() -> None:
-    # The interpreter is being taken down, and would give them back what they do by default.
+    # At its end the interpreter restores the defaults of signals with handlers, so that a late
+    # signal would kill the process. Ignored signals stay ignored.
     for number in ENDING_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
 
 
 def _leave(number: int, _frame: FrameType | None) -> None:
-    with contextlib.suppress(OSError):  # nobody to tell
+    with contextlib.suppress(OSError):  # standard error may be closed
         os.write(2, f"{ending_line(number)}\n".encode())
     os._exit(exit_status_of(number))
 
