@@ -15,7 +15,7 @@ WAIT_SECONDS = 0.02
 
 
 def pin_to_one_core() -> None:
-    """Keep this process on one of the cores it may use, so that nothing runs side by side."""
+    """Keep this thread, and all that it starts, on one core, so that nothing runs in parallel."""
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 
 
@@ -30,9 +30,9 @@ def a_core_of_its_own() -> Iterator[int]:
 
     If other holders have all cores, it waits for one.
 
-    Note: one locked file a core says that the core is taken. All programs of Gapless on this
-    machine respect the locks, and the system releases them when their holder dies. They say nothing
-    of other programs.
+    Note: each core has a file, and a core is taken while its file is locked. All Gapless programs
+    of this user respect the locks, and the system releases a lock when its holder dies. Other
+    programs may still run on a locked core.
     """
     granted = os.sched_getaffinity(0)
     folder = Path(tempfile.gettempdir()) / f"gapless-cores-{os.getuid()}"
@@ -57,7 +57,8 @@ def _a_free_core(folder: Path, cores: Sequence[int]) -> Iterator[int]:
                 try:
                     yield core
                 finally:
-                    # A process that another thread forked meanwhile has the file open as well.
+                    # To close the file is not enough: a child that another thread forked in the
+                    # meantime has it open as well, and would keep the lock.
                     fcntl.flock(lock, fcntl.LOCK_UN)
                 return
         time.sleep(WAIT_SECONDS)

@@ -1,4 +1,4 @@
-"""Mixtures of experts: how many tokens each expert gets is known when the router has spoken."""
+"""Mixtures of experts: the router decides at run time how many tokens each expert gets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BATCH, LENGTH = 8, 1024
 
 
 class LoopOverExperts(nn.Module):
-    """A block in which each token goes through two experts, taken one after the other."""
+    """A mixture in which each token goes through `chosen` experts; a loop runs all experts."""
 
     def __init__(self, width: int, hidden: int, experts: int, chosen: int = 2) -> None:
         super().__init__()
@@ -26,7 +26,7 @@ class LoopOverExperts(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the weighted sum of what the chosen experts make of each token."""
+        """Return for each token the weighted sum of the outputs of its chosen experts."""
         flat = x.reshape(-1, x.shape[-1])
         weights, chosen = self.router(flat).softmax(-1).topk(self.chosen)
         out = torch.zeros_like(flat)
@@ -38,7 +38,7 @@ class LoopOverExperts(nn.Module):
 
 
 class SparseLayer(nn.Module):
-    """Attention, then experts."""
+    """A decoder layer: attention, then a mixture of experts."""
 
     def __init__(self, width: int, heads: int, hidden: int, experts: int) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class SparseLayer(nn.Module):
         self.experts = LoopOverExperts(width, hidden, experts)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the sum of what came in and both parts."""
+        """Return the input plus the outputs of attention and experts."""
         batch, length, width = x.shape
         parts = self.qkv(self.before_attention(x)).view(batch, length, 3, self.heads, -1)
         query, key, value = (part.transpose(1, 2) for part in parts.unbind(2))
@@ -78,7 +78,7 @@ class SparseDecoder(nn.Module):
 
 
 def loop_over_experts(scene: Scene) -> nn.Module:
-    """Train a decoder of our own whose experts take what the router gives them."""
+    """Train a small decoder of our own that loops over its experts."""
     with torch.device(scene.device):
         model = SparseDecoder(
             words(scene, LANGUAGE),
@@ -99,12 +99,12 @@ def loop_over_experts(scene: Scene) -> nn.Module:
 
 
 def qwen2_moe_eager(scene: Scene) -> nn.Module:
-    """Train a Qwen2-MoE whose experts are a loop."""
+    """Train a Qwen2-MoE that runs its experts in a loop."""
     return train_decoder(scene, qwen2_moe(scene, "eager"), lambda: _tokens(scene))
 
 
 def qwen2_moe_grouped(scene: Scene) -> nn.Module:
-    """Train a Qwen2-MoE whose experts are one grouped product."""
+    """Train a Qwen2-MoE that runs its experts as one grouped matrix product."""
     return train_decoder(scene, qwen2_moe(scene, "grouped_mm"), lambda: _tokens(scene))
 
 

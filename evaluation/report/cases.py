@@ -1,4 +1,4 @@
-"""What a report shows a line of: a planner on an instance, whatever it was repeated over."""
+"""Cases, the rows of a report: one planner on one instance, over all seeds and repetitions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from statistics import median, median_low
 from evaluation.study.gaps import NO_GAPS, Gaps, InstanceFacts, facts_of, gaps_of_peak, has_plan
 from evaluation.study.record import OffsetsRecord, Record, RunStatus
 
-# How bad an ending is. Of repetitions that ended differently a case has the worst.
+# From the best status to the worst. A case has the worst status of its repetitions.
 _FROM_BEST = (
     RunStatus.OPTIMAL, RunStatus.FEASIBLE, RunStatus.INFEASIBLE, RunStatus.UNSUPPORTED,
     RunStatus.NO_PLAN_FOUND, RunStatus.TIMED_OUT, RunStatus.OUT_OF_MEMORY, RunStatus.CRASHED,
@@ -24,19 +24,19 @@ class Case:
     Parameters
     ----------
     facts
-        What is known of the instance.
+        Bound, best plan and other facts on the instance, from all records and the catalogue.
     label
-        The planner, and what tells it from its other runs.
+        The planner, with the parameters and the budget in which its runs differ.
     records
-        Of its seeds and repetitions.
+        One for each seed and repetition.
     status
-        The worst of them.
+        The worst status of the records.
     peak
-        Bytes, the middle one of several seeds, and an actual peak; None where some run has no plan.
+        Median peak in bytes; of two middle peaks the lower. None if any run has no plan.
     gaps
-        Of that peak.
+        Gaps of that peak to its references.
     seconds
-        Processor time of the middle run among those that were timed; None where none was.
+        Median processor time of the timed runs; None if no run was timed.
     """
 
     facts: InstanceFacts
@@ -49,17 +49,17 @@ class Case:
 
     @property
     def has_plans(self) -> bool:
-        """Whether a planner placed tensors; other kinds of run have a peak, and no gap."""
+        """Return True if the runs are plans of offsets; other kinds have a peak, and no gaps."""
         return isinstance(self.records[0], OffsetsRecord)
 
 
 def cases_of(records: Sequence[Record]) -> list[Case]:
-    """Return the cases of records, by instance in the order in which they come first.
+    """Return the cases of records, sorted by the first appearance of their instance.
 
     Parameters
     ----------
     records
-        Of any studies.
+        Records of any studies.
 
     Returns
     -------
@@ -82,7 +82,7 @@ def cases_of(records: Sequence[Record]) -> list[Case]:
 
 
 def by_planner(cases: Iterable[Case]) -> dict[str, list[Case]]:
-    """Return the cases of each label, in the order in which they come first."""
+    """Return the cases of each label; the labels are in the order of their first appearance."""
     grouped: dict[str, list[Case]] = {}
     for case in cases:
         grouped.setdefault(case.label, []).append(case)
@@ -108,7 +108,7 @@ def _case(facts: InstanceFacts, label: str, records: Sequence[Record]) -> Case:
 
 
 def _labels(records: Sequence[Record]) -> list[str]:
-    """Return the planner of each record with those settings that differ among its records."""
+    """Return a label for each record: its planner, and the settings in which its runs differ."""
     settings = [
         {**record.parameters, "budget": _budget(record.budget_seconds)} for record in records
     ]
