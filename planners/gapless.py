@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from planners.command_line import standard_output
 from planners.command_line.ending import leave, run_in_order
@@ -13,6 +14,8 @@ from planners.commands import ENTRY_POINT_GROUP, Command
 from planners.entry_points import load_group, warn_left_out
 from planners.errors import GaplessError, near_names
 from planners.text.table import aligned_pairs
+
+COMPLETION_OPTIONS = ("--install-completion", "--show-completion")
 
 
 def commands() -> Mapping[str, Command]:
@@ -41,13 +44,13 @@ def main(args: Sequence[str] | None = None) -> None:
     if words[:1] == ["help"]:
         words = [*words[1:], "--help"]
     start()
-    chosen: list[Command] = []
+    chosen: list[Callable[[], object]] = []
     code = run_in_order(lambda: _answer(words, chosen))
     if code or not chosen:
         leave(code)
-    # Imported out here: until it runs, an interrupt has nothing to keep.
-    for command in chosen:
-        command.load()(words[1:], f"gapless {words[0]}")
+    # A command is imported out here: until it runs, an interrupt has nothing to keep.
+    for run in chosen:
+        run()
 
 
 def compare() -> None:
@@ -55,12 +58,14 @@ def compare() -> None:
     main(["compare", *sys.argv[1:]])
 
 
-def _answer(words: Sequence[str], chosen: list[Command]) -> int:
-    """Answer what needs no command, or put the one that is named into ``chosen``."""
+def _answer(words: list[str], chosen: list[Callable[[], object]]) -> int:
+    """Answer what needs no command, or put the call of the one that is named into ``chosen``."""
     known = commands()
     first = words[0] if words else ""
-    if first in known:
-        chosen.append(known[first])
+    if first in COMPLETION_OPTIONS or os.environ.get("_GAPLESS_COMPLETE"):
+        chosen.append(lambda: _complete(known, words))
+    elif first in known:
+        chosen.append(lambda: known[first].load()(words[1:], f"gapless {first}"))
     elif first in ("--help", "-h"):
         standard_output.write(_help(known))
     elif first == "--version":
@@ -73,6 +78,13 @@ def _answer(words: Sequence[str], chosen: list[Command]) -> int:
     return 0
 
 
+def _complete(known: Mapping[str, Command], words: Sequence[str]) -> None:
+    # Imported here because Typer takes longer to import than all that the other answers need.
+    from planners.completion import complete
+
+    complete(known, words)
+
+
 def _help(known: Mapping[str, Command]) -> str:
     lines = aligned_pairs(((name, command.summary) for name, command in known.items()), "  ")
     return (
@@ -80,4 +92,5 @@ def _help(known: Mapping[str, Command]) -> str:
         "Plan tensor memory, prove how far a plan is from optimal, run it.\n\n"
         f"{lines}\n"
         "gapless COMMAND --help says what a command takes; gapless --version which one this is.\n"
+        "gapless --install-completion lets your shell complete commands and options.\n"
     )

@@ -30,9 +30,8 @@ class CommandLine(typer.Typer):
     """
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(
-            cls=_Group, add_completion=False, pretty_exceptions_enable=False, **options
-        )
+        ours = {"cls": Group, "add_completion": False, "pretty_exceptions_enable": False}
+        super().__init__(**{**ours, **options})
 
     def command(self, name: str | None = None, **options: Any) -> Callable[[Body], Body]:
         """Return the decorator of a command, see ``typer.Typer.command``."""
@@ -81,8 +80,8 @@ class _Command(_OneOfOurs, TyperCommand):
     pass
 
 
-class _Group(_OneOfOurs, TyperGroup):
-    pass
+class Group(_OneOfOurs, TyperGroup):
+    """A group of subcommands, as every command line with subcommands has."""
 
 
 def _is_meant(args: Sequence[str]) -> bool:
@@ -124,8 +123,13 @@ def _run(
     **extra: Any,
 ) -> int:
     words = list(sys.argv[1:] if args is None else args)
+    program = prog_name or _program()
+    # A shell that asks for completions sets this variable; Typer's own `main` answers and exits.
+    variable = f"_{program}_COMPLETE".replace("-", "_").upper()
+    if os.environ.get(variable):
+        command.main([], program, variable, standalone_mode=False)
     try:
-        with command.make_context(prog_name or _program(), words, **extra) as context:
+        with command.make_context(program, words, **extra) as context:
             command.invoke(context)
     except typer.Exit as end:
         return end.exit_code

@@ -22,8 +22,10 @@ OURS = {
 }  # fmt: skip
 
 
-def gapless(*arguments: str, site: Path | None = None) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(site or "")}
+def gapless(
+    *arguments: str, site: Path | None = None, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(site or ""), **variables}
     return subprocess.run(
         [GAPLESS, *arguments],
         capture_output=True, text=True, check=False, env=environment,
@@ -75,6 +77,57 @@ def test_without_a_word_the_help_is_an_error() -> None:
 
 def test_the_version_is_said() -> None:
     assert gapless("--version").stdout.startswith("gapless 0.")
+
+
+def completions(line: str, site: Path | None = None) -> set[str]:
+    """Ask as bash does for what can stand in place of the last word of a line."""
+    answer = gapless(
+        site=site,
+        _GAPLESS_COMPLETE="complete_bash", COMP_WORDS=line, COMP_CWORD=str(line.count(" ")),
+    )  # fmt: skip
+    assert (answer.returncode, answer.stderr) == (0, "")
+    return set(answer.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("gapless ", OURS),
+        ("gapless help ", OURS),
+        ("gapless compa", {"compare", "compare-traces"}),
+        ("gapless --s", {"--show-completion"}),
+        ("gapless compare --onl", {"--online"}),
+        ("gapless instances up", {"update"}),
+        ("gapless instances list --t", {"--tag"}),
+        ("gapless extract --opt", {"--optimizer"}),
+        ("gapless unknown --v", {"--version"}),
+        ("gapless convert none.j", set()),
+    ],
+)
+def test_a_shell_completes_commands_and_options(line: str, found: set[str]) -> None:
+    assert completions(line) == found
+
+
+def test_a_list_of_commands_for_a_shell_imports_none_of_them(tmp_path: Path) -> None:
+    code = """
+from planners.commands import Command
+LAZY = Command("cannot be imported", "nobody_has_this:main")
+"""
+    install(tmp_path, "lazy_command", code, ENTRY_POINT_GROUP, "lazy = lazy_command:LAZY")
+    assert completions("gapless la", tmp_path) == {"lazy"}
+
+
+@pytest.mark.parametrize(("option", "said"), [
+    ("--show-completion", "complete -o default -F _gapless_completion gapless"),
+    ("--install-completion", "bash completion installed"),
+])  # fmt: skip
+def test_the_script_that_asks_for_completions(option: str, said: str, tmp_path: Path) -> None:
+    answer = gapless(
+        option, "bash", HOME=str(tmp_path), _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1"
+    )
+    assert (answer.returncode, answer.stderr) == (0, "")
+    assert said in answer.stdout
+    assert (tmp_path / ".bashrc").exists() == (option == "--install-completion")
 
 
 def test_other_packages_offer_commands(tmp_path: Path) -> None:
