@@ -26,7 +26,7 @@ from planners.model.columns import INT64_MAX
 from planners.model.plan import Plan
 from planners.model.problem import Problem, Safety
 from planners.model.rules import MAX_ALIGNMENT
-from planners.text.csv_cell import csv_cell
+from planners.text.plain_text import csv_cell
 
 MAX_ROWS = 5_000_000
 # Rows that are turned into columns at once, so that not all strings are in memory together. With

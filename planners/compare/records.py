@@ -19,7 +19,7 @@ from planners.model.budget import Budget
 from planners.online.online_records import online_fields, online_record
 from planners.online.online_run import OnlineRun
 from planners.reorder.reordering_report import reordering_record
-from planners.text.csv_cell import csv_cell
+from planners.text.plain_text import csv_cell
 
 SCHEMA = "gapless-comparison"
 SCHEMA_VERSION = 2

@@ -1,4 +1,4 @@
-"""Text from outside, made fit to print: one line, of bounded length, without control characters."""
+"""Text from outside, made fit to print or for a CSV cell: bounded, without control characters."""
 
 from __future__ import annotations
 
@@ -75,3 +75,12 @@ class _ShortRepr(reprlib.Repr):
 
 
 _SHORT = _ShortRepr()
+
+
+# What spreadsheets take for the begin of a formula; a number may begin so.
+_FORMULA = re.compile(r"\s*(?:[=@]|[+-](?!\d+(\.\d+)?$))|[\t\r]")
+
+
+def csv_cell(text: str) -> str:
+    """Return text from outside behind an apostrophe, where a spreadsheet would run it."""
+    return f"'{text}" if _FORMULA.match(text) else text

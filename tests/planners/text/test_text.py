@@ -20,8 +20,7 @@ from planners.text.byte_units import (
     parse_bytes,
     three_digits,
 )
-from planners.text.csv_cell import csv_cell
-from planners.text.plain_text import describe_error, one_line, text_of
+from planners.text.plain_text import csv_cell, describe_error, one_line, text_of
 
 
 @pytest.mark.parametrize(
