@@ -11,7 +11,7 @@ from evaluation.report.document import ReportMap
 from evaluation.report.memory_map import MappedPlan, memory_map
 from planners import bounds_of, get, read_problem, run
 from planners.errors import GaplessError, UnknownPlannerError
-from planners.files.digest import problem_digest
+from planners.files.problem_file import problem_digest
 from planners.model.budget import Budget
 from planners.text.byte_units import exact_bytes
 

@@ -35,9 +35,9 @@ from instances.synthetic import FAMILIES
 from instances.synthetic.variations import is_drawn, vary
 from planners.errors import GaplessError, InstanceError, near_names
 from planners.files.bounded_file import require_plain_file
-from planners.files.digest import problem_digest
 from planners.files.formats import read_with_requests
 from planners.files.named_instance import instance_file
+from planners.files.problem_file import problem_digest
 from planners.files.recording_slice import RecordingSlice
 from planners.model.columns import INT64_MAX
 from planners.model.problem import Problem

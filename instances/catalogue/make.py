@@ -14,8 +14,7 @@ from tempfile import TemporaryDirectory
 
 from instances.catalogue.catalogue_entry import CatalogueEntry
 from planners.errors import GaplessError, InstanceError
-from planners.files.digest import problem_digest
-from planners.files.problem_file import read_gapless_json
+from planners.files.problem_file import problem_digest, read_gapless_json
 from planners.processes.child_process import run_to_end
 
 # Every command begins so, which lets a catalogue run only generators of this package.

@@ -14,8 +14,7 @@ from instances.catalogue.catalogue_file import FOLDER
 from instances.catalogue.instance_folders import name_of_file
 from planners.compare.comparison import Comparison, compare_planners
 from planners.errors import GaplessError
-from planners.files.digest import problem_digest
-from planners.files.problem_file import read_gapless_json
+from planners.files.problem_file import problem_digest, read_gapless_json
 from planners.model.bounds import bounds_of
 from planners.model.budget import Budget
 from planners.model.plan import Status

@@ -8,9 +8,8 @@ from typing import Any
 
 from planners.dynamic.reusable_space import ReusableSpace
 from planners.errors import GaplessError, InstanceError, InvalidPlanError, errors_at
-from planners.files.digest import problem_digest
 from planners.files.json_file import read_json, refuse, require_fields, require_list, write_fields
-from planners.files.problem_file import PLAN_FORMAT
+from planners.files.problem_file import PLAN_FORMAT, problem_digest
 from planners.files.reusable_space_fields import space_from_fields, space_to_fields
 from planners.model.columns import INT64_MAX
 from planners.model.plan import Plan, Result, Status

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,14 @@ from typing import Any
 import numpy as np
 
 from planners.errors import InstanceError, errors_at
-from planners.files.json_file import read_json, refuse, require_fields, require_list, write_fields
+from planners.files.json_file import (
+    compact_json,
+    read_json,
+    refuse,
+    require_fields,
+    require_list,
+    write_fields,
+)
 from planners.model.blocks import NOT_PINNED
 from planners.model.columns import frozen_names, frozen_rows
 from planners.model.graph import Graph
@@ -31,6 +39,8 @@ _OPTIONAL = {
 _LISTS = {
     *_COLUMNS, "size", "unsafe_pairs", "contiguous", "pinned", "gaps", "dynamic", "tensor_name",
 }  # fmt: skip
+# Fields that change no plan: what a problem is called, and the question asked of it.
+_NOT_IN_DIGEST = ("name", "origin", "tensor_name", "capacity")
 _GRAPH_FIELDS = {"op_names", "op", "stream", "producer", "consumers", "control"}
 
 
@@ -129,6 +139,14 @@ def problem_from_fields(fields: Any) -> Problem:
         origin=fields.get("origin", {}),
         **{column: fields.get(column) for column in _COLUMNS},
     )
+
+
+def problem_digest(problem: Problem) -> str:
+    """Return the digest of a problem; problems with the same digest have the same plans."""
+    fields = problem_to_fields(problem)
+    for field in _NOT_IN_DIGEST:
+        fields.pop(field, None)
+    return "sha256:" + hashlib.sha256(compact_json(fields).encode()).hexdigest()
 
 
 def _graph_to_fields(graph: Graph) -> dict[str, Any]:

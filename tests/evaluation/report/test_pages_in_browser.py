@@ -19,8 +19,7 @@ from evaluation.report.slots import PageMaterial
 from planners import run
 from planners.compare.comparison import compare_planners
 from planners.compare.report import SortBy, sorted_rows
-from planners.files.digest import problem_digest
-from planners.files.problem_file import write_problem
+from planners.files.problem_file import problem_digest, write_problem
 from planners.model.budget import Budget
 from planners.model.problem import Problem
 from planners.registry import choose

@@ -13,8 +13,7 @@ from evaluation.report import __main__ as report_program
 from evaluation.report.document import write_report
 from evaluation.report.slots import PageMaterial, fill
 from evaluation.study.record import Record, RunStatus
-from planners.files.digest import problem_digest
-from planners.files.problem_file import write_problem
+from planners.files.problem_file import problem_digest, write_problem
 from planners.model.problem import Problem
 from tests.evaluation.study.made_up_records import record
 from tests.without_packages import without_extras

@@ -21,8 +21,7 @@ from instances.extract.__main__ import app as extract
 from instances.extract.eager.trace_command import app as trace
 from instances.extract.executorch.lowering import app as executorch
 from planners import Problem, Result, run
-from planners.files.digest import problem_digest
-from planners.files.problem_file import read_problem
+from planners.files.problem_file import problem_digest, read_problem
 from planners.registry import choose, planners
 from tests.slow import one_by_one
 

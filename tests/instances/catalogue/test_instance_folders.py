@@ -12,9 +12,9 @@ from instances.catalogue import instance_folders
 from instances.catalogue.catalogue_file import CATALOGUE, FOLDER
 from instances.catalogue.instance_folders import folders_of, name_of_file, named_after, users_folder
 from planners import InstanceError, Problem, read_problem, write_problem
-from planners.files.digest import problem_digest
 from planners.files.named_instance import instance_file
 from planners.files.output_file import require_targets
+from planners.files.problem_file import problem_digest
 
 NAME = "synthetic-ring-120"
 FILE = f"{NAME}.json.gz"

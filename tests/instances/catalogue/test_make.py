@@ -12,8 +12,7 @@ from instances.catalogue.make import make, module_and_arguments
 from instances.catalogue.update import facts_of
 from instances.synthetic import neighbour_ring
 from planners.errors import GaplessError, InstanceError
-from planners.files.digest import problem_digest
-from planners.files.problem_file import read_problem
+from planners.files.problem_file import problem_digest, read_problem
 from tests.instances.catalogue.entries import entry
 
 

@@ -20,7 +20,7 @@ from instances.formats.stalloc_text import read_stalloc_trace
 from instances.traces.allocation_trace import AllocationTrace
 from planners import Graph, Problem, get, place, read_any, run, write_plan, write_problem
 from planners.errors import GaplessError, InstanceError, InvalidPlanError, UnknownPlannerError
-from planners.files.digest import problem_digest
+from planners.files.problem_file import problem_digest
 from tests.command_line import require_one_line, run_command
 
 # Two iterations of two phases each; the first block stays from before to the end.

@@ -19,8 +19,8 @@ from instances.formats.minimalloc_csv import (
 )
 from planners import Plan, Problem, place
 from planners.errors import GaplessError, InstanceError, InvalidPlanError
-from planners.files.digest import problem_digest
 from planners.files.formats import read_any
+from planners.files.problem_file import problem_digest
 from planners.model.graph import Graph
 
 HEADER = "id,lower,upper,size"

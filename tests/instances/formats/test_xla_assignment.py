@@ -10,8 +10,8 @@ from instances.convert.conversion import Conversion, convert
 from instances.formats.xla_assignment import read_xla_plan
 from planners import read_problem
 from planners.errors import InstanceError
-from planners.files.digest import problem_digest
 from planners.files.plan_file import read_plan
+from planners.files.problem_file import problem_digest
 from planners.referee.naive import find_violation
 from tests.instances.formats.rows import rows_of
 

@@ -12,8 +12,7 @@ from typer.testing import CliRunner
 from instances.synthetic import FAMILIES
 from instances.synthetic.family import COMMAND
 from instances.synthetic.family_commands import app
-from planners.files.digest import problem_digest
-from planners.files.problem_file import read_problem
+from planners.files.problem_file import problem_digest, read_problem
 
 SIZES = {
     "neighbour_ring": 3,

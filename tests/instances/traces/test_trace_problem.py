@@ -27,7 +27,7 @@ from instances.traces.trace_problem import (
     whole_problem,
 )
 from planners.errors import InstanceError
-from planners.files.digest import problem_digest
+from planners.files.problem_file import problem_digest
 from planners.files.recording_slice import RecordingSlice
 from planners.model.reference import Reference, reference_of
 

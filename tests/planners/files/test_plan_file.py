@@ -10,8 +10,8 @@ import pytest
 
 from planners import get, read_problem, run, write_problem
 from planners.errors import GaplessError, InstanceError, InvalidPlanError
-from planners.files.digest import problem_digest
 from planners.files.plan_file import read_plan, write_plan
+from planners.files.problem_file import problem_digest
 from planners.model.bounds import bounds_of
 from planners.model.plan import Result, Status, feasible, no_plan_found
 from planners.model.problem import Problem

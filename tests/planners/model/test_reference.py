@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from planners.errors import InstanceError
-from planners.files.digest import problem_digest
-from planners.files.problem_file import read_problem, write_problem
+from planners.files.problem_file import problem_digest, read_problem, write_problem
 from planners.model.problem import Problem, Scalar
 from planners.model.reference import Reference, reference_of, without_reference
 

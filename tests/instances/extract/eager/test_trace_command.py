@@ -10,8 +10,7 @@ from instances.extract.eager.trace_command import trace
 from instances.formats.recorded_trace import read_recorded_trace_file
 from instances.traces.trace_problem import iteration_problem
 from planners.errors import InstanceError
-from planners.files.digest import problem_digest
-from planners.files.problem_file import read_problem
+from planners.files.problem_file import problem_digest, read_problem
 
 
 def trace_tiny(output: Path, device: str = "fake") -> None:

@@ -12,8 +12,7 @@ from instances.extract.__main__ import main
 from instances.extract.executorch.lowering import extract_memory
 from instances.extract.executorch.networks import NETWORKS
 from planners.errors import InstanceError, MissingDependencyError
-from planners.files.digest import problem_digest
-from planners.files.problem_file import read_problem
+from planners.files.problem_file import problem_digest, read_problem
 
 LOWERED = {
     name: entry for name, entry in read_catalogue().items() if entry.kind == "lowered program"
