@@ -18,7 +18,7 @@ from planners.files.json_file import compact_json
 from planners.model.budget import Budget
 from planners.online.online_records import online_fields, online_record
 from planners.online.online_run import OnlineRun
-from planners.reorder.reordering_report import reordering_record
+from planners.reorder.reordering import reordering_record
 from planners.text.plain_text import csv_cell
 
 SCHEMA = "gapless-comparison"

@@ -24,7 +24,7 @@ from planners.files.problem_file import SUFFIXES, write_problem
 from planners.files.recording_slice import RecordingSlice
 from planners.model.budget import Budget
 from planners.reorder.order_planning import DEFAULT_TIME_LIMIT_SECONDS, reorder
-from planners.reorder.reordering_report import reordering_record, reordering_text
+from planners.reorder.reordering import reordering_record, reordering_text
 
 app = CommandLine()
 
