@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, TypedDict
 
 from planners.online.online_run import OnlineRow, OnlineRun
@@ -49,21 +50,11 @@ def online_record(run: OnlineRun) -> dict[str, Any]:
     return {**fields, "results": [online_fields(row) for row in run.rows]}
 
 
-def online_fields(row: OnlineRow) -> OnlineFields:
-    """Return a row as plain values."""
-    result = row.result
-    return {
-        "allocator": row.label,
-        "reserved_peak": None if result is None else result.reserved_peak,
-        "allocated_peak": None if result is None else result.allocated_peak,
-        "requested_peak": None if result is None else result.requested_peak,
-        "efficiency": None if result is None else result.efficiency,
-        "fragmentation": None if result is None else result.fragmentation,
-        "device_calls": None if result is None else dict(result.device_calls),
-        "stalls": None if result is None else result.stalls,
-        "out_of_memory_row": None if result is None else result.out_of_memory_row,
-        "seconds": None if result is None else result.seconds,
-        "device_seconds": None if result is None else dict(result.device_seconds),
-        "last_iteration_seconds": None if result is None else result.last_iteration_seconds,
-        "reason": row.reason,
-    }
+def online_fields(row: OnlineRow) -> dict[str, Any]:
+    """Return a row as the plain values that ``OnlineFields`` lists."""
+    own = {"allocator": row.label, "reason": row.reason}
+    fields: dict[str, Any] = {}
+    for name in OnlineFields.__annotations__:
+        value = own[name] if name in own else row.result and getattr(row.result, name)
+        fields[name] = dict(value) if isinstance(value, Mapping) else value
+    return fields
