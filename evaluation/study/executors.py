@@ -12,7 +12,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context, resource_tracker
 from multiprocessing.connection import Connection
@@ -20,7 +20,7 @@ from queue import SimpleQueue
 from typing import Any, ParamSpec, TypeVar
 
 from planners.errors import GaplessError, MissingDependencyError
-from planners.processes.child_process import tied_to_this_process
+from planners.processes.child_process import signal_name, tied_to_this_process
 from planners.text.plain_text import describe_error, one_line
 
 Parameters = ParamSpec("Parameters")
@@ -149,8 +149,7 @@ class _Worker:
 
 def _how_it_ended(code: int | None) -> str:
     if code is not None and code < 0:
-        with suppress(ValueError):
-            return f"its worker ended by signal {signal.Signals(-code).name}"
+        return f"its worker ended by signal {signal_name(-code)}"
     return f"its worker ended with exit status {code}"
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import select
-import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -95,12 +94,9 @@ def asked_process(command: Sequence[str], environment: Mapping[str, str]) -> Ite
 
 
 def _death(code: int) -> str:
-    if code >= 0:
-        return f"exit code {code}" if code else ""
-    try:
-        return f"by {signal.Signals(-code).name}"
-    except ValueError:
-        return f"by signal {-code}"
+    if code < 0:
+        return f"by {child_process.signal_name(-code)}"
+    return f"exit code {code}" if code else ""
 
 
 def _make_end(process: subprocess.Popen[str]) -> None:

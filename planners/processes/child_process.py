@@ -41,6 +41,14 @@ def tied_to_this_process() -> Callable[[], None]:
     return partial(_end_with, os.getpid())
 
 
+def signal_name(number: int) -> str:
+    """Return the name of a signal that ended a process, such as SIGKILL or SIGRTMIN+3."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # Python names only the first and the last of the real-time signals
+        return f"SIGRTMIN{number - signal.SIGRTMIN:+d}"
+
+
 def _end_with(parent: int) -> None:
     prctl = _prctl()
     if prctl is not None:

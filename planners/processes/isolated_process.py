@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from planners.command_line.interrupt import signals_wait
-from planners.processes.child_process import tied_to_this_process
+from planners.processes.child_process import signal_name, tied_to_this_process
 from planners.text.plain_text import describe_error
 
 # What a planner has after Ctrl-C to hand over what there is.
@@ -184,7 +184,7 @@ class _Child:
         code = os.waitstatus_to_exitcode(self.status)
         if code >= 0:
             return Ended(f"ended with exit status {code} before it answered")
-        return Ended(f"ended by signal {_signal_name(-code)}", signal=-code)
+        return Ended(f"ended by signal {signal_name(-code)}", signal=-code)
 
     def end(self) -> None:
         """End the child and what is left of its process group; doing so twice is harmless."""
@@ -250,10 +250,3 @@ def _write(writer: int, message: bytes, mark: int) -> None:
 def _address_space_bytes() -> int:
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
     return pages * resource.getpagesize()
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return str(number)

@@ -77,6 +77,7 @@ def raise_error() -> NoReturn:
     [
         (lambda: os.kill(os.getpid(), signal.SIGUSR1), Ended("ended by signal SIGUSR1", signal=10)),
         (lambda: os.kill(os.getpid(), signal.SIGKILL), Ended("ended by signal SIGKILL", signal=9)),
+        (lambda: os.kill(os.getpid(), 37), Ended("ended by signal SIGRTMIN+3", signal=37)),
         (lambda: os._exit(3), Ended("ended with exit status 3 before it answered")),
         (raise_error, Ended("ended with exit status 70 before it answered")),
         (lambda: b"x" * (1 << 24) + b"x", Ended("sent more than an answer")),
