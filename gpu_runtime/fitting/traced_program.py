@@ -17,7 +17,7 @@ from instances.formats.recorded_trace import read_recorded_trace_file, write_rec
 from instances.traces.allocation_trace import AllocationTrace
 from planners.errors import InstanceError, near_names
 from planners.model.problem import Scalar
-from planners.processes.checked_answer import answer_apart
+from planners.processes.isolated_process import answer_apart
 from planners.text.plain_text import shown
 
 # Settings of a registered model that are whole numbers.

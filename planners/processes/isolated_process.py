@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import resource
@@ -10,15 +11,18 @@ import signal
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from types import UnionType
+from typing import Any, NoReturn
 
+from planners.command_line import standard_output
 from planners.command_line.interrupt import signals_wait
+from planners.errors import GaplessError, InstanceError
 from planners.processes.child_process import signal_name, tied_to_this_process
-from planners.text.plain_text import describe_error
+from planners.text.plain_text import describe_error, shown
 
 # What a planner has after Ctrl-C to hand over what there is.
 INTERRUPT_GRACE_SECONDS = 2.0
@@ -34,6 +38,8 @@ PIECE_BYTES = 1 << 20
 MOST_WAIT_SECONDS = 0.5
 # Of a child whose call raised: it has said on standard error what it was.
 EXIT_RAISED = 70
+# Limit of an answer of a user's code; a guess.
+MOST_ANSWER_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -122,6 +128,46 @@ def stream_isolated(
         return answer if answer is not None else child.how_it_ended()
     finally:
         child.end()
+
+
+def answer_apart(
+    name: str, call: Callable[[], Mapping[str, Any]], kinds: Mapping[str, type | UnionType]
+) -> dict[str, Any]:
+    """Run a call in a process of its own; return its answer, whose fields are of these kinds.
+
+    Note: a user's file may end its process, close or write to any descriptor, fork, or replace
+    what Python brings. So the process says at its end that it answers, over a pipe of its own;
+    whatever else happens is an ``InstanceError``.
+    """
+
+    def in_the_child() -> bytes:
+        standard_output.leave_to_the_parent()
+        try:
+            said = call()
+            return json.dumps(said).encode()
+        except GaplessError as error:
+            return json.dumps({"error": str(error)}).encode()
+        except Exception as error:
+            return json.dumps({"error": f"{name}: {describe_error(error)}"}).encode()
+
+    sent = call_isolated(in_the_child, most_bytes=MOST_ANSWER_BYTES)
+    if isinstance(sent, Ended):
+        raise InstanceError(f"{name}: its process {sent.how}")
+    try:
+        found = json.loads(sent)
+    except ValueError:
+        found = None
+    if isinstance(found, dict) and found.keys() == {"error"}:
+        kinds = {"error": str}
+    if (
+        not isinstance(found, dict)
+        or found.keys() != kinds.keys()
+        or not all(isinstance(found[key], kind) for key, kind in kinds.items())
+    ):
+        raise InstanceError(f"{name}: its process sent what is no answer, found {shown(sent)}")
+    if "error" in found:
+        raise InstanceError(found["error"])
+    return found
 
 
 class _Child:

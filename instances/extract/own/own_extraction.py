@@ -20,7 +20,7 @@ from planners.files.bounded_file import read_bounded
 from planners.files.file_limits import MAX_MODEL_BYTES
 from planners.files.output_file import say_written, write_output
 from planners.model.problem import Scalar
-from planners.processes.checked_answer import answer_apart
+from planners.processes.isolated_process import answer_apart
 
 # An eager program has one stream for its kernels.
 OWN_DEFAULTS = StepSettings(streams=StreamScheme.ROLES.value)
