@@ -44,8 +44,7 @@ from instances.extract.own.own_extraction import open_own
 from instances.extract.own.own_function import is_own, require_left_out, require_no_set
 from planners.command_line import standard_output
 from planners.command_line.progress_line import show_progress
-from planners.command_line.shared_options import AsJson
-from planners.command_line.typer_frame import CommandLine
+from planners.command_line.typer_frame import AsJson, CommandLine
 from planners.errors import GaplessError, errors_at
 from planners.registry import ChosenOnline, choose_online
 from planners.text.byte_units import human_bytes, parse_bytes

@@ -24,9 +24,8 @@ from planners.command_line import standard_output
 from planners.command_line.ending import EXIT_INTERRUPTED
 from planners.command_line.interrupt import Interrupt
 from planners.command_line.progress_line import show_progress
-from planners.command_line.shared_options import AsJson
 from planners.command_line.starting import EXIT_ERROR
-from planners.command_line.typer_frame import CommandLine
+from planners.command_line.typer_frame import AsJson, CommandLine
 from planners.compare.plots import OnlinePlot, find_plot
 from planners.errors import GaplessError, InstanceError
 from planners.files.formats import read_requests

@@ -54,9 +54,8 @@ from instances.extract.models.model_registry import Models, register_own_models
 from planners.command_line import standard_output
 from planners.command_line.ending import complain
 from planners.command_line.progress_line import show_progress
-from planners.command_line.shared_options import AsJson
 from planners.command_line.starting import EXIT_ERROR
-from planners.command_line.typer_frame import CommandLine
+from planners.command_line.typer_frame import AsJson, CommandLine
 from planners.errors import GaplessError, MissingDependencyError, near_names
 from planners.registry import choose_one
 

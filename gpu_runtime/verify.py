@@ -33,8 +33,7 @@ from gpu_runtime.verification.verification_report import verification_record, ve
 from planners.command_line import standard_output
 from planners.command_line.ending import EXIT_INTERRUPTED
 from planners.command_line.interrupt import Interrupt
-from planners.command_line.shared_options import AsJson
-from planners.command_line.typer_frame import CommandLine
+from planners.command_line.typer_frame import AsJson, CommandLine
 from planners.errors import GaplessError
 from planners.files.formats import read_any
 from planners.files.plan_file import read_plan

@@ -34,8 +34,7 @@ from instances.synthetic.family_commands import app as synthetic_app
 from planners.command_line import standard_output
 from planners.command_line.ending import complain
 from planners.command_line.progress_line import show_progress
-from planners.command_line.shared_options import AsJson
-from planners.command_line.typer_frame import CommandLine
+from planners.command_line.typer_frame import AsJson, CommandLine
 from planners.errors import GaplessError, InstanceError
 from planners.files.output_file import require_targets
 

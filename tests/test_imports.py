@@ -119,8 +119,7 @@ HEAVY = {
 }  # fmt: skip
 # The programs, which `import planners` leaves alone, build their options from typer.
 COMMAND_LINES = (
-    "planners/completion.py:", "planners/command_line/shared_options.py:",
-    "planners/command_line/typer_frame.py:",
+    "planners/completion.py:", "planners/command_line/typer_frame.py:",
     "planners/compare/__main__.py:", "planners/homosize/__main__.py:",
     "planners/reorder/__main__.py:",
 )  # fmt: skip

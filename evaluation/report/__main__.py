@@ -19,8 +19,7 @@ from evaluation.study.record import AnyRecord, Record
 from evaluation.study.records_file import read_records
 from evaluation.study.study_file import FOLDER, SUFFIX, find_study, studies
 from planners.command_line import standard_output
-from planners.command_line.shared_options import Plugins
-from planners.command_line.typer_frame import CommandLine
+from planners.command_line.typer_frame import CommandLine, Plugins
 from planners.errors import GaplessError
 from planners.files.output_file import require_targets, say_written, write_output
 from planners.registry import load_plugin

@@ -13,8 +13,7 @@ from typing import Annotated
 import typer
 
 from instances.convert.conversion import Conversion, Selection, convert
-from planners.command_line.shared_options import SizedDimensions
-from planners.command_line.typer_frame import CommandLine
+from planners.command_line.typer_frame import CommandLine, SizedDimensions
 from planners.files.dimensions import parse_dimensions
 from planners.files.output_file import say_written
 from planners.text.byte_units import parse_bytes

@@ -1,10 +1,11 @@
-"""The frame of every command line that typer parses."""
+"""The frame of every command line that Typer parses, and options that several of them share."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
 import typer
@@ -155,3 +156,28 @@ def _program() -> str:
     if spec is None:
         return sys.argv[0].rpartition("/")[2]
     return f"python -m {spec.name.removesuffix('.__main__')}"
+
+
+# Options that several command lines have, with one meaning and one text.
+Iteration = Annotated[
+    str, typer.Option(metavar="last|N|all", help="Which iteration of a recording is planned.")
+]
+Persistent = Annotated[
+    bool, typer.Option(help="Plan blocks of a recording that were there before and stay as well.")
+]
+OnlyStatic = Annotated[
+    bool, typer.Option("--static", help="Plan only the tensors that are not dynamic.")
+]
+Plugins = Annotated[
+    list[Path] | None,
+    typer.Option(metavar="FILE.py", help="Python file that registers planners; repeatable."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+SizedDimensions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--dimension",
+        metavar="NAME=N",
+        help="Size of a dimension that a model's file leaves open; repeatable.",
+    ),
+]

@@ -17,12 +17,20 @@ from typing import Annotated, Any
 import typer
 
 from planners import registry
-from planners.command_line import shared_options, standard_output
+from planners.command_line import standard_output
 from planners.command_line.ending import EXIT_INTERRUPTED, complain
 from planners.command_line.interrupt import Interrupt
 from planners.command_line.progress_line import show_progress
 from planners.command_line.starting import EXIT_ERROR
-from planners.command_line.typer_frame import CommandLine
+from planners.command_line.typer_frame import (
+    AsJson,
+    CommandLine,
+    Iteration,
+    OnlyStatic,
+    Persistent,
+    Plugins,
+    SizedDimensions,
+)
 from planners.compare import records, report
 from planners.compare.comparison import Answer, Comparison, compare_planners, verdict_of
 from planners.compare.plots import ComparisonPage, Plot, find_plot
@@ -125,8 +133,8 @@ def compare(
         str | None,
         typer.Option(metavar="BYTES", help="Ask whether a plan fits; such as 24GiB or 1.5GB."),
     ] = None,
-    iteration: shared_options.Iteration = "all",
-    persistent: shared_options.Persistent = True,
+    iteration: Iteration = "all",
+    persistent: Persistent = True,
     round_to: Annotated[
         str,
         typer.Option(metavar="BYTES", help="Round the sizes of a recording up to multiples."),
@@ -137,8 +145,8 @@ def compare(
             metavar="PATTERNS", help="Modules of a recording whose sizes vary, by commas."
         ),
     ] = "",
-    only_static: shared_options.OnlyStatic = False,
-    dimension: shared_options.SizedDimensions = None,
+    only_static: OnlyStatic = False,
+    dimension: SizedDimensions = None,
     reordered: Annotated[
         bool,
         typer.Option(
@@ -147,9 +155,9 @@ def compare(
             "as long as a planner's.",
         ),
     ] = False,
-    as_json: shared_options.AsJson = False,
+    as_json: AsJson = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
-    plugin: shared_options.Plugins = None,
+    plugin: Plugins = None,
     save_plan: Annotated[
         Path | None, typer.Option(metavar="FILE.json", help="Write the best plan.")
     ] = None,

@@ -13,8 +13,7 @@ from typing import Annotated, Literal
 import typer
 
 from planners.command_line import standard_output
-from planners.command_line.shared_options import Iteration, OnlyStatic, Persistent
-from planners.command_line.typer_frame import CommandLine
+from planners.command_line.typer_frame import CommandLine, Iteration, OnlyStatic, Persistent
 from planners.dynamic.static_part import static_part
 from planners.errors import GaplessError
 from planners.files.formats import read_problem

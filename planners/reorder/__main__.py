@@ -14,8 +14,7 @@ import typer
 
 from planners.command_line import standard_output
 from planners.command_line.ending import EXIT_INTERRUPTED
-from planners.command_line.shared_options import AsJson, SizedDimensions
-from planners.command_line.typer_frame import CommandLine
+from planners.command_line.typer_frame import AsJson, CommandLine, SizedDimensions
 from planners.files.dimensions import parse_dimensions
 from planners.files.formats import read_with_requests
 from planners.files.json_file import compact_json
