@@ -89,8 +89,8 @@ def _is_meant(args: Sequence[str]) -> bool:
     return len(args) > 1 or os.path.exists(args[0])
 
 
-def _say_version(is_asked: bool) -> None:
-    if is_asked:
+def _say_version(context: typer.Context, is_asked: bool) -> None:
+    if is_asked and not context.resilient_parsing:  # a shell that completes the line asks nothing
         standard_output.write(f"gapless {__version__}\n")
         raise typer.Exit
 

@@ -101,6 +101,7 @@ def completions(line: str, site: Path | None = None) -> set[str]:
         ("gapless instances list --t", {"--tag"}),
         ("gapless extract --opt", {"--optimizer"}),
         ("gapless unknown --v", {"--version"}),
+        ("gapless --version reo", {"reorder"}),
         ("gapless convert none.j", set()),
     ],
 )
