@@ -1,4 +1,4 @@
-"""The style of the static figures of a report: axes, lines and how they are told apart."""
+"""The style of the static figures of a report: axes, and the colours and dashes of lines."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DOTS_PER_INCH = 200
 LINE_COLOURS = (INK, *CLASS_COLOURS[:5], BOUND_COLOUR)
 LINE_STYLES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.2)), (0, (5, 1, 1, 1)))
 MARKERS = "os^Dvx+"
-# Of the planners that stand in most figures each has a colour of its own.
+# Planners that most figures show; each has a colour of its own.
 FIRST_COLOURED = (
     "auto", "homosize", "pressure", "branch-and-bound", "cp-sat", "greedy-size-first", "naive",
 )  # fmt: skip
@@ -56,7 +56,7 @@ def new_figure(
 def line_looks(labels: Iterable[str]) -> dict[str, Look]:
     """Return colour, dashes and marker of each line: all pairs of lines differ.
 
-    A planner of ours has one colour in the figures of all pages, any other one in those of a page.
+    A built-in planner has one colour on all pages; any other planner has one colour on each page.
     """
     ours = [info.name for info in planners() if info.built_in and info.name not in FIRST_COLOURED]
     place_of = {name: place for place, name in enumerate([*FIRST_COLOURED, *ours])}
@@ -65,7 +65,7 @@ def line_looks(labels: Iterable[str]) -> dict[str, Look]:
     for label in sorted(set(labels), key=lambda label: (label not in place_of, label)):
         place = place_of.setdefault(label.partition(":")[0], len(place_of))
         first, colour = divmod(place, len(LINE_COLOURS))
-        # Settings of one planner differ in their dashes, as long as there are others.
+        # Settings of one planner share a colour and differ in dashes, until no dashes are left.
         free = (
             ((first + more) % len(LINE_STYLES), (colour + beside) % len(LINE_COLOURS))
             for beside in range(len(LINE_COLOURS))
@@ -89,10 +89,11 @@ def line_figure(
     dress: Callable[[Any], None],
     words: tuple[str, str],
 ) -> Figure:
-    """Return lines in one panel where they are few, else each before the others in its own.
+    """Return a figure of lines: one panel up to ``MOST_LINES``, else a panel for each line.
 
-    ``texts`` says how labels are shown, ``draw`` adds the line of one to axes in a look, ``dress``
-    gives axes their scales, and ``words`` stand below the figure and beside it.
+    The panel of a line shows all other lines in grey behind it. ``texts`` has the text shown for
+    each label, ``draw`` adds a line to axes, ``dress`` gives axes their scales, and ``words`` are
+    the titles of the two axes.
     """
     shown = dict(list(texts.items())[:MOST_PANELS])
     if len(shown) <= MOST_LINES:
@@ -113,7 +114,7 @@ def line_figure(
         dress(panels[0])
         for axes in panels[len(shown) :]:
             axes.set_visible(False)
-        # Above the panels that the last row lacks.
+        # If the last row lacks panels, the panels above the empty places need labels too.
         for axes in panels[: len(shown)][-PANEL_COLUMNS:]:
             axes.tick_params(labelbottom=True)
     more = f"; the first {len(shown)} of {len(texts)} planners" if len(shown) < len(texts) else ""
@@ -123,9 +124,9 @@ def line_figure(
 
 
 def plain_label(text: str) -> str:
-    """Return text from outside as matplotlib draws it as it is, and not as a formula."""
+    """Return foreign text so that matplotlib draws it literally and not as a formula."""
     line = one_line(text, MOST_LABEL_CHARACTERS).replace("$", r"\$")
-    # Of no label, and of one that begins so, legends know nothing.
+    # Legends leave out an empty label and a label that begins with an underscore.
     return line if line and not line.startswith("_") else f" {line}"
 
 
@@ -142,7 +143,7 @@ def add_legend(figure: Figure, panels: Sequence[Any]) -> None:
 
 
 def logarithmic(axes: Any, way: Literal["x", "y"], text_of: Callable[[float], str]) -> None:
-    """Make an axis logarithmic, with labels also between powers of ten where there are few."""
+    """Make an axis logarithmic; a short axis has labels between powers of ten too."""
     label = FuncFormatter(lambda value, _: text_of(value))
     axes.set(**{f"{way}scale": "log"})
     axis = {"x": axes.xaxis, "y": axes.yaxis}[way]

@@ -63,7 +63,7 @@ def draw_layout(problem: Problem, result: Result, bounds: Sequence[Bound], path:
 
 
 def format_of(path: Path) -> str | None:
-    """Return the format that a name says; None, for matplotlib's own, where it says none."""
+    """Return the format that the suffix of a path names, or None for matplotlib's default."""
     suffix = path.suffix.lower().removeprefix(".")
     return suffix if f".{suffix}" in LAYOUT.suffixes else None
 
@@ -118,7 +118,8 @@ def _add_rectangles(
 def _add_levels(axes: Any, peak: float, bound: float, bound_name: str) -> None:
     axes.axhline(peak, color=INK, linewidth=1.1)
     axes.axhline(bound, color=BOUND_COLOUR, linewidth=1.1, linestyle=(0, (5, 3)))
-    # Beside the axes, where nothing lies below them; apart, for the two levels may be one.
+    # Labels stand beside the axes, off the rectangles. One stands above its line and one below it,
+    # since the two levels may be equal.
     for level, label, colour, side in (
         (peak, "peak", INK, "bottom"),
         (bound, bound_name, BOUND_COLOUR, "top"),
@@ -134,7 +135,7 @@ def _add_legend(figure: Figure, classes: TensorClasses) -> None:
         Patch(color=colour, label=label)
         for colour, label in zip(classes.colours, classes.labels, strict=True)
     ]
-    # Below the axes: the labels of the levels may be anywhere beside them.
+    # The legend stands below the axes: labels of levels may be at any height beside them.
     figure.legend(
         handles=handles, title=classes.title, loc="outside lower center", ncols=len(handles),
         frameon=False, fontsize=9, title_fontsize=9, columnspacing=1.4, handlelength=1.4,

@@ -20,18 +20,18 @@ from planners.model.online_result import OnlineResult
 from planners.online.online_run import OnlineRun
 from planners.text.byte_units import binary_unit, human_bytes
 
-# Of Okabe & Ito's colours, which are told apart: orange for what is reserved and not used.
+# Two of Okabe & Ito's colours. Orange shows bytes that are reserved and not allocated.
 RESERVED_COLOUR = "#E69F00"
 ALLOCATED_COLOUR = "#56B4E9"
 WIDTH_INCHES = 10.0
 PANEL_INCHES = 1.9
 MARGIN_INCHES = 0.9
-# More cannot be told apart. Of the events in between the most is shown.
+# Points of a series in a plot; each shows the maximum of its events. A guess.
 MOST_POINTS = 2000
 
 
 def draw_memory_over_time(run: OnlineRun, path: Path) -> None:
-    """Draw what each allocator had reserved, and what of it was allocated, event by event.
+    """Draw the reserved and the allocated bytes of each allocator, event by event.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def _draw_panel(axes: Any, result: OnlineResult, scale: int) -> None:
 
 
 def thinned(series: IntColumn) -> tuple[IntColumn, IntColumn]:
-    """Return the first rows of equal stretches of a series, and the most in each."""
+    """Return the first rows of equal stretches of a series, and the maximum of each."""
     each = -(-len(series) // MOST_POINTS)
     first = np.arange(0, len(series), each)
     return first, np.maximum.reduceat(series, first)

@@ -1,4 +1,4 @@
-"""The rectangles of a plan: where each tensor lies, and what its colour stands for."""
+"""The rectangles of a plan, and the classes of tensors that their colours show."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class PlanRectangles:
 
 
 def rectangles_of(problem: Problem, plan: Plan) -> PlanRectangles:
-    """Return the rectangles of every tensor that has bytes: one, or one a part around its gaps."""
+    """Return a rectangle for each tensor that has bytes, or for each part between its gaps."""
     tensor, start, end = problem.segments().T
     shown = problem.size[tensor] > 0
     tensor, start, end = tensor[shown], start[shown], end[shown]
@@ -55,10 +55,10 @@ def require_time(problem: Problem) -> None:
 
 
 def best_bound(results: Sequence[Result], bounds: Sequence[Bound]) -> tuple[str, int]:
-    """Return the best of the bounds and of what results prove: its name, and bytes."""
+    """Return name and bytes of the best bound, of those given and those that results prove."""
     known = [(bound.bytes, bound.name) for bound in bounds]
     known += [(result.lower_bound, result.certificate) for result in results if result.certificate]
-    # Of equal bounds the first is named.
+    # The first of equal bounds gives the name.
     size, name = max(known, key=lambda entry: entry[0], default=(0, "no"))
     return name, size
 
@@ -69,7 +69,7 @@ CLASS_COLOURS = ("#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#0072B2", "#F0E442
 OTHERS_COLOUR = "#999999"
 BOUND_COLOUR = "#D55E00"
 INK = "#222222"
-# From dark, for the small, to light: steps of YlGnBu by Brewer, even in lightness.
+# From dark (small sizes) to light (large ones): steps of Brewer's YlGnBu, even in lightness.
 SIZE_SHADES = ("#13266F", "#2355A4", "#2498C1", "#67C4BE", "#C8E9B4")
 
 
@@ -81,12 +81,12 @@ class TensorClasses:
     of_tensor: IntColumn
     colours: Sequence[str]
     labels: Sequence[str]
-    # What a tensor's own value is, finer than its class; empty where the class says it all.
+    # The value of each tensor, finer than its class; empty if the class is the value.
     value_of_tensor: Sequence[str] = ()
 
 
 def default_classes(problem: Problem) -> TensorClasses:
-    """Return what a picture without a choice shows: streams where there are several, or sizes."""
+    """Return the default classes of a picture: streams if there are several, else sizes."""
     by_stream = classes_by_stream(problem)
     return classes_by_size(problem) if by_stream is None else by_stream
 
@@ -107,7 +107,7 @@ def all_classes(problem: Problem) -> list[TensorClasses]:
 
 
 def classes_by_size(problem: Problem) -> TensorClasses:
-    """Cut the range of sizes where equal shares of the occupied area lie between the cuts."""
+    """Cut the range of sizes into classes that occupy equal areas of the picture."""
     size = problem.size
     area = _area(problem)
     order = np.argsort(size, kind="stable")
@@ -133,7 +133,7 @@ def classes_by_stream(problem: Problem) -> TensorClasses | None:
 
 
 def classes_by_kind(problem: Problem) -> TensorClasses | None:
-    """Tell tensors apart by the operation that makes them; None where no graph names several."""
+    """Tell tensors apart by the operation that makes them; None unless a graph has several."""
     graph = problem.graph
     if graph is None:
         return None
@@ -171,7 +171,7 @@ def _largest_first(
     of_tensor: NDArray[np.intp],
     value_of_tensor: Sequence[str],
 ) -> TensorClasses:
-    """Give a colour each to the values that fill most of the picture, for colours are few."""
+    """Give a colour to each of the values with the largest areas; all others share grey."""
     by_area = np.argsort(
         -np.bincount(of_tensor, weights=_area(problem), minlength=len(values)), kind="stable"
     )

@@ -1,1 +1,1 @@
-"""Training scripts as users write them: what a plan of their memory has to be good for."""
+"""Training scripts as users write them, which check and time planned memory."""

@@ -1,7 +1,7 @@
-"""What it costs to take memory and to give it back: the allocator alone, and in Python.
+"""Time pairs of an allocation and a free: in the allocator alone, and from Python.
 
-A step takes :data:`PAIRS` blocks, one after the other, so that the time of a step is that of so
-many pairs of an allocation and its deletion. Nothing is computed.
+A step allocates and frees :data:`PAIRS` blocks, one after the other, and computes nothing. The
+time of a step is the time of these pairs.
 """
 
 from __future__ import annotations
@@ -23,35 +23,35 @@ from planners.errors import GaplessError
 
 PAIR_BYTES = 1 << 20
 PAIRS = 10_000
-# A processor's allocator is no measure.
+# Pairs on a CPU, whose allocator is not worth timing.
 TINY_PAIRS = 10
 SOURCE = Path(__file__).with_suffix(".cpp")
-# As c10::DeviceType has them.
+# The values of c10::DeviceType.
 DEVICE_KINDS = {"cpu": 0, "cuda": 1}
 
 
 def in_python(scene: Scene) -> nn.Module:
-    """Ask by ``torch.empty`` in steps; most of that is not allocation."""
+    """Call ``torch.empty`` in steps; most of its time is not spent in the allocator."""
     return _loop(scene, _python_loop(scene))
 
 
 def in_cpp(scene: Scene) -> nn.Module:
-    """Ask PyTorch's allocator of the device in steps, and do nothing else."""
+    """Call PyTorch's allocator of the device in steps, and do nothing else."""
     return _loop(scene, _cpp_loop(scene))
 
 
 def in_python_between_steps(scene: Scene) -> nn.Module:
-    """Ask by ``torch.empty`` between steps, of which no plan knows the requests."""
+    """Call ``torch.empty`` between steps, whose requests are in no plan."""
     return _loop(scene, _python_loop(scene), is_in_step=False)
 
 
 def in_cpp_between_steps(scene: Scene) -> nn.Module:
-    """Ask PyTorch's allocator between steps."""
+    """Call PyTorch's allocator between steps."""
     return _loop(scene, _cpp_loop(scene), is_in_step=False)
 
 
 def _loop(scene: Scene, ask: Callable[[], object], *, is_in_step: bool = True) -> nn.Module:
-    # What has no context yet has no allocator either.
+    # A device without a context has no allocator: this tensor makes both.
     torch.empty(PAIR_BYTES, dtype=torch.uint8, device=scene.device)
     for _ in scene.rounds:
         if not is_in_step:

@@ -12,10 +12,10 @@ from evaluation.programs.language_models import gpt2, loss_of, train_decoder, wo
 from gpu_runtime.training.scene import Scene
 
 BATCH, LENGTH = 8, 512
-# Untyped in PyTorch.
+# PyTorch gives this constructor no types.
 _make_stream: Callable[..., Any] = torch.cuda.Stream
 
-# Before a capture, as PyTorch advises: what a library makes at first use is made by then.
+# Eager steps before a capture, as PyTorch advises: libraries make workspaces at their first use.
 EAGER_STEPS = 3
 
 
@@ -30,7 +30,7 @@ def reduce_overhead(scene: Scene) -> nn.Module:
 
 
 def captured_graph(scene: Scene) -> nn.Module:
-    """Replay forward and backward pass in each step; data and optimizer are launched one by one."""
+    """Replay forward and backward pass as a graph; copies and optimizer are launched one by one."""
     model = gpt2(scene)
     optimizer = scene.adamw(model.parameters())
     inputs = _tokens(scene)
@@ -55,7 +55,7 @@ def captured_graph(scene: Scene) -> nn.Module:
 def _captured(
     scene: Scene, run: Callable[[], Tensor], forget_gradients: Callable[[], None]
 ) -> Callable[[], Tensor]:
-    """Return what replays a run, whose gradients are written anew each time."""
+    """Return a function that replays the captured run; a replay overwrites the gradients."""
     if not scene.is_cuda:
 
         def again() -> Tensor:
@@ -83,7 +83,7 @@ def _captured(
 
 
 def _compiled(scene: Scene, model: nn.Module, **options: Any) -> nn.Module:
-    # A processor has no kernels to make: the graph is traced and run as it is.
+    # On a CPU no kernels are compiled: PyTorch traces the graph and runs it as it is.
     chosen = options if scene.is_cuda else {"backend": "aot_eager"}
     made: Any = torch.compile(model, **chosen)
     train_decoder(scene, made, lambda: _tokens(scene))

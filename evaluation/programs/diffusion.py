@@ -1,4 +1,4 @@
-"""A diffusion model: a network that is asked for the noise in a picture."""
+"""A diffusion model: a network that predicts the noise in a picture."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from gpu_runtime.training.scene import Scene
 
 TIMES = 1000
 BATCH = 32
-# Groups of channels that are normalised together, and channels of a head of attention.
+# Groups of each group norm, and channels of each attention head.
 GROUPS = 8
 HEAD = 32
 
 
 class Residual(nn.Module):
-    """Two convolutions, told the time in between."""
+    """Two convolutions; an embedding of the time is added between them."""
 
     def __init__(self, into: int, out: int, time: int) -> None:
         super().__init__()
@@ -31,7 +31,7 @@ class Residual(nn.Module):
         self.skip = nn.Identity() if into == out else nn.Conv2d(into, out, 1)
 
     def forward(self, x: Tensor, time: Tensor) -> Tensor:
-        """Return the sum of what came in and what was made of it."""
+        """Return the sum of the input and of the convolutions' output."""
         between = self.first(x) + self.time(functional.silu(time))[:, :, None, None]
         out: Tensor = self.second(between) + self.skip(x)
         return out
@@ -46,7 +46,7 @@ class Attention(nn.Module):
         self.qkv, self.out = nn.Conv2d(width, 3 * width, 1), nn.Conv2d(width, width, 1)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the sum of what came in and what was seen."""
+        """Return the sum of the input and of the attention's output."""
         batch, width, height, columns = x.shape
         parts = self.qkv(self.norm(x)).view(batch, 3, width // HEAD, HEAD, height * columns)
         query, key, value = (part.transpose(-1, -2) for part in parts.unbind(1))
@@ -56,7 +56,7 @@ class Attention(nn.Module):
 
 
 class Level(nn.Module):
-    """A residual block at one size, and attention where that is small."""
+    """A residual block at one size of the picture, with attention behind it if ``looks``."""
 
     def __init__(self, into: int, out: int, time: int, *, looks: bool) -> None:
         super().__init__()
@@ -64,13 +64,13 @@ class Level(nn.Module):
         self.look = Attention(out) if looks else nn.Identity()
 
     def forward(self, x: Tensor, time: Tensor) -> Tensor:
-        """Return what both make of a picture."""
+        """Return the picture behind the block and the attention."""
         seen: Tensor = self.look(self.block(x, time))
         return seen
 
 
 class UNet(nn.Module):
-    """Down to a sixteenth of the side and up again, with attention in the smaller half of sizes."""
+    """A UNet of four levels down and four up; the two levels of smaller sizes have attention."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -91,7 +91,7 @@ class UNet(nn.Module):
         )
 
     def forward(self, x: Tensor, time: Tensor) -> Tensor:
-        """Return the noise."""
+        """Return the predicted noise."""
         told = self.time(time)
         x = self.enter(x)
         kept = []
@@ -108,7 +108,7 @@ class UNet(nn.Module):
 
 
 def unet(scene: Scene) -> nn.Module:
-    """Train a UNet to find the noise that pictures were given, more of it at later times."""
+    """Train a UNet to predict the noise added to pictures; later times have more noise."""
     with torch.device(scene.device):
         model = UNet(scene.wide(128, 32))
     optimizer = scene.adamw(model.parameters())

@@ -1,4 +1,4 @@
-"""Networks of images: a ViT, a ResNet, and two networks against each other."""
+"""Networks of images: a ViT, a ResNet, and a generator with its discriminator."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CLASSES = 1000
 LABELS: dict[str, Any] = {"num_labels": CLASSES}
 SIDE = 224
 TINY_SIDE = 32
-# Numbers from which a picture is made.
+# Length of the random vector from which the generator makes a picture.
 LATENT = 128
 
 
@@ -54,7 +54,7 @@ def resnet_50(scene: Scene) -> nn.Module:
 
 
 def adversarial(scene: Scene) -> nn.Module:
-    """Train one network to make pictures and one to tell them from others, one after the other."""
+    """Train a discriminator and then a generator in each step."""
     channels = scene.wide(96, 4)
     with torch.device(scene.device):
         makes, tells = _generator(channels), _discriminator(channels)
@@ -112,7 +112,7 @@ def _classify(
     scene: Scene, model: nn.Module, optimizer: torch.optim.Optimizer, images: int
 ) -> nn.Module:
     batch, side = scene.batch(images), scene.wide(SIDE, TINY_SIDE)
-    # Drawing images takes longer than a step: they go round.
+    # Drawing random images takes longer than a step: two batches take turns.
     pictures = [scene.normal(batch, 3, side, side) for _ in range(2)]
     for number in scene.rounds:
         labels = scene.tokens(images, 1, CLASSES)[:, 0]

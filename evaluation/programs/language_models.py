@@ -25,12 +25,12 @@ TINY_WORDS = 128
 
 
 def words(scene: Scene, full: int = WORDS) -> int:
-    """Return how many words a language has."""
+    """Return the size of the vocabulary."""
     return scene.wide(full, TINY_WORDS)
 
 
 def gpt2(scene: Scene, layers: int = 12, dtype: torch.dtype = torch.float32) -> nn.Module:
-    """Return GPT-2 of layers of 1,024, in training mode."""
+    """Return a GPT-2 of width 1,024, in training mode."""
     config = GPT2Config(
         vocab_size=words(scene),
         n_layer=scene.layers(layers),
@@ -57,7 +57,7 @@ def llama(scene: Scene, width: int, layers: int = 10) -> nn.Module:
 
 
 def qwen2_moe(scene: Scene, experts_implementation: str) -> nn.Module:
-    """Return a Qwen2-MoE of 8 layers of 1,024 in bfloat16, as grouped products want it."""
+    """Return a Qwen2-MoE of 8 layers of width 1,024 in bfloat16, which grouped products need."""
     chosen: dict[str, Any] = {"experts_implementation": experts_implementation}
     config = Qwen2MoeConfig(
         vocab_size=words(scene, 32_000),
@@ -78,8 +78,8 @@ def qwen2_moe(scene: Scene, experts_implementation: str) -> nn.Module:
 
 
 def t5(scene: Scene) -> nn.Module:
-    """Return a T5 of twice 8 layers of 768, in training mode."""
-    # Where a decoder begins, which not every version's signature has.
+    """Return a T5 of 8 encoder and 8 decoder layers of width 768, in training mode."""
+    # The decoder's first token; the typed signature of some versions of transformers lacks it.
     beginning: dict[str, Any] = {"decoder_start_token_id": 0}
     config = T5Config(
         vocab_size=words(scene, 32_128),
@@ -101,7 +101,7 @@ def on_device(scene: Scene, kind: Callable[[Any], nn.Module], config: Any) -> nn
 
 
 def checkpointed(model: Any) -> nn.Module:
-    """Return the model, whose layers' activations are computed twice from now on."""
+    """Return the model with activation checkpointing: the backward pass recomputes activations."""
     model.gradient_checkpointing_enable()
     kept: nn.Module = model
     return kept
@@ -115,7 +115,7 @@ def loss_of(scene: Scene, model: nn.Module, tokens: Tensor) -> Tensor:
 
 
 def descend(scene: Scene, optimizer: torch.optim.Optimizer, loss: Tensor) -> None:
-    """Go one step down the gradient of a loss."""
+    """Run the backward pass and the optimizer, and note the loss."""
     torch.autograd.backward(loss)
     optimizer.step()
     optimizer.zero_grad()
@@ -128,7 +128,7 @@ def train_decoder(
     next_tokens: Callable[[], Tensor],
     after_step: Callable[[int], None] = lambda _: None,
 ) -> nn.Module:
-    """Train on one batch of tokens after the other; what comes after a step gets its number."""
+    """Train on one batch of tokens after the other; ``after_step`` gets the number of each step."""
     optimizer = scene.adamw(
         parameter for parameter in model.parameters() if parameter.requires_grad
     )

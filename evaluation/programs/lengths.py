@@ -25,18 +25,18 @@ STAGE_STEPS = 8
 
 
 def four_in_turn(scene: Scene) -> nn.Module:
-    """Train on buckets."""
+    """Train on batches of four lengths in turn, as bucketing by length gives them."""
     lengths = cycle(map(scene.length, IN_TURN))
     return _decoder(scene, gpt2(scene), WORDS, lambda: next(lengths))
 
 
 def at_random(scene: Scene) -> nn.Module:
-    """Train on batches as long as they happen to be."""
+    """Train on batches of random lengths."""
     return _decoder(scene, gpt2(scene), WORDS, lambda: scene.length_between(128, 768))
 
 
 def longer_and_longer(scene: Scene) -> nn.Module:
-    """Train on short batches first."""
+    """Train on short batches first; the length grows after every ``STAGE_STEPS`` steps."""
     numbers = count()
 
     def next_length() -> int:
@@ -46,7 +46,7 @@ def longer_and_longer(scene: Scene) -> nn.Module:
 
 
 def llama_checkpointed_at_random(scene: Scene) -> nn.Module:
-    """Train a Llama on batches of random lengths, activations computed twice."""
+    """Train a Llama with activation checkpointing on batches of random lengths."""
     model = checkpointed(llama(scene, 1536))
     return _decoder(scene, model, 32_000, lambda: scene.length_between(512, 2048), batch=4)
 

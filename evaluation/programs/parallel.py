@@ -15,7 +15,7 @@ from torch.nn.parallel import DistributedDataParallel
 from evaluation.programs.language_models import checkpointed, llama, train_decoder, words
 from gpu_runtime.training.scene import Scene
 
-# After which a process gives up waiting for one that has died.
+# A process that has waited so long for another one ends with an error. A guess.
 PATIENCE = timedelta(seconds=60)
 BATCH, LENGTH = 4, 2048
 
@@ -30,12 +30,12 @@ def data_parallel(scene: Scene) -> nn.Module:
 
 
 def sharded(scene: Scene) -> nn.Module:
-    """Give each GPU a part of every layer, which is gathered when it runs."""
+    """Shard every layer over the GPUs; a layer is gathered before it runs."""
     return _sharded(scene, is_checkpointed=False)
 
 
 def sharded_checkpointed(scene: Scene) -> nn.Module:
-    """Compute activations twice as well."""
+    """Shard every layer over the GPUs, with activation checkpointing."""
     return _sharded(scene, is_checkpointed=True)
 
 
@@ -60,7 +60,7 @@ def _train(scene: Scene, model: nn.Module) -> None:
 
 @contextmanager
 def _group(scene: Scene) -> Iterator[None]:
-    """Within this context the processes hear each other; where they meet is in the environment."""
+    """Join the process group within this context; the environment has its address."""
     kind = "nccl" if scene.is_cuda else "gloo"
     distributed.init_process_group(
         kind,

@@ -29,7 +29,7 @@ def plain(scene: Scene) -> nn.Module:
 
 
 class RandomTokens(Dataset[Tensor]):
-    """Sequences by number, the same whoever asks."""
+    """Random sequences by number; a number gives the same sequence in every process."""
 
     def __init__(self, sequences: int, length: int, number_of_words: int) -> None:
         self.sequences, self.length, self.number_of_words = sequences, length, number_of_words
@@ -45,7 +45,7 @@ class RandomTokens(Dataset[Tensor]):
 
 
 def data_loader(scene: Scene, start_method: str = "fork") -> nn.Module:
-    """Train on what two worker processes load."""
+    """Train on batches that two worker processes load."""
     model = gpt2(scene)
     optimizer = scene.adamw(model.parameters())
     batch = scene.batch(BATCH)
@@ -66,7 +66,7 @@ def data_loader(scene: Scene, start_method: str = "fork") -> nn.Module:
 
 
 def checkpointed_microbatches(scene: Scene) -> nn.Module:
-    """Add up the gradients of four microbatches in a step, activations computed twice."""
+    """Add up the gradients of four microbatches in a step, with activation checkpointing."""
     model = checkpointed(gpt2(scene))
     optimizer = scene.adamw(model.parameters())
     for _ in scene.rounds:
@@ -91,7 +91,7 @@ def evaluation_between_steps(scene: Scene) -> nn.Module:
 
 
 def optimizer_in_every_fourth_step(scene: Scene) -> nn.Module:
-    """Take each microbatch as a step of its own."""
+    """Run each microbatch as a step of its own; every fourth step runs the optimizer."""
     model = gpt2(scene)
     optimizer = scene.adamw(model.parameters())
     for number in scene.rounds:
@@ -184,7 +184,7 @@ def _add_gradients(scene: Scene, model: nn.Module, batches: list[Tensor]) -> Non
 
 
 def lora(scene: Scene) -> nn.Module:
-    """Train what peft adds to a GPT-2 whose own weights are frozen, in bfloat16."""
+    """Train the weights that peft adds to a GPT-2 in bfloat16; its own weights are frozen."""
     # Imported here because it is optional.
     from peft import LoraConfig, get_peft_model
 

@@ -1,4 +1,4 @@
-"""Every program by name, known without PyTorch: what it does and what a plan may cost it."""
+"""Every program by name: what it does, and the memory that it may need under plans."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from planners.text.plain_text import shown
 SCRIPTS = "scripts"
 FILE = Path(__file__).with_name("programs.toml")
 
-# Steps of a check after those in which kinds of step are learnt.
+# Steps of a check after the warm-up, in which kinds of step are learnt.
 CHECKED_STEPS = 4
-# Of programs on several GPUs, whose streams wait for each other.
+# Profiled steps of a program on several GPUs, whose streams wait for each other.
 PROFILED_STEPS = 2
 
 
 class Steps(enum.StrEnum):
-    """How unlike the steps of a program are."""
+    """How much the requests of a program vary from step to step."""
 
     FEW_KINDS = "steps of a few kinds"
     RANDOM_LENGTHS = "random lengths"
@@ -32,7 +32,7 @@ class Steps(enum.StrEnum):
 
     @property
     def most_over_live(self) -> float:
-        """By how much planned memory may exceed live memory, as a share."""
+        """The share by which planned memory may exceed live memory."""
         return {Steps.FEW_KINDS: 0.01, Steps.RANDOM_LENGTHS: 0.05, Steps.DYNAMIC: 0.10}[self]
 
 
@@ -43,31 +43,31 @@ class Program(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sentence: str
     # ``module:function`` in this package; the function trains in a scene and returns the model.
     entry: str
-    # Which programs are run together where a wildcard names them.
+    # A wildcard chooses among the programs of one group.
     group: str = SCRIPTS
     steps: Steps = Steps.FEW_KINDS
     gpus: int = 1
-    # Before those that are timed: random lengths take longer until all have been seen.
+    # Steps before the timed ones. Programs of random lengths need more, to meet all lengths.
     warm_up: int = 10
-    # Whether PyTorch keeps the memory of its graphs apart, which is not live by its counting.
+    # True if PyTorch keeps CUDA graphs in a private pool, whose bytes it does not count as live.
     has_private_pool: bool = False
-    # Imported by it, beside PyTorch and transformers.
+    # Packages that the program imports beside PyTorch and transformers.
     packages: tuple[str, ...] = ()
 
     def require_packages(self) -> None:
-        """Raise one line for a package that is not installed."""
+        """Raise an error of one line if a package is not installed."""
         for package in self.packages:
             if find_spec(package) is None:
                 raise MissingDependencyError(f"program {self.name} needs {package}", "programs")
 
     def check_run(self, scale: Scale = Scale.QUICK, device: str = "cuda") -> TrainingRun:
-        """Return a check; bits do not depend on how many layers there are."""
+        """Return a check. Few layers suffice: equal bits do not depend on their number."""
         return self._run(Purpose.CHECK, scale, 1, CHECKED_STEPS, 0, device)
 
     def timed_run(
         self, scale: Scale, turns: int, turn_steps: int, device: str = "cuda"
     ) -> TrainingRun:
-        """Return a run that takes time."""
+        """Return a run that measures time."""
         profiled = PROFILED_STEPS if self.gpus > 1 else 0
         return self._run(Purpose.TIME, scale, turns, turn_steps, profiled, device)
 
@@ -103,7 +103,7 @@ PROGRAMS = {
 
 
 def find_programs(patterns: Sequence[str], group: str = SCRIPTS, gpus: int = 1) -> list[Program]:
-    """Return the programs of a group on so many GPUs that match a wildcard, in their order."""
+    """Return the programs of a group on ``gpus`` GPUs that match a wildcard, in file order."""
     of_group = [its for its in PROGRAMS.values() if its.group == group and its.gpus == gpus]
     names = [its.name for its in of_group]
     for pattern in patterns:

@@ -1,4 +1,4 @@
-"""Loops that a library runs."""
+"""Training loops that a library runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EVALUATE_EVERY = 10
 
 
 class StepBracket(TrainerCallback):
-    """Brackets the steps of a trainer."""
+    """Begins and ends a step of the scene with each step of a trainer."""
 
     def __init__(self, scene: Scene) -> None:
         self._scene = scene
@@ -35,14 +35,14 @@ class StepBracket(TrainerCallback):
 
 
 class NotingTrainer(Trainer):
-    """A trainer that tells its losses."""
+    """A trainer that notes its losses in the scene."""
 
     def __init__(self, scene: Scene, **options: Any) -> None:
         super().__init__(**options)
         self._scene = scene
 
     def compute_loss(self, model: nn.Module, *arguments: Any, **options: Any) -> Any:
-        """Return what the trainer would, with the loss noted in training."""
+        """Return the trainer's own loss, and note it in training mode."""
         found = super().compute_loss(model, *arguments, **options)
         if model.training:
             self._scene.note(found[0] if isinstance(found, tuple) else found)

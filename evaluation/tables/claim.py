@@ -1,4 +1,4 @@
-"""One thing that a paper says, in figures of cases, and whether it comes out true."""
+"""A claim of a paper about figures of cases, and the verdict on it."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ Cases = Annotated[tuple[str, ...], Meta(description="a list of names of cases")]
 
 
 class Claim(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a paper says, in our words, and what has to be so for it to be true.
+    """A claim of a paper in our words, and the condition under which it holds.
 
     Parameters
     ----------
     key
         Name of the claim within its study.
     says, where
-        What is said, and in which section or table.
+        The claim, and the section or table that makes it.
     paper
         The paper's own figure, as text.
     figure
-        Name of the figure that it is about, of which every case has one; empty where nothing here
-        measures it, and ``says_why`` then tells why.
+        Name of the figure that the claim is about; each case has one. Empty if nothing here
+        measures the figure; ``says_why`` then gives the reason.
     unit
-        ``percent``, ``times``, ``seconds``, ``count`` or ``yes``, where 1 is so and 0 is not.
+        ``percent``, ``times``, ``seconds``, ``count`` or ``yes`` (1 is yes, 0 is no).
     at_least, at_most
-        Between which a case agrees; None for no limit.
+        Limits of the figure of a case that agrees; None for no limit.
     cases_needed
         How many cases have to agree; None for all.
     only, without
-        The cases that it is about; all where both are empty.
+        The cases that the claim is about or not about; all cases if both are empty.
     of_mean
-        Whether the mean of all cases has to agree instead of every case.
+        True if the mean of all cases has to agree instead of single cases.
     """
 
     key: str = ""
@@ -64,12 +64,12 @@ class Claim(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     says_why: str = ""
 
     def agrees(self, figure: float) -> bool:
-        """Return whether the figure of a case is as the claim has it."""
+        """Return True if the figure of a case is within the claim's limits."""
         least, most = self.at_least, self.at_most
         return (least is None or figure >= least) and (most is None or figure <= most)
 
     def judge(self, figures: Figures) -> Verdict:
-        """Hold the claim against the figures of cases."""
+        """Return the verdict on the claim from the figures of cases."""
         about = {
             case: figure
             for case, figure in figures.items()
@@ -82,7 +82,7 @@ class Claim(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def _holds(
         self, about: Figures, known: Mapping[str, float], agreeing: tuple[str, ...]
     ) -> bool | None:
-        """Return what follows from the cases that are known; None where that is too few."""
+        """Return True or False if the known cases decide the claim, else None."""
         if not known:
             return None
         if self.of_mean:
@@ -94,21 +94,21 @@ class Claim(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Verdict(Struct, frozen=True):
-    """What came out of a claim."""
+    """The outcome of a claim."""
 
     claim: Claim
-    # Of the cases that the claim is about and that were measured.
+    # Figures of the measured cases that the claim is about.
     figures: Mapping[str, float]
-    # The cases that agree with it.
+    # The cases that agree with the claim.
     agreeing: tuple[str, ...]
-    # None where too little was measured to say.
+    # None if too few cases were measured to decide.
     holds: bool | None
 
 
 def claims_of(page: Mapping[str, Any]) -> tuple[Claim, ...]:
-    """Return the claims in the table ``page`` of a study, in their order; none where it has none.
+    """Return the claims in the table ``page`` of a study, in their order.
 
-    Raises ``InstanceError`` for what is wrong with one.
+    Raises ``InstanceError`` for a faulty claim.
     """
     tables = page.get("claim", {})
     if not isinstance(tables, dict):

@@ -1,4 +1,4 @@
-"""What the claims of a study are held against: figures of cases, as the study's file has them."""
+"""Verdicts on the claims of a study, from figures of cases that the study's file defines."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ NOTHING = "-"
 
 @dataclass(frozen=True)
 class JudgedClaim:
-    """A claim, what came out of it here, and what comes out of the paper's own tables."""
+    """The verdicts on a claim from our records and from the paper's own tables."""
 
     ours: Verdict
-    # Without figures where the paper prints none.
+    # Has no figures if the paper prints no table.
     theirs: Verdict
 
     @property
     def claim(self) -> Claim:
-        """What was said."""
+        """The claim that was judged."""
         return self.ours.claim
 
 
 def claims_table(judged: Sequence[JudgedClaim]) -> str:
-    """Return each claim with the paper's figure, what its own tables say, and what comes out.
+    """Return a row for each claim: the paper's figure, the verdict of its own tables, and ours.
 
-    What its own tables say is left out where it prints none.
+    The column of the paper's own tables is left out if the paper prints none.
     """
     has_tables = any(each.theirs.figures for each in judged)
     rows = [
@@ -56,7 +56,7 @@ def claims_table(judged: Sequence[JudgedClaim]) -> str:
 
 
 def figures_table(judged: Sequence[JudgedClaim]) -> str:
-    """Return, for each claim that came out false, its figure of each case, what is off in bold."""
+    """Return the figures of the false claims, case by case; figures that disagree are bold."""
     false = [each.ours for each in judged if each.ours.holds is False]
     cases = dict.fromkeys(case for verdict in false for case in verdict.figures)
     rows = [Row((case, *(_cell(verdict, case) for verdict in false))) for case in cases]
@@ -66,14 +66,14 @@ def figures_table(judged: Sequence[JudgedClaim]) -> str:
 
 
 def reasons_list(judged: Sequence[JudgedClaim]) -> str:
-    """Return why nothing here measures some claims, a line each."""
+    """Return a line for each claim that nothing here measures, with the reason."""
     return "\n".join(
         f"- {each.claim.key}: {each.claim.says_why}" for each in judged if each.claim.says_why
     )
 
 
 def summary(verdict: Verdict) -> str:
-    """Return the range of the figures, and of how many cases they are as the claim has them."""
+    """Return the range of the figures, and the number of cases that agree with the claim."""
     figures, claim = verdict.figures.values(), verdict.claim
     if not figures:
         return NOTHING
@@ -111,7 +111,7 @@ def _word(verdict: Verdict) -> str:
     return {True: "true", False: "**false**", None: "not measured"}[verdict.holds]
 
 
-# What the column ``source`` says of rows that a paper prints.
+# Value of the column ``source`` in rows that a paper prints.
 PAPER = "paper"
 
 
@@ -147,7 +147,7 @@ class Evidence:
 
 
 def judged_claims(material: PageMaterial) -> list[JudgedClaim]:
-    """Hold the claims of a study against its records."""
+    """Return the verdicts on the claims of a study from its records."""
     texts = material.words.get("evidence")
     if not isinstance(texts, dict) or not texts:
         raise GaplessError(

@@ -2,15 +2,15 @@
 
 Note: the language
 ------------------
-Rationale. A cell of a table is a formula over some rows. Written as data it stands in the study's
-file beside the heading, and no Python file has to be found to see what a column says.
+Rationale. A cell of a table is a formula over some rows. As data, the formula stands beside its
+heading in the study's file: a reader of the table needs no Python file.
 
 Approach. The grammar is that of Python: names of columns, numbers, texts, lists, arithmetic,
-comparisons, ``and``, ``or``, ``not``, ``a if b else c`` and calls of :data:`FUNCTIONS`. A column is
-all its values in the rows at hand; ``column[condition]`` is those of the rows in which a condition
-holds. ``within(formula, column, ...)`` gives each row what the formula is over all rows that are
-equal in these columns. What is unknown, such as a plan that a run does not have, stays unknown in
-arithmetic, and is left out of an aggregate such as ``median``.
+comparisons, ``and``, ``or``, ``not``, ``a if b else c`` and calls of :data:`FUNCTIONS`. The name of
+a column stands for its values in the current rows; ``column[condition]``, for its values in the
+rows in which the condition holds. ``within(formula, column, ...)`` gives each row the value of the
+formula over all rows that are equal in these columns. An unknown value, such as the peak of a run
+without a plan, stays unknown in arithmetic, and aggregates such as ``median`` leave it out.
 
 Limits. A formula sees its rows only; it calls nothing that is not in the list.
 """
@@ -34,10 +34,10 @@ MISSING = float("nan")
 CONSTANTS: Mapping[str, Any] = {
     "missing": MISSING, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "MB": 1e6, "GB": 1e9,
 }  # fmt: skip
-# Columns that some records have and others not; a frame without one has it all unknown.
+# Prefixes of columns that not all records have; such a column is unknown in a frame without it.
 OPEN_PREFIXES = ("statistics.", "parameters.", "bounds.", "settings.")
 
-# What pandas and NumPy raise where values do not go together.
+# Errors of pandas and NumPy if the types or shapes of values do not fit together.
 _NO_VALUE = (
     ArithmeticError, AttributeError, LookupError, NotImplementedError, TypeError, ValueError,
 )  # fmt: skip
@@ -49,7 +49,7 @@ _BINARY: Mapping[type[ast.AST], Callable[[Any, Any], Any]] = {
 
 
 class Expression:
-    """A formula that was read."""
+    """A parsed formula."""
 
     IN_WORDS = "a formula"
 
@@ -58,7 +58,7 @@ class Expression:
 
     @classmethod
     def read(cls, text: object) -> Expression:
-        """Return the formula of a text; raises ``InstanceError`` for any other."""
+        """Return the parsed formula; raises ``InstanceError`` if the text is no formula."""
         if type(text) is not str:
             raise InstanceError(f"a formula is needed, found {text!r}")
         try:
@@ -68,7 +68,7 @@ class Expression:
         return cls(text, tree)
 
     def over(self, frame: DataFrame) -> Any:
-        """Return what the formula is over the rows of a frame: a column or one value."""
+        """Return the value of the formula over the rows of a frame: a column or one value."""
         try:
             return self._value(self.tree, frame)
         except GaplessError:
@@ -77,7 +77,7 @@ class Expression:
             raise InstanceError(f"{self.text!r} has no value: {error}") from None
 
     def one(self, frame: DataFrame) -> Any:
-        """Return one value: of a column the first that is known."""
+        """Return one value; of a column, the first known value."""
         value = first(self.over(frame))
         if isinstance(value, list):
             raise InstanceError(f"{self.text!r}: one value is needed, found {value!r}")
@@ -154,7 +154,7 @@ class Expression:
 
 
 def require_columns(names: Iterable[str], frame: DataFrame, where: str) -> None:
-    """Make sure that a frame has some columns; ``where`` names who needs them."""
+    """Raise an error if a frame lacks one of the columns; ``where`` begins its message."""
     for name in names:
         if name not in frame.columns:
             raise InstanceError(
@@ -163,21 +163,21 @@ def require_columns(names: Iterable[str], frame: DataFrame, where: str) -> None:
 
 
 def rows_where(condition: Any, frame: DataFrame) -> DataFrame:
-    """Return the rows of a frame in which a condition holds, which may be one value for all."""
+    """Return the rows in which a condition holds; the condition may be one value for all rows."""
     holds = _truth(condition)
     if _is_column(holds):
-        # A condition that saw fewer rows does not hold in the others.
+        # A condition over a part of the rows does not hold in the other rows.
         return frame.loc[holds.reindex(frame.index, fill_value=False)]
     return frame if holds else frame.iloc[:0]
 
 
 def is_known(value: object) -> bool:
-    """Return whether a value is there."""
+    """Return True unless a value is None or not a number."""
     return value is not None and value == value
 
 
 def first(value: Any) -> Any:
-    """Return one value as it is, and of a column the first that is known."""
+    """Return a single value as it is, or the first known value of a column."""
     if not _is_column(value):
         return value
     known = value.dropna()
@@ -200,7 +200,7 @@ def _not(value: Any) -> Any:
 
 
 def _divided(above: Any, below: Any) -> Any:
-    """Return a quotient; what is divided by 0 is unknown."""
+    """Return a quotient; a quotient by 0 is unknown."""
     if _is_column(below):
         return above / below.where(below != 0)
     return above / below if below else MISSING * above
@@ -231,7 +231,7 @@ def _count(condition: Any) -> int:
 
 
 def _known(*values: Any) -> Any:
-    """Return whether one value is known; of several, the first that is, row by row."""
+    """Return True if a single value is known; of several, the first known one, row by row."""
     if len(values) == 1:
         return values[0].notna() if _is_column(values[0]) else is_known(values[0])
 
@@ -244,7 +244,7 @@ def _known(*values: Any) -> Any:
 
 
 def _where(condition: Any, value: Any, other: Any) -> Any:
-    """Return row by row one value where a condition holds and another where not."""
+    """Return, row by row, one value if a condition holds and another if not."""
     from pandas import Series
 
     holds = _truth(condition)
@@ -253,17 +253,17 @@ def _where(condition: Any, value: Any, other: Any) -> Any:
 
 
 def _whole(column: Any) -> Any:
-    """Return a column as it is where all its values are known, and without any elsewhere."""
+    """Return a column if all its values are known, else one without known values."""
     return column if column.notna().all() else column.where(column != column)
 
 
 def _names_of(frame: DataFrame, value: object) -> Any:
-    """Return for each row the names, behind their dots, of the columns that have a value."""
+    """Return for each row the names of the columns that hold a value, without their prefixes."""
     return _row_by_row(frame, lambda name, its: name if its is value or its == value else "")
 
 
 def _differing(frame: DataFrame) -> Any:
-    """Return for each row the columns that differ from what most rows have, with their values."""
+    """Return for each row the columns that differ from their most frequent value, with values."""
     usual = {name: frame[name].mode() for name in frame.columns}
     return _row_by_row(
         frame,
@@ -296,12 +296,12 @@ def _text(value: Any) -> str:
 
 
 def _listed(column: Any) -> str:
-    """Return the unlike values of a column, one after the other."""
+    """Return the distinct values of a column, in the order of their first rows."""
     return ", ".join(dict.fromkeys(map(_text, column.dropna())))
 
 
 def _tally(column: Any) -> str:
-    """Return the value of a column, or each of several with how often it comes."""
+    """Return the only value of a column, or each of several values with its count."""
     counts = column.map(_text).value_counts()
     if len(counts) == 1:
         return str(counts.index[0])
@@ -336,7 +336,7 @@ def _but_settings(column: Any, *keys: str) -> Any:
     return column.map(but)
 
 
-# Of the columns whose names match a wildcard.
+# Functions of all columns whose names match a wildcard.
 OF_COLUMNS: Mapping[str, Callable[..., Any]] = {
     "total_of": lambda frame: frame.sum(axis=1), "names_of": _names_of, "differing": _differing,
 }  # fmt: skip

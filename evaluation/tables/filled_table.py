@@ -33,7 +33,7 @@ from planners.text.table import Column, Row, Table
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-# How a value is shown, by what stands behind its formula; all else is a format of Python.
+# Formats by their names, which stand behind the colon of a formula; any other is Python's.
 FORMATS: Mapping[str, Callable[[Any], str]] = {
     "percent": percent, "share": figure_texts.percent, "digits": three_digits,
     "ms": figure_texts.milliseconds, "s": figure_texts.seconds,
@@ -46,16 +46,16 @@ FORMATS: Mapping[str, Callable[[Any], str]] = {
 
 
 class Frames:
-    """The frames of a page by name, each made when it is first asked for."""
+    """The frames of a page by name; the first call for a frame makes it."""
 
     def __init__(self, material: PageMaterial) -> None:
         self._made = frames_of(material.cases)
         self._texts = named_tables("frames", material.words)
-        # Each of them needs the next.
+        # Frames in the making, each of which needs the next: a name that comes again is a cycle.
         self._being_made: list[str] = []
 
     def frame(self, name: str, where: str) -> DataFrame:
-        """Return a frame; ``where`` names who asks."""
+        """Return a frame; ``where`` begins the message of an error."""
         if name not in self._made:
             if name not in self._texts:
                 known = [*self._made, *self._texts]
@@ -73,7 +73,7 @@ class Frames:
         if steps.page:
             return frame_of_page(steps.page, steps.heading)
         if steps.rows is not None:
-            # TOML has no value for what is unknown.
+            # TOML has no null: an empty text stands for an unknown value.
             known = [[None if its == "" else its for its in row] for row in steps.rows]
             return frame_of_rows(steps.columns, known)
         rows = self.rows(steps, where)
@@ -102,7 +102,7 @@ class Frames:
                     frame[key] = steps.each[key].over(frame)
                 require_columns([key], frame, "field join")
                 require_columns([key], other, "field join")
-                # A column without a known value has numbers, and does not merge with texts.
+                # A column without a known value has the type float and does not merge with texts.
                 as_it_is = {key: object}
                 frame = frame.astype(as_it_is).merge(other.astype(as_it_is), how="left", on=key)
             for name, formula in steps.each.items():
@@ -112,7 +112,7 @@ class Frames:
 
 
 def groups_of(frame: DataFrame, by: Sequence[str]) -> Iterator[DataFrame]:
-    """Return the rows that are equal in some columns, in the order in which they come first."""
+    """Yield the groups of rows that are equal in ``by``, by first row; each row if it is empty."""
     if not len(frame):
         return
     if by:
@@ -124,7 +124,7 @@ def groups_of(frame: DataFrame, by: Sequence[str]) -> Iterator[DataFrame]:
 
 
 def table_fillers(material: PageMaterial) -> dict[str, Callable[[], str]]:
-    """Return what fills the tables that a page describes, by name."""
+    """Return functions that fill the tables and texts of a page, by name."""
     tables = named_tables("tables", material.words)
     texts = named_texts(material.words)
 
@@ -144,7 +144,7 @@ def table_fillers(material: PageMaterial) -> dict[str, Callable[[], str]]:
 
 
 def fill_table(table: TableText, frames: Frames, where: str) -> str:
-    """Return Markdown: nothing where the records have no row."""
+    """Return the table in Markdown, or an empty text if the records have no row."""
     rows = frames.rows(table, where)
     with errors_at(where):
         if not table.sections:
@@ -159,7 +159,7 @@ def fill_table(table: TableText, frames: Frames, where: str) -> str:
 
 @dataclass(frozen=True)
 class CellText:
-    """A cell, and whether it holds words."""
+    """A cell of a table; ``is_words`` is True if it holds words and no number."""
 
     text: str
     is_words: bool = False
@@ -167,10 +167,11 @@ class CellText:
 
 @dataclass(frozen=True)
 class _Leaf:
-    """A column as it stands in the table, and of which rows it is."""
+    """A column of the printed table, and the rows that it shows."""
 
     column: ColumnText
-    # The column of the frame that has one value in its rows, or that is called ``value`` there.
+    # With a ``name``: the frame's column that cells call ``value``. Without one: the frame's column
+    # that equals ``value`` in the rows of this leaf.
     across: str = ""
     value: Any = None
     name: str = ""
@@ -209,7 +210,7 @@ def _section(table: TableText, frame: DataFrame) -> str:
 
 
 def _lines_of(table: TableText, frame: DataFrame) -> Iterator[DataFrame]:
-    """Return the rows of each line that is about any."""
+    """Yield the rows of each line that has any."""
     for line in table.lines:
         where, value = (
             Expression.read(line[key]) if key in line else None for key in ("where", "value")
@@ -278,7 +279,7 @@ def _cell(leaf: _Leaf, group: DataFrame) -> CellText:
 
 
 def _text_of(template: Template | None, frame: DataFrame) -> CellText:
-    """Return a text with its formulas filled in; nothing where one of them is unknown."""
+    """Return a text with its formulas filled in, or ``NOTHING`` if one of them is unknown."""
     if template is None:
         return CellText("")
     texts = []
@@ -323,7 +324,7 @@ def _holds_once(condition: Expression, frame: DataFrame) -> bool:
 
 
 def _sortable(value: Any) -> tuple[int, Any]:
-    """Return what sorts values of every kind: numbers, then texts, then what is unknown."""
+    """Return a sort key: numbers come first, then texts, then unknown values."""
     if not is_known(value):
         return 2, 0
     return (1, value) if isinstance(value, str) else (0, value)

@@ -1,4 +1,4 @@
-"""Records as one data frame: a row a run, or a row for each planner on an instance."""
+"""Records as a data frame: a row for each run, or for each planner on an instance."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _MAPPINGS = ("parameters", "statistics", "bounds")
 _LEFT_OUT = (*_MAPPINGS, "machine", "versions", "schema", "incumbents", "certificate")
-# Of records of every kind: a column is there, and unknown, where no record has the field.
+# Fields of records of every kind; a field that no record has is a column of unknown values.
 _FIELDS = [
     name
     for name in dict.fromkeys(name for kind in RECORDS.values() for name in kind.__struct_fields__)
@@ -49,7 +49,7 @@ def frames_of(cases: Sequence[Case]) -> dict[str, DataFrame]:
 
 
 def frame_of(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] | None = None) -> DataFrame:
-    """Return a frame of rows; a column in which nothing is known is one of numbers."""
+    """Return a frame of rows; a column without known values has the type float."""
     from pandas import DataFrame
 
     frame = DataFrame(rows, columns=columns)
@@ -88,7 +88,7 @@ def _row(record: Record) -> dict[str, Any]:
         "peak": record.peak if record.status in ANSWERED else None,
         "of": of_it,
         "source": "here",
-        # A planner's own figure leaves out what brings a problem to its objects.
+        # A planner's own figure excludes the conversion of the problem to the planner's objects.
         "planning_seconds": its.get("placing_seconds", record.processor_seconds)
         if record.timed
         else None,
@@ -165,7 +165,7 @@ def rows_of(page: str, heading: str) -> list[dict[str, str]]:
 
 
 def _first_bold_of(page: str) -> float:
-    """Return the number that stands first in bold outside of tables; unknown without one."""
+    """Return the first bold number outside of tables, or NaN if there is none."""
     found = re.search(r"^[^|\n]*?\*\*([\d.,]+)[^*\n]*\*\*", _text_of(page), re.MULTILINE)
     return float("nan") if found is None else float(found[1].replace(",", ""))
 

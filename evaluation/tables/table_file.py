@@ -16,7 +16,7 @@ from evaluation.tables.expression import Expression
 from planners.errors import InstanceError, errors_at
 from planners.text.plain_text import shown
 
-# Frames and tables that several pages have.
+# Frames and tables that several pages share.
 SHARED = Path(__file__).with_name("shared.toml")
 
 _PLACE = re.compile(r"\{(.+?)(?::([^'\":{}\[\]()]*))?\}")
@@ -79,7 +79,7 @@ class FrameText(Steps, frozen=True, kw_only=True):
 
 
 class ColumnText(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A column of a table, or the same columns for every value or every name of a column."""
+    """A column of a table, or columns that repeat for each value or each name of a column."""
 
     heading: Template | None = None
     cell: Template | None = None
@@ -87,10 +87,10 @@ class ColumnText(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     missing: Template | None = None
     optional: bool = False
     total: Template | None = None
-    # The column of the frame for each of whose values the inner columns stand.
+    # The inner columns repeat for each value of this column of the frame.
     across: str = ""
-    # A wildcard over columns of numbers. In the inner columns each is called ``value``, and the
-    # part of its name at the star is called ``name``.
+    # A wildcard over numeric columns, for each of which the inner columns repeat. These call the
+    # matching column ``value``, and the part of its name at the star ``name``.
     names: str = ""
     columns: list[ColumnText] = []
     where: Expression | None = None
@@ -109,7 +109,7 @@ class TableText(Steps, frozen=True, kw_only=True):
     lines: list[dict[str, Any]] = []
     columns: list[ColumnText]
     sort: list[Expression] = []
-    # The name is bold in the rows that are equal to the first one in all that sorts them.
+    # The name is bold in each row whose sort keys equal those of the first row.
     best: bool = False
     # One table for each value of this column, below this title.
     sections: str = ""
@@ -122,14 +122,14 @@ class TableText(Steps, frozen=True, kw_only=True):
 class EvidenceText(Steps, frozen=True, kw_only=True):
     """Cases that claims are about, and the formula of each figure of a case."""
 
-    # The column that has the name of the case; and all names that there are to be.
+    # The column with the name of the case, and the names of all expected cases.
     case: str
     cases: list[str]
     figures: dict[str, Expression]
 
 
 def read_text(where: str, text: object, kind: type[Read]) -> Read:
-    """Return a frame, table or evidence; ``InstanceError`` names the field that is wrong."""
+    """Return a frame, table or evidence; ``InstanceError`` names a faulty field."""
     with errors_at(where):
         if isinstance(text, Mapping) and isinstance(text.get("columns"), list):
             text = {**text, "columns": [_spelled_out(each) for each in text["columns"]]}
@@ -138,7 +138,7 @@ def read_text(where: str, text: object, kind: type[Read]) -> Read:
 
 
 def _spelled_out(column: Any) -> Any:
-    """Return a column that is written as a pair of heading and cell with their names."""
+    """Return a column with named fields if it is written as a pair of heading and cell."""
     if isinstance(column, list) and len(column) == 2:
         return {"heading": column[0], "cell": column[1]}
     if isinstance(column, dict) and isinstance(column.get("columns"), list):
@@ -147,7 +147,7 @@ def _spelled_out(column: Any) -> Any:
 
 
 def named_tables(kind: str, page: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the ``frames`` or ``tables`` of a page, those that every page has among them."""
+    """Return the ``frames`` or ``tables`` of a page, including those that all pages share."""
     with errors_at(f"page.{kind}"):
         own: dict[str, Any] = typed(page.get(kind, {}), dict[str, Any])
     return {**_shared_file().get(kind, {}), **own}
