@@ -1,1 +1,1 @@
-"""Benchmarks that anyone can run: both sides in one run, processor seconds, one core."""
+"""Benchmarks: both sides of a comparison in one run, in CPU seconds on one core."""

@@ -122,7 +122,7 @@ def _command(name: str, *arguments: object) -> str:
 
 
 def _publish(make: Callable[[], WordedPage], output: Path | None, *files: Path) -> None:
-    """Measure and print, where the page can be written and replaces none of the files."""
+    """Measure and print, after a check that the output can be written and is none of the files."""
     require_targets({"-o": output}, files)
     text = make().render()
     show_progress("")

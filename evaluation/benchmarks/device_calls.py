@@ -28,7 +28,7 @@ class CallSeconds:
     """Seconds that each kind of call took for all memory, the median of repetitions."""
 
     total_bytes: int
-    # Of a piece; there is one where memory is plain.
+    # Bytes of a piece; plain memory is one piece.
     piece_bytes: int
     # By kind of call.
     seconds: dict[str, float]
@@ -46,7 +46,7 @@ class CallSeconds:
 def mapped_seconds(
     memory: DeviceMemory, total_bytes: int, piece_bytes: int, repetitions: int
 ) -> CallSeconds:
-    """Return what mapped memory costs: reserved once, the rest piece by piece.
+    """Return the seconds of mapped memory: one call reserves the range, the others go by piece.
 
     Access is set for each piece in one round and for the whole range in the next.
     """
@@ -60,7 +60,7 @@ def mapped_seconds(
 
 
 def plain_seconds(memory: DeviceMemory, total_bytes: int, repetitions: int) -> CallSeconds:
-    """Return what the same memory costs in one plain allocation."""
+    """Return the seconds of the same memory in one plain allocation."""
 
     def one_round() -> dict[str, float]:
         with _timed(memory, PLAIN) as (asked, seconds):
@@ -94,7 +94,7 @@ def _mapped_round(
 def _timed(
     memory: DeviceMemory, kinds: tuple[str, ...]
 ) -> Iterator[tuple[CountingMemory, dict[str, float]]]:
-    """Time what is asked within, in the core, where no interpreter stands between two calls."""
+    """Time the calls within this context in the C++ core, which leaves out the interpreter."""
     asked = CountingMemory(memory, is_timed=True)
     seconds: dict[str, float] = {}
     yield asked, seconds
@@ -123,12 +123,12 @@ class DeviceCallStudy:
     plain: CallSeconds
 
     def record(self) -> dict[str, Any]:
-        """Return it as plain values, with seconds by kind of call."""
+        """Return the study as plain values, with seconds by kind of call."""
         return {"schema": "gapless-device-calls", "version": 1, **asdict(self)}
 
 
 def piece_sizes(total_bytes: int) -> list[int]:
-    """Return the powers of two, from that of a page on, in which memory is taken."""
+    """Return the sizes of pieces: powers of two, from the size of a page to all bytes."""
     sizes = []
     size = SMALLEST_PIECE
     while size <= total_bytes:
@@ -155,7 +155,7 @@ def study_device_calls(
 
 
 def device_calls_page(study: DeviceCallStudy, command: str) -> WordedPage:
-    """Show what was measured: in all, and a call."""
+    """Return the page of a study: the times in all, and for each call."""
     in_all = [
         [
             _mebibytes(each.piece_bytes),

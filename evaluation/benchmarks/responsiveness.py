@@ -1,4 +1,4 @@
-"""What a user waits for: whole processes, imports included, and reading an instance."""
+"""Benchmark of a user's waits: whole processes with their imports, and reading an instance."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _reading_seconds(path: Path, repetitions: int) -> list[float]:
 def _rows(processes: dict[str, Sequence[str]], repetitions: int) -> list[list[str]]:
     rows = []
     with tempfile.TemporaryDirectory() as folder:
-        # Compiled once, as for any user; whoever measures may have that switched off.
+        # Python keeps compiled modules here, as for any user, even if the caller switched that off.
         environment = os.environ | {"PYTHONPYCACHEPREFIX": folder, "PYTHONDONTWRITEBYTECODE": ""}
         for label, arguments in processes.items():
             show_progress(label)

@@ -1,4 +1,4 @@
-"""Verification: how long, at what bandwidth, and what it catches."""
+"""Benchmark of verification: its time, its bandwidth, and the wrong plans that it catches."""
 
 from __future__ import annotations
 

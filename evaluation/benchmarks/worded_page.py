@@ -16,15 +16,15 @@ WORDS = Path(__file__).parent / "words"
 
 @dataclass(frozen=True)
 class WordedPage:
-    """What fills the places of a page."""
+    """The texts that fill the places of a page."""
 
-    # Of the file of its words.
+    # Name of the file of its words.
     name: str
-    # What makes this page.
+    # The command that makes this page.
     command: str
-    # By name of the place, as Markdown; empty where there is nothing to show.
+    # Markdown by the name of the place; empty if there is nothing to show.
     figures: Mapping[str, str]
-    # When and on what, where a page is written from what was measured before.
+    # Date and machine of earlier measurements; empty for measurements of now.
     measured: str = ""
 
     def render(self) -> str:

@@ -1,1 +1,1 @@
-"""Other packages that plan offsets, behind an interface of ours."""
+"""Other packages that plan offsets, behind one interface."""

@@ -52,7 +52,7 @@ def greedy_allocators() -> tuple[str, ...]:
 
 
 def require_expressible(problem: Problem) -> None:
-    """Make sure that the peer's allocations can say all that a problem says."""
+    """Refuse a problem that the peer's allocations cannot express."""
     require_lifetimes(problem, "omnimalloc")
     aligned = bool((problem.alignment > 1).any())
     refuse_features(problem, "omnimalloc", {"an alignment above 1": aligned})
@@ -61,8 +61,8 @@ def require_expressible(problem: Problem) -> None:
 def to_allocations(problem: Problem) -> tuple[Allocation, ...]:
     """Return the tensors of a problem as the peer's allocations, numbered alike; pins are offsets.
 
-    Those without bytes are left out, which the peer refuses, and time begins at 0, below which it
-    does not reach.
+    Tensors without bytes are left out, because the peer refuses them. Time begins at 0, because the
+    peer has no negative steps.
     """
     require_omnimalloc()
     require_expressible(problem)
@@ -80,24 +80,24 @@ def to_allocations(problem: Problem) -> tuple[Allocation, ...]:
 
 @dataclass(frozen=True)
 class Placed:
-    """What an allocator of the peer returned."""
+    """The answer of an allocator of the peer."""
 
-    # With offsets, in any order; None where it found no placement.
+    # Allocations with offsets, in any order; None if the allocator found no placement.
     allocations: Sequence[Allocation] | None
-    # Bytes, where the allocator searches; else 0.
+    # In bytes; 0 unless the allocator searches.
     lower_bound: int = 0
-    # Whether its search ended before its time: what it has not found does not exist.
+    # True if the search ended before its time limit, and so proved its answer.
     exhausted: bool = False
 
 
 @dataclass(frozen=True)
 class Peer:
-    """One allocator of omnimalloc and what it may spend."""
+    """One allocator of omnimalloc, and its budget."""
 
-    # As in its registry, ``greedy_by_size``.
+    # Name in omnimalloc's registry, such as ``greedy_by_size``.
     allocator: str
-    # Time limit, threads and seed, where the allocator takes them. Without a time limit it has
-    # none, whatever its own default.
+    # Time limit, threads and seed, as far as the allocator takes them. None as time limit means
+    # no limit, even if the allocator has a default.
     budget: Budget = field(default_factory=Budget)
 
     def allocations_of(self, problem: Problem) -> tuple[Allocation, ...]:
@@ -110,7 +110,7 @@ class Peer:
         return allocations
 
     def run(self, allocations: tuple[Allocation, ...], capacity: int | None = None) -> Placed:
-        """Place allocations; ``supermalloc`` alone asks whether they fit a capacity."""
+        """Place allocations; only ``supermalloc`` looks at the capacity."""
         import omnimalloc
 
         omnimalloc.set_max_threads(self.budget.threads)
@@ -123,7 +123,7 @@ class Peer:
         return Placed(found.allocations, found.lower_bound, found.proved_optimal)
 
     def result(self, problem: Problem, placed: Placed) -> Result:
-        """Return what was placed as an answer to a problem, not judged."""
+        """Return a placement as the result of a problem, not judged yet."""
         if placed.allocations is None:
             if placed.exhausted:
                 return infeasible(self.allocator, "its search below the capacity ended")
@@ -151,14 +151,14 @@ class Peer:
         return kind(**{name: value for name, value in settings.items() if name in known})
 
     def _fit(self, allocations: tuple[Allocation, ...], capacity: int) -> Placed:
-        """Ask supermalloc's solver once, below one bound, instead of letting it lower its own.
+        """Ask supermalloc's solver once whether a placement fits the capacity.
 
-        Its allocator takes no capacity; its parts are put together here as it does itself.
+        The allocator takes no capacity, so this method calls its parts as the allocator does.
 
-        Note: its solver goes on below a placement that fits, until that meets its lower bound or
-        the time is over, and nothing switches that off. So it gets one more allocation, of as many
-        bytes as the capacity and alive when nothing else is. That one is in nobody's way, and it
-        makes the capacity the lower bound: the first placement that fits ends the search.
+        Note: after a placement that fits, the solver goes on until it meets its lower bound or its
+        time limit, and no setting stops it. So it gets one more allocation, as large as the
+        capacity and alive after all others. This allocation conflicts with no other one, and it
+        raises the lower bound to the capacity: the first placement that fits ends the search.
         """
         from omnimalloc import Allocation, _cpp
         from omnimalloc.allocators.supermalloc import DEFAULT_HEURISTICS, GREEDY_HEURISTICS
@@ -200,13 +200,13 @@ class Peer:
             num_threads=self.budget.threads,
         )
         if found is None:
-            # It says "none below" and "no time left" alike: time that is left is the proof.
+            # The solver returns None both after a proof and after its time: time left means a proof.
             return Placed(None, lower_bound, exhausted=remaining() != 0)
         return Placed(_without_stopper(found.allocations), lower_bound)
 
 
 def plan_by_omnimalloc(lifetimes: PlainLifetimes, allocator: str, budget: Budget) -> Plan:
-    """Return the plan of an allocator, in units; one that searches has the time of the budget."""
+    """Return the plan of an allocator, in units; the budget limits an allocator that searches."""
     peer, problem = Peer(allocator, budget), lifetimes.in_units()
     found = peer.result(problem, peer.run(peer.allocations_of(problem)))
     if found.plan is None:

@@ -1,15 +1,15 @@
-"""A problem as packages take it that plan lifetimes alone: sizes in units, first and last steps.
+"""The form of a problem for packages that plan lifetimes alone: sizes in units, and steps.
 
 Note: equal terms
 -----------------
-Rationale. Packages round to blocks of their own, 16 or 256 bytes, which would count as a worse plan
-where it is a coarser one.
+Rationale. Packages round sizes to blocks of their own, such as 16 or 256 bytes. The rounding would
+make a package's plans look worse than its method.
 
 Approach. All sizes and alignments of a problem are multiples of one unit. A package is given one of
 its own blocks for each unit, so that it never rounds, and its offsets are brought back.
 
-Limits. Where a rule looks at the number of bytes itself, as an allocator with size classes does, it
-sees a multiple of the real one.
+Limits. A rule that looks at the number of bytes itself, such as size classes, sees a multiple of
+the real number.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class PlainLifetimes:
     # Bytes of a unit; sizes are in units.
     unit: int
     size: Sequence[int]
-    # Steps, both of them needed; the first of all is 0.
+    # The first and the last step in which each tensor needs its bytes; the earliest step is 0.
     first: Sequence[int]
     last: Sequence[int]
 
@@ -55,13 +55,13 @@ class PlainLifetimes:
         columns = np.zeros(self.problem.tensor_count, dtype=np.int64)
         for tensor, offset in zip(self.tensors, offsets, strict=True):
             units, rest = divmod(offset, block)
-            # A part of a block is none of ours: rounded down, it would hide an overlap.
+            # An offset within a block is rounded up; rounded down, it would hide an overlap.
             columns[tensor] = (units + (rest > 0)) * self.unit
         return Plan.of(self.problem, columns)
 
 
 def require_lifetimes(problem: Problem, package: str) -> None:
-    """Make sure that lifetimes on one stream say all, with neither gaps nor chains."""
+    """Refuse a problem of more than lifetimes on one stream, such as one with gaps or chains."""
     if not problem.lifetimes_decide:
         raise UnsupportedProblemError(
             f"{problem.name}: {package} plans lifetimes on one stream, and here field "
@@ -74,7 +74,7 @@ def require_lifetimes(problem: Problem, package: str) -> None:
 
 
 def refuse_features(problem: Problem, package: str, features: dict[str, bool]) -> None:
-    """Refuse a problem that has one of these features, by its name."""
+    """Refuse a problem that has one of these features; the message names the feature."""
     for feature, present in features.items():
         if present:
             raise UnsupportedProblemError(
@@ -83,7 +83,7 @@ def refuse_features(problem: Problem, package: str, features: dict[str, bool]) -
 
 
 def plain_lifetimes(problem: Problem, package: str, shuffled: int | None = None) -> PlainLifetimes:
-    """Return a problem as a package takes it; with a seed, the tensors in another order."""
+    """Return a problem in the form for a package; a seed shuffles the order of the tensors."""
     require_lifetimes(problem, package)
     alignments = np.unique(problem.alignment).tolist()
     refuse_features(problem, package, {

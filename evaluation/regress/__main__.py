@@ -56,7 +56,7 @@ def regress(
 
 
 def summary(changes: Changes) -> str:
-    """Return the last line: how many runs were compared, and how many changed how."""
+    """Return the last line: the number of compared runs, and of each kind of change."""
     counts = ", ".join(f"{changes.count(verdict)} {verdict}" for verdict in Verdict)
     times = f"times of {changes.timed:,} of them compared"
     added = f"; {counted(changes.added, 'run')} only in the new records" if changes.added else ""

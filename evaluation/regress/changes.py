@@ -71,7 +71,7 @@ class Changes:
 
     @property
     def has_loss(self) -> bool:
-        """Whether any quality was lost."""
+        """True if any quality was lost."""
         return any(change.verdict in LOSSES for change in self.found)
 
 
@@ -87,13 +87,13 @@ class _Run:
 
     @property
     def peak(self) -> int | None:
-        """The middle peak; None where some repetition has no plan."""
+        """The lower median of the peaks; None if some repetition has no plan."""
         peaks = [peak for record in self.records if (peak := _peak_of(record)) is not None]
         return median_low(peaks) if len(peaks) == len(self.records) else None
 
     @property
     def ending(self) -> RunStatus:
-        """How the first repetition without a plan ended, or else the first one."""
+        """The status of the first repetition without a plan, or else of the first repetition."""
         without = (record for record in self.records if _peak_of(record) is None)
         return next(without, self.first).status
 
@@ -120,7 +120,7 @@ class _Run:
 
     @property
     def seconds(self) -> float | None:
-        """The middle time; None where some repetition was not timed."""
+        """The median time; None if some repetition was not timed."""
         seconds = [
             record.processor_seconds
             for record in self.records
@@ -158,7 +158,7 @@ def changes_between(old: Iterable[Record], new: Iterable[Record]) -> Changes:
 def _runs(records: Iterable[Record]) -> dict[str, _Run]:
     grouped: dict[str, list[Record]] = {}
     for record in records:
-        # An empty value asks for nothing, and records of a planner before it took it have none.
+        # An empty value is the default, which records lack that are older than the parameter.
         parameters = {name: value for name, value in record.parameters.items() if value != ""}
         key = compact_json(
             [record.instance_digest, record.kind, record.planner, parameters,
@@ -186,7 +186,7 @@ def _missing(run: _Run) -> Change:
 
 
 def _wrong(run: _Run, best: dict[str, int]) -> list[Change]:
-    """Return why an answer cannot be right, once a run."""
+    """Return the reason why the answer of a run cannot be right, or an empty list."""
     if run.invalid is not None:
         return [_change(Verdict.INVALID, run, run.invalid.reason or "the plan was refuted")]
     peak = best.get(run.first.instance_digest)
@@ -226,7 +226,7 @@ def _changes(before: _Run, after: _Run) -> list[Change]:
 
 
 def _times(before: _Run, after: _Run) -> tuple[float, float] | None:
-    """Return both times, where both were timed on machines that are alike."""
+    """Return both times if both runs were timed on like machines, else None."""
     if before.seconds is None or after.seconds is None:
         return None
     first, *others = [*before.machines, *after.machines]

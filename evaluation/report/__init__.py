@@ -1,1 +1,1 @@
-"""``python -m evaluation.report``: what records say, as Markdown and as a page of its own."""
+"""``python -m evaluation.report``: tables and figures of records, as Markdown and as HTML."""

@@ -1,4 +1,4 @@
-"""``python -m evaluation.report``: what records say, as Markdown and as a page of its own."""
+"""``python -m evaluation.report``: tables and figures of records, as Markdown and as HTML."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _maps(paths: Sequence[Path], material: PageMaterial) -> dict[str, ReportMap]
 
 
 def read_all(paths: Sequence[Path]) -> list[AnyRecord]:
-    """Return the records of files, of which there is at least one."""
+    """Return the records of files; raises an error if there is none."""
     records = [record for path in paths for record in read_records(path)]
     if not records:
         raise GaplessError(f"{', '.join(map(str, paths))}: a record is needed, found none")

@@ -69,7 +69,7 @@ def cases_of(records: Sequence[Record]) -> list[Case]:
     Raises
     ------
     ContradictionError
-        The records cannot all be true.
+        The records contradict each other.
     """
     facts = facts_of(records)
     labels = _labels(records)

@@ -23,7 +23,7 @@ MAP = "map"
 def write_comparison_page(
     comparison: Comparison, rows: Sequence[ComparisonRow], online: OnlineRun | None, path: Path
 ) -> None:
-    """Write the page of a comparison, of which some row has a plan."""
+    """Write the page of a comparison; some row must have a plan."""
     require_time(comparison.problem)
     text = comparison_page(comparison, rows, online)
     write_output(path, text.encode())

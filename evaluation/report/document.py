@@ -26,7 +26,7 @@ SHOWN_PICTURE = re.compile(rf'<img src="{IMAGES}/([^"]+)"')
 
 @dataclass(frozen=True)
 class ReportMap:
-    """A memory map on the page: what it is called, what is said of it, and what Bokeh draws."""
+    """A memory map on the page: its title, its notes, and its drawing by Bokeh."""
 
     title: str
     notes: Sequence[str]
@@ -34,7 +34,7 @@ class ReportMap:
 
 
 def write_report(material: PageMaterial, maps: Mapping[str, ReportMap], folder: Path) -> list[Path]:
-    """Write ``report.md`` with its pictures, and ``report.html``, which needs nothing beside."""
+    """Write ``report.md`` with its pictures, and ``report.html``, which needs no other file."""
     text = fill(REPORT_WORDS.read_text(encoding="utf-8"), material, REPORT_WORDS)
     _make_folder(folder)
     pages = {folder / "report.md": text}
@@ -61,7 +61,7 @@ def html_of(text: str, material: PageMaterial, maps: Mapping[str, ReportMap]) ->
     # Imported here because Markdown is written without it.
     from markdown_it import MarkdownIt
 
-    # Without HTML of its own: names of instances come from outside.
+    # This preset allows no HTML in Markdown: names of instances are foreign text.
     body = MarkdownIt("js-default").render(text)
     body = body.replace("<table>", '<div class="scrolled"><table>')
     body = body.replace("</table>", "</table></div>")

@@ -8,19 +8,19 @@ from planners.text.plain_text import one_line
 # Stands in a cell whose value is unknown.
 NOTHING = "-"
 
-# Below this a share would print as none.
+# A smaller share would print as 0.
 SMALLEST_SHARE = 5e-7
 
 
 def percent(share: float) -> str:
-    """Return a share with three digits, or as a whole number where it is none or all."""
+    """Return a share as a percentage with three decimals, or without any if it is 0 or 1."""
     if share in (0.0, 1.0):
         return f"{share:.0%}".replace("%", " %")
     return f"{share:.3%}".replace("%", " %")
 
 
 def percent_above(value: float, reference: float) -> str:
-    """Return by how much a value is above a reference, or below it with a minus."""
+    """Return the share by which a value is above a reference, or below it with a minus."""
     if reference == 0:
         return "0 %" if value == 0 else "-"
     share = value / reference - 1
@@ -40,7 +40,7 @@ def seconds(value: float) -> str:
 
 
 def seconds_text(value: float) -> str:
-    """Return a time with three digits in the unit in which it is best read."""
+    """Return a time with three digits, in seconds, milliseconds or microseconds by its size."""
     for scale, unit in ((1.0, "s"), (1e-3, "ms")):
         if value >= 0.9995 * scale:
             return f"{three_digits(value / scale)} {unit}"
@@ -48,7 +48,7 @@ def seconds_text(value: float) -> str:
 
 
 def cell(text: str) -> str:
-    """Return text from outside as Markdown has it in a table."""
+    """Return foreign text, escaped for a cell of a Markdown table."""
     plain = one_line(text)
     for mark in "\\|*<[`":
         plain = plain.replace(mark, f"\\{mark}")

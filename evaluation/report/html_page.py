@@ -1,7 +1,7 @@
-"""A page that needs nothing but itself: opened from the file system, it asks for nothing else.
+"""An HTML page in one file: opened from the file system, it loads nothing else.
 
-What the page may do is in its own head, as a content security policy: no address may be loaded, so
-nothing that a page shows, names of tensors included, can make a browser fetch anything.
+The head of the page has a content security policy that forbids loading any address. So no content
+of a page, such as the name of a tensor, can make a browser fetch anything.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 TEMPLATES = Path(__file__).parent / "templates"
-# Of Bokeh's parts the ones that a memory map uses; formulas and data tables are not among them.
+# The parts of Bokeh that a memory map uses; the parts for formulas and data tables are left out.
 BOKEH_PARTS: Final = ("bokeh", "bokeh-gl", "bokeh-widgets")
 
 

@@ -57,14 +57,14 @@ from planners.text.plain_text import one_line
 HEIGHT = 520
 HEADROOM = 1.07
 SCRIPTS = Path(__file__).parent / "scripts"
-# Of one tensor; what is longer is cut.
+# A longer name of a tensor is cut.
 MOST_NAME_CHARACTERS = 120
 TEXT_STYLE: dict[str, str | None] = {
     "font-family": "system-ui, sans-serif", "font-size": "14px", "overflow-wrap": "anywhere",
 }  # fmt: skip
 TOOLS = "box_zoom,wheel_zoom,pan,reset,save,tap"
-# What stands beside the pointer is at most so wide, so that it stays within a drawing that is twice
-# as wide; in a narrower one the line below says all of it.
+# Largest width in pixels of the box beside the pointer. The box stays within a drawing that is
+# twice as wide; in a narrower drawing only the line below it shows the details.
 POINTER_WIDTH = 320
 LEAST_WIDTH = 2 * POINTER_WIDTH
 
@@ -76,7 +76,7 @@ class MappedPlan:
     Parameters
     ----------
     label
-        That name, such as the planner's.
+        That name, such as the name of the planner.
     result
         With a plan.
     """
@@ -88,7 +88,7 @@ class MappedPlan:
 def memory_map(
     problem: Problem, plans: Sequence[MappedPlan], bounds: Sequence[Bound], name: str
 ) -> UIElement:
-    """Return the map of the plans of one problem, of which the first is shown.
+    """Return the map of the plans of one problem; the first plan is shown at the beginning.
 
     Parameters
     ----------
@@ -99,12 +99,12 @@ def memory_map(
     bounds
         Lower bounds of the problem; those of the results count as well.
     name
-        Of this map, unique on its page.
+        Name of this map, unique on its page.
 
     Returns
     -------
     UIElement
-        What Bokeh draws.
+        The drawing with its controls, for Bokeh.
     """
     placed = [(mapped, _plan_of(mapped)) for mapped in plans]
     bound_name, bound = best_bound([mapped.result for mapped in plans], bounds)
@@ -211,7 +211,7 @@ def _script(name: str, **arguments: object) -> CustomJS:
 
 
 def _empty_drawing(rectangles: PlanRectangles, tops: Sequence[int], scale: int, unit: str) -> Any:
-    """Return axes as wide as all steps and as high as the first plan, which end where plans do."""
+    """Return axes of all steps by the first plan's height; panning ends at the highest plan."""
     begin, end = (
         (int(rectangles.start.min()), int(rectangles.end.max()))
         if len(rectangles.tensor)
@@ -239,7 +239,7 @@ def _empty_drawing(rectangles: PlanRectangles, tops: Sequence[int], scale: int, 
 def _columns(
     problem: Problem, rectangles: PlanRectangles, kinds: Sequence[TensorClasses]
 ) -> dict[str, Any]:
-    """Return what is of the problem, an entry a rectangle."""
+    """Return the columns that all plans share, with an entry for each rectangle."""
     tensor = rectangles.tensor
     size = problem.size[tensor]
     columns: dict[str, Any] = {
@@ -262,7 +262,7 @@ def _columns(
 
 
 def _steps(steps: IntColumn) -> NDArray[Any]:
-    """Return steps as a page holds them: it has no integers of 64 bits."""
+    """Return steps as floats: JavaScript has no integers of 64 bits."""
     return steps.astype(np.float64)
 
 
@@ -273,7 +273,7 @@ def _name_of(problem: Problem, tensor: int) -> str:
 
 
 def _is_told(classes: TensorClasses) -> bool:
-    """Return whether the pointer shows the class; the size is shown as it is."""
+    """Return True if the pointer shows the class; a size is shown as a number instead."""
     return classes.title != "size"
 
 
@@ -284,7 +284,7 @@ def _value(classes: TensorClasses, tensor: int) -> str:
 
 
 def _details(problem: Problem, kinds: Sequence[TensorClasses]) -> Mapping[str, str]:
-    """Return what the pointer shows of a tensor, as Bokeh's templates."""
+    """Return the details that the pointer shows of a tensor, as templates of Bokeh."""
     details = {
         "tensor": "@name",
         "size": "@size_text (@size{0,0} B)",
@@ -300,7 +300,7 @@ def _details(problem: Problem, kinds: Sequence[TensorClasses]) -> Mapping[str, s
 
 
 def _beside_the_pointer(details: Mapping[str, str]) -> str:
-    """Return the template of what stands beside the pointer, long names on several lines."""
+    """Return the template of the box beside the pointer, with long names on several lines."""
     lines = "".join(f"<div><b>{escape(what)}</b> {text}</div>" for what, text in details.items())
     style = f"max-width:{POINTER_WIDTH - 40}px;white-space:normal;overflow-wrap:anywhere"
     return f'<div style="{style}">{lines}</div>'

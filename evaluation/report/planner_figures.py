@@ -28,26 +28,26 @@ from evaluation.report.cases import Case, by_planner
 from evaluation.report.figure_texts import seconds_text
 from evaluation.study.record import OffsetsRecord
 
-# Of the axis, on which smaller gaps are as none.
+# The axis of gaps is linear below this gap, and logarithmic above it.
 LEAST_GAP = 1e-4
 MOST_TICKS = 4
 
 
 @dataclass(frozen=True)
 class ProfileLine:
-    """The gaps of one planner, sorted; infinite where it has no plan."""
+    """The gaps of one planner, sorted; infinite if it has no plan."""
 
     gaps: NDArray[np.float64]
 
     def share_within(self, gap: float) -> float:
-        """Return the share of instances on which the planner is at most so far above the best."""
+        """Return the share of instances on which the planner is at most ``gap`` above the best."""
         return float((self.gaps <= gap).mean())
 
 
 def profile_lines(cases: Sequence[Case]) -> dict[str, ProfileLine]:
     """Return the line of each planner, the one that is best most often first.
 
-    Only instances count that some planner has a plan of.
+    Only instances with a known plan count.
     """
     counted = [case for case in cases if case.has_plans and case.facts.best_known is not None]
     lines = {
@@ -144,7 +144,7 @@ MOST_TITLE_CHARACTERS = 40
 
 @dataclass(frozen=True)
 class AnytimeCurve:
-    """What a planner had reached when: seconds, and gaps to the best known peak."""
+    """The incumbents of a planner over time: seconds, and gaps to the best known peak."""
 
     label: str
     seconds: Sequence[float]
@@ -152,7 +152,7 @@ class AnytimeCurve:
 
 
 def anytime_curves(cases: Sequence[Case]) -> dict[str, list[AnytimeCurve]]:
-    """Return curves by instance: those on which planners improved most within their run first."""
+    """Return curves by instance; instances with the largest gain within a run come first."""
     found: dict[str, list[AnytimeCurve]] = {}
     for case in cases:
         curve = _curve(case)
@@ -190,13 +190,13 @@ def anytime_figure(
 ) -> Figure:
     """Return the picture of the first instances of :func:`anytime_curves`, a panel each.
 
-    Of many planners it shows those that end nearest to the best known peaks.
+    If there are many planners, it shows those that end nearest to the best known peaks.
     """
     shown = dict(list(curves.items())[:MOST_PANELS])
     ends: dict[str, list[float]] = {}
     for curve in chain.from_iterable(shown.values()):
         ends.setdefault(curve.label, []).append(curve.gaps[-1])
-    # One that was run on fewer instances is behind those with curves on all of them.
+    # A planner with curves on fewer instances ranks behind planners with curves on all.
     best = sorted(ends, key=lambda label: (-len(ends[label]), mean(ends[label])))[:MOST_LINES]
     columns = min(COLUMNS, len(shown))
     rows = -(-len(shown) // columns)
@@ -209,7 +209,7 @@ def anytime_figure(
                 marker="o", markersize=2.5, linewidth=1.4,
             )  # fmt: skip
         logarithmic(axes, "x", seconds_text)
-        # A line at 0 is seen above the axis.
+        # The axis begins below 0, so that a line at 0 is seen.
         axes.set_ylim(bottom=-0.03 * axes.get_ylim()[1])
         title = fill(plain_label(instance), MOST_TITLE_CHARACTERS, break_on_hyphens=False)
         axes.set_title(title, fontsize=9, loc="left")

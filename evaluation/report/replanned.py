@@ -1,4 +1,4 @@
-"""Plans of records, made again to be looked at: a record keeps a peak, and no offsets."""
+"""Makes plans of records again, to draw them: a record keeps a peak, and no offsets."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST_SECONDS = 20.0
 
 
 def map_of_file(path: Path, cases: Sequence[Case], name: str) -> ReportMap:
-    """Return the map of an instance with the plans of every case of it."""
+    """Return the map of an instance, with a plan for each of its cases."""
     problem = read_problem(path)
     require_time(problem)
     digest = problem_digest(problem)

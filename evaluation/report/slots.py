@@ -47,7 +47,7 @@ def fill_template(words: str, fillers: Mapping[str, Callable[[], str]], where: P
 
     sections = []
     for section in sections_of(words):
-        # Code stands as it is: every second part.
+        # Every second part is code, which stays as it is.
         parts = CODE.split(section)
         names = [name for part in parts[::2] for name in PLACE.findall(part)]
         parts[::2] = [PLACE.sub(filled_place, part) for part in parts[::2]]
@@ -57,7 +57,7 @@ def fill_template(words: str, fillers: Mapping[str, Callable[[], str]], where: P
 
 
 def sections_of(words: str) -> list[str]:
-    """Cut words before each heading; a line of code is none."""
+    """Cut words before each heading; a line within code is no heading."""
     sections = [""]
     is_code = False
     for line in words.splitlines(keepends=True):
@@ -68,28 +68,28 @@ def sections_of(words: str) -> list[str]:
     return sections
 
 
-# What registers slots when it is imported.
+# Modules that register slots when they are imported.
 SLOT_MODULES: Final = (
     "evaluation.report.standard_slots",
     "evaluation.tables.evidence",
 )
 
-# What fills the tables that the file of a study describes; it needs this module.
+# The module that fills the tables of a study's file. It imports this one, so it is imported late.
 TABLES: Final = "evaluation.tables.filled_table"
 
 
 @dataclass(frozen=True)
 class PageMaterial:
-    """What slots are filled from.
+    """The material from which slots are filled.
 
     Parameters
     ----------
     name
-        Of the study; the names of pictures begin with it.
+        Name of the study; the names of pictures begin with it.
     records
-        All of them.
+        All records of the page.
     words
-        What the study's own file says beside its grid, such as its question and its claims.
+        The parts of the study's file beside its grid, such as its question and its claims.
     """
 
     name: str
@@ -100,7 +100,7 @@ class PageMaterial:
 
     @property
     def file_name(self) -> str:
-        """The name as it may stand in the name of a file, whoever wrote the records."""
+        """The name of the study without characters that a file name may not have."""
         return re.sub(r"[^\w-]+", "-", self.name)
 
     @cached_property
@@ -123,7 +123,7 @@ class PageMaterial:
         data
             The file.
         says
-            What is seen, for whoever cannot see it.
+            Text in place of the picture, for readers who cannot see it.
         """
         file = f"{self.file_name}-{name}.{suffix}"
         self.pictures[file] = data
@@ -146,13 +146,13 @@ def slot(name: str) -> Callable[[FillSlot], FillSlot]:
     Returns
     -------
     callable
-        A decorator for a function that takes :class:`PageMaterial` and returns Markdown, an empty
-        text where the records have nothing to show.
+        A decorator for a function that takes :class:`PageMaterial` and returns Markdown, or an
+        empty text if the records have nothing to show.
 
     Raises
     ------
     GaplessError
-        The name is taken, or is none.
+        The name is taken or malformed.
     """
     if not PLACE.fullmatch(f"{{{name}}}"):
         raise GaplessError(f"slot {name!r}: small letters, digits and single hyphens are needed")
@@ -181,9 +181,9 @@ def fill(words: str, material: PageMaterial, where: Path | str) -> str:
     words
         Markdown with slots.
     material
-        What they are filled from; takes the pictures.
+        Material of the slots; it takes the pictures.
     where
-        File of the words, for what is wrong with them.
+        File of the words, for the message of an error.
 
     Returns
     -------

@@ -60,7 +60,7 @@ def _made_on(material: PageMaterial) -> str:
 
 @slot("solved-count")
 def _solved_count(material: PageMaterial) -> str:
-    """Say of how many instances the optimum is proven, or that they have no plan."""
+    """Return the number of instances whose optimum, or lack of any plan, is proven."""
     cases = [case for case in material.cases if case.has_plans]
     instances = {case.facts.digest for case in cases}
     solved = {
@@ -128,7 +128,7 @@ def _overhead_table(material: PageMaterial) -> str:
 
 def _cells(records: Sequence[InstanceRecord]) -> list[str]:
     moments = [record.moment for record in records]
-    # From the first begin to the last: one run less than there are.
+    # The time from the first beginning to the last one covers all runs but one.
     between = len(records) - 1
     planning = mean(record.wall_seconds or 0.0 for record in records)
     beside = (max(moments) - min(moments)).total_seconds() / between - planning

@@ -233,7 +233,7 @@ def _inputs(study: Study, runs: Sequence[PlannedRun]) -> set[Path]:
 
 
 def _left(file: RecordsFile, find: Callable[[], Left], *, drop_changed: bool) -> Left:
-    """Return what has no record yet, after stale records were dropped if that is asked for."""
+    """Return the runs without a record; if ``drop_changed``, drop stale records first."""
     try:
         return find()
     except StaleRecordsError as stale:
@@ -245,7 +245,7 @@ def _left(file: RecordsFile, find: Callable[[], Left], *, drop_changed: bool) ->
 
 @contextmanager
 def _resumable(path: Path) -> Iterator[None]:
-    """Say which records are kept, above the line that says what ended the study."""
+    """Print which records are kept, above the error that ended the study."""
     try:
         yield
     except BaseException:
@@ -259,7 +259,7 @@ def _resumable(path: Path) -> Iterator[None]:
 
 
 def _folders(which: str, given: Sequence[str] | None) -> Folders:
-    """Return the folders from which a study's files are named."""
+    """Return the folders of a study's files."""
     paths = {}
     for text in given or ():
         name, equals, path = text.partition("=")

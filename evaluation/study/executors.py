@@ -29,15 +29,15 @@ _Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 
 
 class WorkerDiedError(Exception):
-    """The process that was at work on a call ended; the message says how."""
+    """The worker process of a call ended without an answer; the message says how."""
 
 
 class WorkerFailedError(Exception):
-    """A call raised what may not travel; the message says what that was."""
+    """A call raised an exception that may not pickle; the message describes the exception."""
 
 
 class LocalProcesses(Executor):
-    """Calls in so many processes, each of which makes one call at a time."""
+    """An executor of ``count`` processes, each of which makes one call at a time."""
 
     def __init__(self, count: int) -> None:
         self._calls: SimpleQueue[tuple[Future[Any], _Call] | None] = SimpleQueue()
@@ -45,7 +45,7 @@ class LocalProcesses(Executor):
         self._lock = threading.Lock()
         self._is_over = False
         self._threads = [
-            # A process ends with the thread that started it, which therefore stays.
+            # A worker process ends with the thread that started it, so these threads live on.
             threading.Thread(target=self._serve, name=f"worker {number}", daemon=True)
             for number in range(count)
         ]
@@ -65,7 +65,7 @@ class LocalProcesses(Executor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """End the processes: after the calls that were submitted, or, cancelled, at once."""
+        """End the processes: after all submitted calls, or at once if the calls are cancelled."""
         if cancel_futures:
             self._is_over = True
             with self._lock:
@@ -79,7 +79,8 @@ class LocalProcesses(Executor):
 
     def _serve(self) -> None:
         worker: _Worker | None = None
-        # Ctrl-C would reach workers while they start. The tracker, once it has begun, unblocks it.
+        # Workers inherit the blocked signal, so Ctrl-C cannot reach them while they start. The
+        # tracker starts first, because its start unblocks the signal.
         resource_tracker.ensure_running()
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         while (item := self._calls.get()) is not None:
@@ -118,7 +119,7 @@ class LocalProcesses(Executor):
 
 
 class _Worker:
-    """A process, spawned so that it has one thread and nothing of ours in its memory."""
+    """A spawned process: it has one thread, and shares no memory with this process."""
 
     def __init__(self) -> None:
         context = get_context("spawn")
@@ -155,7 +156,7 @@ def _how_it_ended(code: int | None) -> str:
 
 def _work(connection: Connection, end_with_parent: Callable[[], None]) -> None:
     end_with_parent()
-    # The terminal sends Ctrl-C to every process; who asks decides what becomes of this one.
+    # The terminal sends Ctrl-C to every process; the parent alone decides when a worker ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     while True:
@@ -174,7 +175,7 @@ def _answer_of(
     except GaplessError as error:
         return None, error
     except Exception as error:
-        # Of a kind that may not travel.
+        # The exception may not pickle: its description travels.
         return None, WorkerFailedError(describe_error(error))
 
 
@@ -183,19 +184,19 @@ CONNECT_SECONDS = 10
 
 @dataclass(frozen=True)
 class Workforce:
-    """An executor, and how many calls it works on at once."""
+    """An executor, and the number of calls that it works on at once."""
 
     executor: Executor
     width: Callable[[], int]
-    # What kills its workers raises, in the future of the call that they were at.
+    # Exceptions that the future of a call raises if the call's worker was killed.
     died: type[BaseException] | tuple[type[BaseException], ...]
-    # Whether runs are made on this machine.
+    # True if runs are made on this machine.
     is_local: bool
 
 
 @contextmanager
 def local_processes(jobs: int | None, *, timed: bool) -> Iterator[Workforce]:
-    """Open processes of this machine: one a core by default, and one where times count."""
+    """Open processes of this machine: by default one for each core, or one if times count."""
     cores = len(os.sched_getaffinity(0))
     if jobs is not None and jobs < 1:
         raise GaplessError(f"--jobs: at least 1 is needed, found {jobs}")
@@ -220,8 +221,8 @@ def dask_cluster(address: str) -> Iterator[Workforce]:
         raise MissingDependencyError(
             f"--scheduler needs distributed ({error})", "cluster"
         ) from None
-    # What ends the connection ends the study, which says so in a line. Dask and its event loop log
-    # it as well, under names and at moments of their own, some of them at the end of the process.
+    # A lost connection ends the study with an error of one line. Dask and its event loop would log
+    # the loss as well, under several names and as late as the end of the process.
     logging.disable()
     try:
         client = Client(address, timeout=CONNECT_SECONDS)

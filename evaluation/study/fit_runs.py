@@ -1,4 +1,4 @@
-"""Runs that say what memory a training takes: predicted without a GPU, or taken on one."""
+"""Runs that find the memory of a training: predicted without a GPU, or measured on one."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ from planners.model.online_result import OnlineDevice
 from planners.processes.child_process import run_to_end
 from planners.processes.isolated_process import Ended
 
-# As `gpu_runtime.fit` calls them, and as a training does.
+# The allocators of a training, by their names in `gpu_runtime.fit`.
 ALLOCATORS = {
     "pytorch-caching": Allocator.DEFAULT,
     "pytorch-expandable": Allocator.EXPANDABLE,
     "planned": Allocator.PLANNED,
 }
-# Steps of a run: a plan is in force from the fourth on, and whether it stays as it is, is seen.
+# Steps of a measured run. A plan serves from the fourth step on; later steps may change the plan.
 WARM_UP = 6
 STEPS = 4
-# What a process sends: peaks and versions of packages.
+# Limit of an answer, which has peaks and versions of packages. A guess.
 MOST_ANSWER_BYTES = 1 << 16
 
 # Fields of the record.
@@ -57,7 +57,7 @@ Found = dict[str, Any]
 
 
 class FitRuns(RunKind[FitRecord]):
-    """A prediction of a training's memory; where the device is a GPU, what the training takes."""
+    """The memory of a training: measured if the device is a GPU, else predicted."""
 
     name = "fit"
     record = FitRecord
@@ -148,6 +148,6 @@ def _taken(training: str, allocator: str, seed: int, device: str = "cuda") -> Fo
 
 
 def run_of(training: str, allocator: Allocator, seed: int = 0, device: str = "cuda") -> TrainingRun:
-    """Return what a training, written as on the command line, asks of its process."""
+    """Return the run of a training that is written as on the command line."""
     run = model_run(Purpose.TIME, RegisteredModel.read(training), allocator)
     return msgspec.structs.replace(run, warm_up=WARM_UP, turn_steps=STEPS, seed=seed, device=device)

@@ -1,4 +1,4 @@
-"""The three gaps of a run: to the bound, to the proven optimum, to the best that is known.
+"""The three gaps of a run: to the bound, to the proven optimum, to the best known peak.
 
 Note: what a gap is measured against
 ------------------------------------
@@ -24,28 +24,28 @@ from instances.catalogue.catalogue_entry import Best
 from instances.catalogue.catalogue_file import read_catalogue
 from planners.errors import GaplessError
 
-# "sha256:" and enough to tell two problems of one name apart.
+# Shown characters of a digest: "sha256:" and 8 digits, which tell problems of one name apart.
 SHOWN_DIGEST = 15
 CATALOGUED = "the catalogue of instances"
 
 
 class ContradictionError(GaplessError):
-    """Records say of one instance what cannot all be true."""
+    """Records of one instance contradict each other."""
 
 
 @dataclass(frozen=True)
 class InstanceFacts:
-    """What all records together, and the catalogue, know of an instance.
+    """The facts of an instance, from all of its records and the catalogue.
 
     Parameters
     ----------
     instance, digest, tensors, family
-        Its name, the digest of its problem, its number of tensors, and what generated it; None
-        where that is a file.
+        Its name, the digest of its problem, its number of tensors, and its generator; None for a
+        file.
     lower_bound, certificate
-        Bytes, the most that anything proved, and what proved it; 0 and "" without one.
+        The best proven bound in bytes, and the name of its proof; 0 and "" without one.
     optimum
-        Bytes of the peak that is proven to be the smallest; None where none is.
+        Bytes of the proven smallest peak; None without a proof.
     best_known, best_planner
         Bytes of the smallest peak of any valid plan, and the first planner that reached it; None
         without one.
@@ -64,16 +64,16 @@ class InstanceFacts:
 
 @dataclass(frozen=True)
 class Gaps:
-    """How far one peak is above each of three; None where that one is not known, or is 0.
+    """The gaps of a peak to three references; None if one is unknown, or is 0 and the peak is not.
 
     Parameters
     ----------
     to_bound
-        Above the best lower bound that is known.
+        Gap to the best known lower bound.
     to_optimum
-        Above the proven optimum.
+        Gap to the proven optimum.
     to_best
-        Above the smallest peak that is known.
+        Gap to the smallest known peak.
     """
 
     to_bound: float | None
@@ -85,12 +85,12 @@ NO_GAPS = Gaps(None, None, None)
 
 
 def facts_of(records: Iterable[Record]) -> dict[str, InstanceFacts]:
-    """Return what is known of each instance, by its digest.
+    """Return the facts of each instance, by its digest.
 
     Parameters
     ----------
     records
-        Of any studies.
+        Records of any studies.
 
     Returns
     -------
@@ -113,21 +113,21 @@ def facts_of(records: Iterable[Record]) -> dict[str, InstanceFacts]:
 
 
 def has_plan(record: Record) -> bool:
-    """Return whether a record is of a valid plan."""
+    """Return True if a record has a valid plan."""
     return (
         isinstance(record, OffsetsRecord) and record.status in ANSWERED and record.peak is not None
     )
 
 
 def gaps_of(record: Record, facts: InstanceFacts) -> Gaps:
-    """Return the gaps of a run; none where it has no plan.
+    """Return the gaps of a run; all are None if it has no plan.
 
     Parameters
     ----------
     record
-        Of a planner; online allocators have no gaps.
+        Record of a planner; online allocators have no gaps.
     facts
-        Of its instance, from :func:`facts_of`.
+        Facts of its instance, from :func:`facts_of`.
 
     Returns
     -------
@@ -186,7 +186,7 @@ def _best_plan(records: Sequence[Record]) -> tuple[int | None, str | None, str]:
     entry = _catalogued().get(records[0].instance_digest)
     if entry is not None:
         known.append((entry.peak, entry.planner, CATALOGUED))
-    # Of equal plans the first is named.
+    # The first of equal plans gives the name.
     return min(known, key=lambda plan: plan[0], default=(None, None, ""))
 
 
@@ -201,7 +201,7 @@ def _best_bound(records: Sequence[Record]) -> tuple[int, str, str]:
     entry = _catalogued().get(records[0].instance_digest)
     if entry is not None:
         known.append((entry.lower_bound, entry.certificate, CATALOGUED))
-    # Of equal bounds the first is named.
+    # The first of equal bounds gives the name.
     return max(known, key=lambda bound: bound[0], default=(0, "", ""))
 
 

@@ -38,7 +38,7 @@ from planners.processes.planner_answer import OUT_OF_MEMORY, answer_of, plain_pa
 from planners.registry import ChosenPlanner, choose, choose_one, choose_online
 from planners.text.plain_text import describe_error
 
-# Planned before what is measured, so that no run pays for imports.
+# A tiny problem, planned before the measured one so that no run pays for imports.
 TINY = ([1, 2], [0, 0], [1, 1])
 TINY_BUDGET = Budget(time_limit_seconds=1.0)
 
@@ -60,7 +60,7 @@ class OffsetsRuns(InstanceRuns[OffsetsRecord]):
         problem, bounds = known_of(task.instance, task.bounds_seconds)
         chosen = choose_one(task.label)
         process = _PlannerProcess(task, task.instance, chosen)
-        # The judge, and all that comes before it, is that of every run; the call alone is another.
+        # `run` judges this answer like any other; only the planner's call is replaced.
         info = replace(chosen.info, build=lambda **_parameters: process)
         result = run(problem, ChosenPlanner(info, chosen.parameters), task.budget, bounds)
         status, reason = RunStatus(result.status.value), result.reason
@@ -81,7 +81,7 @@ class OffsetsRuns(InstanceRuns[OffsetsRecord]):
 
 
 class _PlannerProcess:
-    """A planner that runs in a process of its own, and what became of that."""
+    """A planner in a process of its own, with the cost, the end and the incumbents of the run."""
 
     def __init__(self, task: RunTask, instance: SentInstance, chosen: ChosenPlanner) -> None:
         self._task, self._instance, self._chosen = task, instance, chosen
@@ -145,7 +145,7 @@ class OnlineRuns(InstanceRuns[OnlineRecord]):
         cost, fields = sent
         said: dict[str, Any] = json.loads(fields)
         record = self.blank(task, moment, RunStatus(said.pop("status")))
-        # The order in which it serves is given: what is asked for at once is its only bound.
+        # The order of the requests is given, so the most bytes alive at once are the only bound.
         lifetime = quick.get("lifetime")
         record = msgspec.structs.replace(
             record,
@@ -196,7 +196,7 @@ def _served(
 def _device_times(
     result: OnlineResult, requests: RequestSequence, terms: OnlineTerms
 ) -> dict[str, Scalar]:
-    """Return what calls of a device took that times them, and the iteration that goes on and on."""
+    """Return the seconds of device calls and of the last iteration, which stands for later ones."""
     is_gpu = terms.device is OnlineDevice.CUDA
     return {
         "device": open_gpu().name if is_gpu else str(terms.device),

@@ -1,4 +1,4 @@
-"""Every kind of run; another kind is a class of its own, one name here and one in `record`."""
+"""Every kind of run; a new kind needs a class, one name here and one in `record`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KINDS: dict[str, RunKind[Any]] = {
 
 def carry_out(task: RunTask) -> str:
     """Make a run in a process of its own, and return its record as a line."""
-    # Told and kept before the run is held to one of the machine's cores.
+    # The first call counts all cores and is cached; it comes before the run is pinned to one core.
     this_machine()
     with ExitStack() as stack:
         if task.timed:

@@ -1,4 +1,4 @@
-"""The runs of a study in their order, each with a key to read and a digest of all it asks."""
+"""The runs of a study in their order, each with a readable key and a digest of its question."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOST_RUNS = 500_000
 MOST_KEY_CHARACTERS = 100_000_000
 
 
-# Kind, who answers, and the plugin that brings it.
+# The kind of run, the planner or allocator, and the plugin that registers it.
 Choice = tuple[RunKind[Any], Named, Plugin | None]
 Chooser = Callable[[str, str], Sequence[Choice]]
 
@@ -37,13 +37,13 @@ class PlannedRun:
     instance: StudyInstance | StudyTraining
     kind: RunKind[Any]
     named: Named
-    # The file of the study that registers it.
+    # The study's plugin that registers the planner; None for a built-in planner.
     plugin: Plugin | None
     seed: int
     repetition: int
     limits: RunLimits
     device: OnlineDevice
-    # What it has in common with all runs of the study.
+    # Settings that all runs of the study share.
     of_study: Mapping[str, Any]
 
     @property
@@ -52,9 +52,9 @@ class PlannedRun:
 
     @cached_property
     def key(self) -> str:
-        """What it is called; a study has each key once."""
+        """The name of the run, unique within its study."""
         kind = self.kind
-        # One file holds predictions beside measurements.
+        # A file may hold a prediction and a measurement of one run: their keys must differ.
         device = f"{self.device}/" if kind.names_device and self._asks_device else ""
         return (
             f"{self.instance.name}/{kind.prefix}{device}{self.named.label}"
@@ -63,7 +63,7 @@ class PlannedRun:
 
     @cached_property
     def asked(self) -> str:
-        """Digest of all that decides what it answers and what it takes."""
+        """Digest of everything that decides the answer and the cost of the run."""
         plugin = self.plugin
         question = {
             **self.of_study,

@@ -1,4 +1,4 @@
-"""Planners of a study's own files, registered wherever a run of it is made."""
+"""Registers the planners of a study's plugins in every process that makes its runs."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from threading import Lock
 from evaluation.study.study import Plugin
 from planners.registry import choose, choose_online, load_plugin
 
-# What each registered.
+# The kinds and names that each loaded plugin registered.
 _loaded: dict[Plugin, set[object]] = {}
-# A worker may run in several threads.
+# A worker process may make runs in several threads.
 _lock = Lock()
 
 
 def load_plugins(plugins: Iterable[Plugin]) -> None:
-    """Register what plugins bring, each once in a process."""
+    """Register the planners of plugins, each plugin once in a process."""
     with _lock:
         for plugin in plugins:
             if plugin not in _loaded:
                 before = _registered()
-                # It came as text: who runs it may be on another machine.
+                # A plugin travels as text, because a worker may be on another machine.
                 with TemporaryDirectory(prefix="gapless-") as folder:
                     path = Path(folder) / plugin.name
                     path.write_text(plugin.source, encoding="utf-8")

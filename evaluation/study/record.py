@@ -30,7 +30,7 @@ from planners.model.plan import Status
 from planners.text.byte_units import counted
 
 SCHEMA: Literal[1] = 1
-# A planner may tell a thousand statistics and ten thousand incumbents.
+# Limit of a line: a planner may report a thousand statistics and ten thousand incumbents.
 MOST_LINE_BYTES = 1 << 24
 
 Text = Annotated[str, Meta(max_length=4000, description="a text of at most 4000 characters")]
@@ -76,16 +76,16 @@ FAILED = (
 
 
 class Machine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where a run was made.
+    """The machine on which a run was made.
 
     Parameters
     ----------
     processor
-        Its name, as the system tells it.
+        Name of the processor, as the system reports it.
     cores
-        Those that the process may use.
+        Number of cores that the process may use.
     memory_bytes
-        Of the machine.
+        Memory of the machine.
     system
         Name and release of the operating system.
     """
@@ -96,7 +96,7 @@ class Machine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     system: Text
 
     def is_like(self, other: Machine) -> bool:
-        """Return whether times of both compare; how much memory the system tells may differ."""
+        """Return True if times of both machines compare; their memory may differ."""
         mine = (self.processor, self.cores, self.system)
         return mine == (other.processor, other.cores, other.system)
 
@@ -107,33 +107,33 @@ class Machine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Record(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"
 ):
-    """What is kept of one run of any kind.
+    """The record of one run of any kind.
 
     Parameters
     ----------
     study, run
-        Name of the study, and the readable key of the run, which the study has once.
+        Name of the study, and the readable key of the run, unique within the study.
     asked
-        Digest of all that decides the answer: instance, planner, limits. A record answers for a
-        run of a study only where both ask the same.
+        Digest of everything that decides the answer: instance, planner, limits. A record answers
+        for a run of a study only if both digests are equal.
     instance, instance_digest
-        What it was run on: an instance, a recording or a training, and the digest of its content.
+        Subject of the run: an instance, a recording or a training; and the digest of its content.
     planner, parameters, seed, budget_seconds, repetition
-        What was run on it.
+        The planner or allocator that ran, and its settings.
     status, reason
-        How that ended, and why where it needs saying.
+        How the run ended, and the reason if the status needs one.
     peak
-        Bytes of the plan, or the peak that an allocator reserved; None without one.
+        Peak of the plan, or of the bytes that an allocator reserved; None if there is none.
     processor_seconds, wall_seconds, peak_resident_bytes
-        What the planner alone took, and the memory that the run added; None where it did not end.
+        Times of the planner alone, and the memory that the run added; None if it did not end.
     statistics
         Counters of the planner.
     plugin
-        Name and digest of the file that registered the planner; empty where it is no plugin's.
+        Name and digest of the plugin that registered the planner; empty for a built-in planner.
     timed
-        Whether its times count: it ran on one core of its own.
+        True if its times count, because it ran on a core of its own.
     machine, versions, commit, moment
-        Where, with what, and when it began.
+        The machine, the versions of packages, the commit, and the moment of the beginning.
     """
 
     schema: Literal[1] = SCHEMA
@@ -168,7 +168,7 @@ class Record(
 
     @property
     def failed(self) -> bool:
-        """Whether the planner broke a rule or a limit."""
+        """True if the planner broke a rule or a limit."""
         return self.status in FAILED
 
     @property
@@ -178,7 +178,7 @@ class Record(
         return ":".join([self.planner, *values])
 
     def to_json(self) -> str:
-        """Return the record as one line, without its end."""
+        """Return the record as one line, without a newline."""
         return msgspec.json.encode(self).decode()
 
     @staticmethod
@@ -190,7 +190,7 @@ class Record(
         text
             The line.
         where
-            File and line, for what is wrong with it.
+            File and line, which begin the message of an error.
 
         Returns
         -------
@@ -210,14 +210,14 @@ class Record(
 
 
 class InstanceRecord(Record, frozen=True, kw_only=True):
-    """What is kept of a run on an instance: of a planner, or of an online allocator.
+    """The record of a run on an instance: of a planner, or of an online allocator.
 
     Parameters
     ----------
     tensors, family
-        Number of tensors; what generated the instance, None where that is a file.
+        Number of tensors, and the generator of the instance; None for a file.
     lower_bound, certificate, bounds
-        Bytes that no plan stays below, and what proves that; all quick bounds by name.
+        The best lower bound in bytes, and the name of its proof; all quick bounds by name.
     """
 
     tensors: Count
@@ -233,8 +233,8 @@ class OffsetsRecord(InstanceRecord, frozen=True, kw_only=True, tag="offsets"):
     Parameters
     ----------
     incumbents
-        Pairs of seconds since the begin and the peak that was reached then; empty where a planner
-        tells none.
+        Pairs of seconds since the beginning and the peak reached by then; empty if the planner
+        reports none.
     """
 
     incumbents: tuple[
@@ -248,7 +248,7 @@ class OnlineRecord(InstanceRecord, frozen=True, kw_only=True, tag="online"):
     Parameters
     ----------
     allocated
-        Peak that it had in blocks, bytes.
+        Peak of the bytes that the allocator had in blocks.
     """
 
     allocated: Count | None = None
@@ -260,9 +260,9 @@ class FitRecord(Record, frozen=True, kw_only=True, tag="fit"):
     Parameters
     ----------
     measured
-        Whether the training was run on a GPU; what it takes is predicted without one otherwise.
+        True if the training ran on a GPU; otherwise its memory is predicted.
     requested
-        Live peak: bytes that the training had asked for at once.
+        Live peak: the most bytes that the training had requested at once.
     """
 
     measured: bool
@@ -281,29 +281,30 @@ class TrainingRecord(Record, frozen=True, kw_only=True, tag="training"):
     allocated: Count | None = None
 
 
-# A record of another kind is one more class above, and one more name here; what makes it is a
-# `RunKind` of `evaluation.study.kinds`.
+# A new kind of record needs a class above and a name here; a `RunKind` of
+# `evaluation.study.kinds` makes such records.
 AnyRecord = OffsetsRecord | OnlineRecord | FitRecord | TrainingRecord
 
 RECORDS: dict[str, type[AnyRecord]] = {
     "offsets": OffsetsRecord, "online": OnlineRecord, "fit": FitRecord,
     "training": TrainingRecord,
 }  # fmt: skip
-# How the line of each record begins; the last one is that of records before they had a kind first.
+# The first bytes of a record's line. The last entry is that of older versions, whose lines did not
+# begin with the kind.
 FIRST_OF_A_LINE = (
     *(f'{{"kind":"{kind}","schema":{SCHEMA},"study":"'.encode() for kind in RECORDS),
     f'{{"schema":{SCHEMA},"study":"'.encode(),
 )
 _DECODER: msgspec.json.Decoder[AnyRecord] = msgspec.json.Decoder(AnyRecord)
 
-# Fields that old records of one kind have from another kind.
+# Empty fields of another kind, which older versions wrote.
 _SAID_NOTHING: dict[object, dict[str, Any]] = {
     "offsets": {"allocated": None}, "online": {"incumbents": []},
 }  # fmt: skip
 
 
 def _read_slowly(text: str | bytes) -> AnyRecord:
-    """Read a record of before, or say what is wrong with a line."""
+    """Read a record of an older version, or raise an error that names the fault of the line."""
     try:
         parsed = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

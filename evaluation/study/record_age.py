@@ -1,4 +1,4 @@
-"""How old the records of a study are, and which of its planners changed since they were made."""
+"""The age of a study's records, and the planners that changed since they were made."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _CPP_COMMENT = re.compile(
 def age_of_records(study: Study, results: Path) -> str:
     """Return a line: day and commit of the last record, and which planners changed since.
 
-    Without a file of records, the committed page of the study tells them.
+    Without a file of records, day and commit come from the committed page of the study.
     """
     found = _last_record(f"{study.name}.jsonl", results) or _on_page(f"{study.name}.md")
     if found is None:
@@ -116,7 +116,7 @@ def _paths_of(planner: str) -> tuple[str, ...]:
 
 @cache
 def _differ(commit: str, paths: tuple[str, ...]) -> bool:
-    """Return True if any file computes otherwise than it did; comments do not count."""
+    """Return True if the code of any file changed since a commit; comments do not count."""
     names = _git("diff", "--name-only", "--no-renames", commit, "--", *paths)
     return names is None or any(_computes_otherwise(commit, name) for name in names.splitlines())
 
@@ -146,7 +146,7 @@ def _is_text(node: ast.AST) -> bool:
 
 
 def _git(*arguments: str) -> str | None:
-    """Return what git says; None where it says no, or where these sources are no checkout."""
+    """Return the output of git, or None if git fails or these sources are no checkout."""
     try:
         return subprocess.run(
             ["git", "-C", str(ROOT), *arguments], check=True, capture_output=True, text=True

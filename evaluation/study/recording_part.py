@@ -1,4 +1,4 @@
-"""What of a recording is a problem of a study: an iteration, what repeats, or a longer step."""
+"""Parts of a recording as problems: an iteration, its static requests, or more microbatches."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from planners.model.request_sequence import RequestSequence
 
 
 def name_with(name: str, settings: Mapping[str, object]) -> str:
-    """Return a name with settings behind those that it has."""
+    """Return a name with more settings appended."""
     return ":".join([name, *(f"{key}={value}" for key, value in settings.items())])
 
 
 def settings_in(name: str) -> tuple[str, Mapping[str, str]]:
-    """Return what an instance is of, and its settings."""
+    """Return the name of an instance without its settings, and the settings."""
     of_it, *parts = name.split(":")
     settings = {}
     for part in parts:
@@ -36,15 +36,15 @@ def settings_in(name: str) -> tuple[str, Mapping[str, str]]:
 
 @dataclass(frozen=True)
 class RecordingPart:
-    """A part of a recording; by default all of it, as any other file is read."""
+    """A part of a recording; by default the whole file, which may be of any format."""
 
     # As on the command line: ``all``, ``last`` or a number.
     iteration: str = "all"
-    # Whether blocks that were there before the iteration, and outlive it, are planned.
+    # True to plan blocks that were allocated before the iteration and outlive it.
     persistent: bool = True
-    # Whether requests whose size varies from one iteration to the next are left out.
+    # True to leave out requests whose size varies from one iteration to the next.
     static: bool = False
-    # How often the last microbatch of the iteration comes in a row.
+    # The number of times that the iteration's last microbatch comes in a row.
     microbatches: int = 1
 
     def __post_init__(self) -> None:
@@ -64,7 +64,7 @@ class RecordingPart:
 
     @property
     def is_all(self) -> bool:
-        """Whether nothing is left out."""
+        """True if nothing is left out."""
         return parse_iteration(self.iteration) is None
 
     def name_of(self, recording: str) -> str:

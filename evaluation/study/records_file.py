@@ -51,7 +51,7 @@ def read_records(path: Path) -> Iterator[AnyRecord]:
     Parameters
     ----------
     path
-        What ``python -m evaluation.study run`` wrote, or is still writing.
+        File that ``python -m evaluation.study run`` wrote, or is still writing.
 
     Yields
     ------
@@ -78,7 +78,7 @@ class RecordsFile:
 
     def _read(self) -> None:
         self.known: list[KnownRecord] = []
-        # Where a torn line begins, which is cut off before more is written.
+        # Offset of a torn last line, which is cut off before the next write; None without one.
         self._torn_at: int | None = None
         end = 0
         for number, (where, line) in enumerate(_lines(self.path), 1):
@@ -123,7 +123,7 @@ class RecordsFile:
             for number, line in enumerate(old, 1):
                 if number not in numbers and line.endswith(b"\n"):
                     new.write(line)
-            # The lock is on what is opened, which lives on in the copy.
+            # The lock belongs to the open file, which the duplicated descriptor keeps open.
             fcntl.flock(new, fcntl.LOCK_EX)
             fcntl.fcntl(new, fcntl.F_SETFL, os.O_APPEND)
             self._descriptor = os.dup(new.fileno())
@@ -133,9 +133,9 @@ class RecordsFile:
 
 @contextmanager
 def records_file(path: Path, inputs: Iterable[Path] = ()) -> Iterator[RecordsFile]:
-    """Open a file of records, or begin one; what holds anything else is refused as it is.
+    """Open a file of records, or begin one; a file of anything else is refused and left as it is.
 
-    None of the inputs may be this file, under this or another name.
+    None of the inputs may be this file, under any name.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     require_targets({"--output": path}, inputs)
@@ -169,7 +169,7 @@ def _locked(path: Path, held: ExitStack) -> int:
 
 
 def _is_null_device(descriptor: int) -> bool:
-    # It keeps nothing, so that there is nothing to lock.
+    # The null device keeps nothing, so there is nothing to lock.
     return os.path.samestat(os.stat(os.devnull), os.fstat(descriptor))
 
 
@@ -181,7 +181,7 @@ def _leads_to(path: Path, descriptor: int) -> bool:
 
 
 def _lines(path: Path) -> Iterator[tuple[str, bytes]]:
-    """Read line by line, and say where each stands."""
+    """Yield each line of a file behind its place, ``path:number``."""
     with path.open("rb") as file:
         lines = iter(lambda: file.readline(MOST_LINE_BYTES + 1), b"")
         for number, line in enumerate(lines, 1):
@@ -193,7 +193,7 @@ def _lines(path: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _require_torn(line: bytes, where: str) -> None:
-    """Refuse what is not the begin of a record, which only a kill leaves at the end of a file."""
+    """Refuse a last line without an end, unless it begins a record and a kill left it."""
     if not any(line.startswith(begin) or begin.startswith(line) for begin in FIRST_OF_A_LINE):
         raise InstanceError(
             f"{where}: a record is needed, found {shown(line[:60])}; write to another file with -o"

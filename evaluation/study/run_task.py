@@ -63,12 +63,12 @@ class RunTask:
     run: str
     asked: str
     instance: SentInstance | SentTraining
-    # The name of what carries it out, as in `evaluation.study.kinds`.
+    # The name of the kind of run, as in `evaluation.study.kinds`.
     kind: str
     planner: str
     label: str
     parameters: dict[str, Scalar]
-    # Name and digest of the file that brings the planner.
+    # Name and digest of the plugin that registers the planner.
     plugin: dict[str, str]
     seed: int
     repetition: int
@@ -80,12 +80,12 @@ class RunTask:
 
     @property
     def budget(self) -> Budget:
-        """What the planner is told."""
+        """The budget that the planner is given."""
         limits = self.limits
         return Budget(limits.budget_seconds, limits.node_limit, limits.threads, self.seed)
 
     def said(self, moment: datetime, status: RunStatus, reason: str | None) -> dict[str, Any]:
-        """Return the fields of a record that every kind has, of a run that answered nothing yet."""
+        """Return the fields that records of every kind share, without those of an answer."""
         return {
             "study": self.study,
             "run": self.run,
@@ -110,11 +110,11 @@ class RunTask:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a planner took, and nothing around it."""
+    """The cost of a planner's call alone."""
 
     processor_seconds: float
     wall_seconds: float
-    # None where the system does not tell.
+    # None if the system does not report it.
     peak_resident_bytes: int | None
 
 
@@ -126,7 +126,7 @@ def now() -> datetime:
 def in_a_process(
     limits: RunLimits, most_bytes: int, answer: Callable[[], tuple[Cost, bytes]]
 ) -> tuple[Cost, bytes] | Ended:
-    """Return what an answer cost, and the answer, from a process that is held to the limits."""
+    """Return the cost of an answer, and the answer, from a process that is held to the limits."""
 
     def in_the_child() -> bytes:
         # The collector need not search the objects of the parent.
@@ -150,7 +150,7 @@ def in_a_process(
 
 
 def measured(call: Callable[[], Value]) -> tuple[Cost, Value]:
-    """Return what a call cost, and its value."""
+    """Return the cost of a call, and its value."""
     give_back_free_memory()
     before = restart_peak()
     wall, processor = time.perf_counter(), _processor_seconds()
@@ -167,7 +167,7 @@ def _processor_seconds() -> float:
 
 
 def status_of(ended: Ended, limits: RunLimits) -> tuple[RunStatus, str]:
-    """Return how a run ended whose process sent no answer, and why."""
+    """Return the status and the reason of a run whose process sent no answer."""
     if ended.late:
         return RunStatus.TIMED_OUT, f"its process was killed after {limits.seconds:g} s"
     reason = f"its process {ended.how}"
@@ -183,12 +183,12 @@ def with_cost(record: AnyKind, cost: Cost | None) -> AnyKind:
 
 @dataclass(frozen=True)
 class Named:
-    """Who answers: a planner or an allocator."""
+    """A planner or an allocator that a study runs."""
 
     planner: str
-    # With those parameters that differ from its own, as on the command line.
+    # The name with all parameters that differ from the defaults, as on the command line.
     label: str
-    # All of them.
+    # All parameters.
     parameters: Mapping[str, Scalar] = field(default_factory=dict)
 
 
@@ -197,25 +197,25 @@ class RunKind(ABC, Generic[AnyKind]):
 
     name: ClassVar[str]
     record: type[AnyKind]
-    # The key of a grid that lists who answers.
+    # The key of a grid that lists planners or allocators of this kind.
     in_grid: ClassVar[str]
-    # What the keys of its runs have in front of who answers.
+    # The prefix of the planner's name in the keys of runs.
     prefix: ClassVar[str]
-    # Whether the device decides what is answered.
+    # True if the answer depends on the device.
     asks_device: ClassVar[bool]
-    # Whether keys say which device it is, so that a study may have the same run on several.
+    # True if keys name the device, so that a study may have one run on several devices.
     names_device: ClassVar[bool] = False
-    # What a task of this kind carries.
+    # The form of the instance or training that a task of this kind carries.
     runs_on: ClassVar[type[SentInstance] | type[SentTraining]]
 
     @abstractmethod
     def choose(self, text: str) -> Sequence[Named]:
-        """Return who is meant by a text as on the command line."""
+        """Return the planners or allocators that a text names, as on the command line."""
 
     def blank(
         self, task: RunTask, moment: datetime, status: RunStatus, reason: str | None = None
     ) -> AnyKind:
-        """Return the record of a run of which no more is known than how it ended."""
+        """Return a record that has the status of a run and no answer."""
         return self.record(**task.said(moment, status, reason), **self.own_fields(task))
 
     @abstractmethod
@@ -224,7 +224,7 @@ class RunKind(ABC, Generic[AnyKind]):
 
     @abstractmethod
     def carry_out(self, task: RunTask, moment: datetime) -> AnyKind:
-        """Make a run within its limits; whatever it does becomes its record."""
+        """Make a run within its limits; every ending of the run becomes a record."""
 
 
 class InstanceRuns(RunKind[AnyKind]):
@@ -238,7 +238,7 @@ class InstanceRuns(RunKind[AnyKind]):
 
 
 def in_registry(choose: Callable[[str], Sequence[Chosen[Any]]], text: str) -> list[Named]:
-    """Return who is chosen by name or wildcard, with all parameters."""
+    """Return the planners that a name or wildcard chooses, with all parameters."""
     return [
         Named(
             each.info.name,

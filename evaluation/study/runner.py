@@ -42,17 +42,17 @@ class StaleRecordsError(GaplessError):
 
 @dataclass
 class Progress:
-    """How far a study has come."""
+    """The progress of a study."""
 
     total: int
-    # Of these before this call began.
+    # Runs that had a record before this call began.
     recorded: int
     done: int = 0
     failed: int = 0
     begun: float = 0.0
 
     def line(self, name: str) -> str:
-        """Return what is shown of it."""
+        """Return the progress as one line."""
         ended = self.recorded + self.done
         parts = [f"{name}: {ended} of {counted(self.total, 'run')}", f"{self.failed} failed"]
         if 0 < ended < self.total and self.done:
@@ -82,7 +82,7 @@ def known_records(file: RecordsFile, study: str) -> dict[str, KnownRecord]:
 
 
 def require_unchanged(file: RecordsFile, changed: Sequence[tuple[KnownRecord, str]]) -> None:
-    """Refuse records of runs that the study asks otherwise now, each with the name of the cause."""
+    """Refuse records of runs that have changed since, each given with the name of the cause."""
     if not changed:
         return
     first = min((record for record, _ in changed), key=lambda record: record.line)
@@ -136,7 +136,7 @@ def run_all(
     progress: Progress,
     show: Callable[[Progress], None],
 ) -> None:
-    """Make runs, and record each as it ends; whatever ends this leaves all records whole."""
+    """Make runs, and record each as it ends; an interruption leaves all records whole."""
     timed_on: Machine | None = None
     if study.timed:
         machines = [record.machine for record in file.known]

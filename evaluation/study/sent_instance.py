@@ -1,4 +1,4 @@
-"""An instance as it travels to who runs planners on it: bounded, and checked when it arrives."""
+"""The form in which instances travel to workers: bounded in size, and checked on arrival."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from planners.model.bounds import Bound, bounds_of
 from planners.model.problem import Problem
 from planners.model.request_sequence import RequestSequence, requests_of_problem
 
-# What a problem may unfold to, as text; and the columns of a recording, 26 million events long.
+# Limits of an unpacked problem, as text, and of the columns of a recording (26 million events).
 MOST_TEXT_BYTES = 1 << 31
 MOST_COLUMN_BYTES = 1 << 31
 COLUMNS = (
@@ -32,7 +32,7 @@ NAMES = "names"
 
 @dataclass(frozen=True)
 class SentInstance:
-    """A packed problem, and the requests where it is a recording."""
+    """A packed problem, and its requests if it is a recording."""
 
     name: str
     family: str | None
@@ -51,18 +51,18 @@ class SentInstance:
         family: str | None,
         digest: str,
     ) -> SentInstance:
-        """Pack a problem, and the requests where it is a recording."""
+        """Pack a problem, and its requests if it is a recording."""
         text = compact_json(problem_to_fields(problem)).encode()
         sent = None if requests is None else packed_requests(requests)
         return cls(problem.name, family, digest, problem.tensor_count, zlib.compress(text, 1), sent)
 
     def unpacked(self) -> Problem:
-        """Return the problem, of which nothing is known but what its file says."""
+        """Return a new problem, which holds no cached facts."""
         with errors_at(f"instance {self.name}, as it was sent"):
             return problem_from_fields(_unfolded(self.problem))
 
     def unpacked_requests(self, problem: Problem) -> RequestSequence:
-        """Return what an online allocator is asked: the recording, or the lifetimes."""
+        """Return the requests for an online allocator: recorded ones, or those of the lifetimes."""
         if self.requests is None:
             return requests_of_problem(problem)
         with errors_at(f"instance {self.name}, requests as they were sent"):
@@ -70,7 +70,7 @@ class SentInstance:
 
 
 class _Said(msgspec.Struct, forbid_unknown_fields=True):
-    """What stands beside the columns of requests."""
+    """The fields of a request sequence that are no columns."""
 
     name: str
     recorded: bool
@@ -79,16 +79,16 @@ class _Said(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class SentTraining:
-    """A training, which its name says whole, as on the command line."""
+    """A training; its name is its full text, as on the command line."""
 
     name: str
     digest: str
 
 
-# Of the instance at hand: the runs of one come one after the other.
+# A small cache suffices: the runs of an instance come one after the other.
 @lru_cache(maxsize=2)
 def known_of(instance: SentInstance, bounds_seconds: float) -> tuple[Problem, tuple[Bound, ...]]:
-    """Return the problem of an instance and its bounds, which take so many seconds at most."""
+    """Return the problem of an instance, and its bounds, found in at most ``bounds_seconds``."""
     problem = instance.unpacked()
     return problem, tuple(bounds_of(problem, bounds_seconds))
 
@@ -96,7 +96,7 @@ def known_of(instance: SentInstance, bounds_seconds: float) -> tuple[Problem, tu
 def packed_requests(requests: RequestSequence) -> bytes:
     """Return the columns of a sequence as an archive of arrays."""
     names = {"name": requests.name, "recorded": requests.is_recorded}
-    # As text: an array of strings takes as much for each name as for the longest.
+    # Names travel as text: an array of strings pads each name to the longest.
     said = compact_json({**names, "modules": requests.module_names}).encode()
     arrays: dict[str, Any] = {column: getattr(requests, column) for column in COLUMNS}
     arrays[NAMES] = np.frombuffer(said, np.uint8)
@@ -106,7 +106,7 @@ def packed_requests(requests: RequestSequence) -> bytes:
 
 
 def unpacked_requests(sent: bytes) -> RequestSequence:
-    """Return what was packed; what breaks a rule of a sequence is refused."""
+    """Return the packed sequence; one that breaks a rule of sequences is refused."""
     arrays = arrays_in(sent, (*COLUMNS, NAMES), MOST_COLUMN_BYTES)
     for name in (*COLUMNS, NAMES):
         if name not in arrays:

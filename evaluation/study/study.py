@@ -23,7 +23,7 @@ from planners.model.online_result import OnlineDevice
 from planners.text.byte_units import parse_bytes
 from planners.text.plain_text import shown
 
-# What a process may take longer than the planner's own limit, to read its problem among others.
+# Seconds that a process may take beyond the planner's limit, such as to read its problem. A guess.
 GRACE_SECONDS = 5.0
 
 Count = Annotated[int, Meta(ge=0, le=INT64_MAX, description="a whole number of at least 0")]
@@ -43,26 +43,26 @@ Options = Annotated[
     Meta(description="a number, a text, or a list of them"),
 ]
 
-# What begins with a name in braces is in the folder of that name.
+# A pattern that begins with a name in braces is relative to the folder of that name.
 _IN_A_FOLDER = re.compile(r"\{([^{}/]*)\}/(.+)")
-# What would look through a disk, or through a folder again and again.
+# Patterns that would walk a whole disk, or the same folder many times.
 _WALKS_TOO_FAR = re.compile(r"\*\*.*(\*\*|\.\.)|\.\..*\*\*|(?<!\.\.)/+\.\.(/|$)")
 
 
 class CapacityFrom(enum.Enum):
-    """Where the capacity of an instance stands."""
+    """The place that gives the capacity of an instance."""
 
     INSTANCE = "instance"
     # The last part of the name of its file, as in ``A.1048576.csv``.
     NAME = "name"
 
 
-# Bytes that a plan has to fit, or where they stand; None asks for the smallest peak.
+# Bytes that a plan has to fit, or the place that gives them; None asks for the smallest peak.
 Capacity = int | CapacityFrom | None
 
 
 class _Choice(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="choice"):
-    """Instances of a grid: the key that a table has says which kind it is of."""
+    """Instances of a grid; the keys of its table tell the kind of choice."""
 
 
 class _Given(_Choice, frozen=True, kw_only=True):
@@ -79,14 +79,14 @@ class _Given(_Choice, frozen=True, kw_only=True):
 
     @property
     def asked_capacity(self) -> Capacity:
-        """What a plan has to fit."""
+        """The capacity that a plan has to fit."""
         if isinstance(self.capacity, bool):
             return CapacityFrom.INSTANCE if self.capacity else None
         return CapacityFrom.NAME if self.capacity == "name" else self.capacity
 
 
 class _MayVary(_Given, frozen=True, kw_only=True):
-    """What may be replaced by variants: each variation with each seed, or once if it draws none."""
+    """Instances that variants may replace: each variation with each seed, or once if not random."""
 
     variations: Texts = ()
     seeds: Counts = ()
@@ -111,15 +111,15 @@ class CatalogueChoice(_MayVary, frozen=True, kw_only=True, tag="names"):
 
     # Names or wildcards; one of them is enough.
     names: Texts = ("*",)
-    # Every one of them is needed.
+    # Tags that an instance must all have.
     tags: Texts = ()
     kind: InstanceKind | None = None
     least_tensors: Count = 0
     most_tensors: Count | None = None
-    # Deals the nodes of a graph again to streams that are full after so many, once for each; chains
-    # are left out. Streams as they are where it is empty.
+    # For each number, the nodes of a graph are dealt again to streams of at most so many nodes;
+    # chains are left out. If it is empty, streams stay as they are.
     nodes_per_stream: Counts = ()
-    # What orders a stream that is dealt so and the full one that it follows.
+    # The kind of arcs between such a stream and the full stream that it follows.
     streams: Literal["category", "succession"] | None = None
 
     def __post_init__(self) -> None:
@@ -154,10 +154,10 @@ class FamilyChoice(_Given, frozen=True, kw_only=True, tag="family"):
 
 
 class FileChoice(_MayVary, frozen=True, kw_only=True, tag="files"):
-    """Instance files of any format: names or wildcards, seen from a folder."""
+    """Instance files of any format: names or wildcards, relative to a folder."""
 
     files: Texts
-    # What of each file is a problem.
+    # The part of each file that is a problem, as in `RecordingPart`.
     iteration: str = "all"
     persistent: bool = True
     static: bool = False
@@ -183,13 +183,13 @@ class FileChoice(_MayVary, frozen=True, kw_only=True, tag="files"):
 
     @property
     def patterns(self) -> list[tuple[str | None, str]]:
-        """Patterns with the name of the folder that they are seen from, None for the study's."""
+        """Patterns with the name of the folder that they are relative to, None for the study's."""
         found = ((_IN_A_FOLDER.fullmatch(pattern), pattern) for pattern in self.files)
         return [(None, pattern) if its is None else (its[1], its[2]) for its, pattern in found]
 
     @property
     def parts(self) -> tuple[RecordingPart, ...]:
-        """What of each file is a problem: one for each number of microbatches."""
+        """The parts of each file that are problems: one for each number of microbatches."""
         return tuple(
             RecordingPart(self.iteration, self.persistent, self.static, number)
             for number in self.microbatches
@@ -222,13 +222,13 @@ class RunLimits:
     budget_seconds
         Time limit that the planner is told; None for no limit.
     node_limit
-        Limit on search nodes that it is told, for answers that repeat exactly.
+        Limit on search nodes that the planner is told, for answers that repeat exactly.
     threads
         Threads that a planner may use.
     memory_bytes
         Address space that the process of a run may take beyond what it starts with.
     seconds
-        After so many its process is killed.
+        Time after which the process of a run is killed.
     """
 
     budget_seconds: float | None
@@ -239,20 +239,19 @@ class RunLimits:
 
 
 class GridSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a grid says, or the study for all of its grids.
+    """Settings of a grid, or of a study for all of its grids.
 
     Parameters
     ----------
     planners, online, fit
-        Who answers, by kind of run: planners, online allocators, or the allocators under which
-        memory is predicted. As on the command line: names or wildcards, ``NAME:KEY=VALUE`` sets a
-        parameter.
+        By kind of run: planners, online allocators, or allocators under which memory is predicted.
+        Names or wildcards as on the command line; ``NAME:KEY=VALUE`` sets a parameter.
     seeds, repetitions
-        Each combination is run with each seed, so many times.
+        Seeds of each combination, and the number of runs with each seed.
     budget_seconds, node_limit, threads, memory, seconds
-        What each run may take, as in :class:`RunLimits`.
+        Limits of each run, as in :class:`RunLimits`.
     device
-        What allocators take their memory from; times in it count but on the ledger.
+        Device from which allocators take memory; its times count, except on the ledger.
     """
 
     planners: Texts = ()
@@ -274,7 +273,7 @@ class Grid(GridSettings, frozen=True, kw_only=True):
     Parameters
     ----------
     instances
-        Which, of the catalogue, of synthetic families, of models, or in files.
+        Instances of the catalogue, of synthetic families, of models, or in files.
     """
 
     instances: Annotated[
@@ -304,7 +303,7 @@ class Grid(GridSettings, frozen=True, kw_only=True):
 
     @property
     def named(self) -> dict[str, tuple[str, ...]]:
-        """Who answers, by kind of run."""
+        """The names of planners and allocators, by kind of run."""
         return {"offsets": self.planners, "online": self.online, "fit": self.fit}
 
     @property
@@ -321,7 +320,7 @@ class Grid(GridSettings, frozen=True, kw_only=True):
 
 
 class StudyFile(GridSettings, frozen=True, kw_only=True):
-    """What the file of a study says; what a grid leaves out, the study says for all of them."""
+    """The file of a study; its settings hold in every grid that leaves them out."""
 
     question: str
     grid: Annotated[tuple[Grid, ...], Meta(min_length=1, description="a list of tables")] = ()
@@ -340,14 +339,14 @@ class StudyFile(GridSettings, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class Plugin:
-    """A Python file that registers planners, as it travels to who runs them.
+    """A Python file that registers planners, in the form that travels to workers.
 
     Parameters
     ----------
     name, source
-        Of the file, and what it holds.
+        Name and text of the file.
     path
-        Where it was read.
+        Path from which it was read.
     """
 
     name: str
@@ -357,24 +356,24 @@ class Plugin:
 
 @dataclass(frozen=True)
 class Study:
-    """What is asked, and the grids of runs that answer it.
+    """A question, and the grids of runs that answer it.
 
     Parameters
     ----------
     name, question
-        That of its file, and what it asks, in one sentence.
+        Name of its file, and its question in one sentence.
     grids
-        Each every planner on every instance with every seed, so many times.
+        Each runs every planner on every instance with every seed, ``repetitions`` times.
     timed
-        Whether times count: each run has a core of its own.
+        True if times count: each run has a core of its own.
     bounds_seconds
-        What bounds beyond the quick ones may take, once an instance.
+        Time limit of the bounds beyond the quick ones, once for each instance.
     plugins
         Files that register planners, as text.
     folders
         Folders of instances that do not come with the study: by name, what each holds.
     page
-        What reports read of it; no run depends on it.
+        Table for reports; no run depends on it.
     path
         Its file.
     training

@@ -1,4 +1,4 @@
-"""The file of a study, TOML: read here alone, and every fault one line with what would be right."""
+"""Reads the TOML file of a study; each fault is one line that says what would be right."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ from planners.text.plain_text import printable, shown
 
 FOLDER = Path(__file__).parents[1] / "studies"
 SUFFIX = ".toml"
-# What ships has at most 7 KB, 370 values, 160 characters in one and 7 points in a line.
+# Limits of a study's file. The studies of this package have at most 7 KB, 370 values, 160
+# characters in a value and 7 points in a line.
 MAX_FILE_BYTES = 1 << 18
 MAX_PLUGIN_BYTES = 1 << 20
 MOST_VALUES = 10_000
@@ -113,9 +114,9 @@ def read_study(path: Path) -> Study:
 
 
 def _require_small(content: Mapping[str, Any]) -> None:
-    """Bound what a file holds, before it is multiplied."""
+    """Bound the content of a file before its grids multiply it."""
     values: list[Any] = [content]
-    # It grows while it is walked through.
+    # The list grows while the loop walks through it.
     for value in values:
         if isinstance(value, Mapping):
             values += [*value.keys(), *value.values()]
@@ -151,7 +152,7 @@ def _study(path: Path, content: dict[str, Any]) -> Study:
 
 
 def _hand_down(content: dict[str, Any]) -> None:
-    """Say in each grid what the study says for all, and in each choice what kind it is of."""
+    """Copy the study's settings into each grid, and name the kind of each choice."""
     of_all = {key: content[key] for key in GridSettings.__struct_fields__ if key in content}
     grids = content.get("grid")
     for grid in grids if isinstance(grids, list) else ():
@@ -187,7 +188,7 @@ def _plugin(path: Path) -> Plugin:
 
 
 class Typed(enum.StrEnum):
-    """What has a schema."""
+    """A format that has a schema."""
 
     RECORD = "record"
     STUDY = "study"
@@ -197,7 +198,7 @@ def schema_of(what: Typed) -> dict[str, Any]:
     """Return the JSON schema of a record, or of a study's file, which is TOML."""
     schema = msgspec.json.schema(AnyRecord if what is Typed.RECORD else StudyFile)
     for its in schema["$defs"].values():
-        # Which kind a choice of instances is of is seen by its other keys.
+        # A file does not name the kind of a choice: its other keys tell the kind.
         if "choice" in its.get("required", ()):
             its["required"].remove("choice")
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}

@@ -54,7 +54,7 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True)
 class Question:
-    """What a plan of an instance is asked: the digest of the problem, and what it has to fit."""
+    """The question of an instance: the digest of the problem, and the capacity for a plan."""
 
     digest: str
     capacity: int | None
@@ -69,7 +69,7 @@ class StudyInstance:
     family: str | None
     # The bytes into which a plan has to fit.
     capacity: Capacity
-    # Reads or makes it.
+    # Reads or generates the problem.
     read: Callable[[], Content]
     # Digest and capacity by the catalogue, known without reading the file.
     recorded: Question | None = None
@@ -106,7 +106,7 @@ class StudyInstance:
         return Question(question.digest, self._asked_of(question.capacity))
 
     def _asked_of(self, own: int | None) -> int | None:
-        """Return the capacity that is asked for, of an instance with one of its own or without."""
+        """Return the capacity that a plan has to fit; ``own`` is that of the problem."""
         return own if isinstance(self.capacity, CapacityFrom) else self.capacity
 
     def sent(self) -> SentInstance:
@@ -136,15 +136,15 @@ class StudyTraining:
 
 @dataclass(frozen=True)
 class Folders:
-    """Where the instance files of a study are."""
+    """The folders of a study's instance files."""
 
-    # The study's own.
+    # The folder of the study's own files.
     own: Path
-    # Those that it names, by name.
+    # Folders that the user gave for the names in the study.
     given: Mapping[str, Path] = field(default_factory=dict)
 
     def require_all(self, needed: Mapping[str, str]) -> None:
-        """Refuse folders that the study does not name, or that are missing or not there."""
+        """Refuse a folder that the study does not name, was not given or does not exist."""
         for name, path in self.given.items():
             if name not in needed:
                 raise GaplessError(
@@ -160,7 +160,7 @@ class Folders:
                 )
 
     def of(self, name: str | None) -> Path:
-        """Return the folder of a name from which files are named; the study's own for None."""
+        """Return the folder of a name, or the study's own for None."""
         return self.own if name is None else self.given[name]
 
 
@@ -252,7 +252,7 @@ def _meets(choice: CatalogueChoice, entry: CatalogueEntry) -> bool:
     tensors = entry.facts.tensors
     return (
         any(fnmatch.fnmatchcase(entry.name, name) for name in choice.names)
-        # What is not in the repository is run where it is named.
+        # An instance outside of the repository is chosen by its full name only.
         and (entry.committed or entry.name in choice.names)
         and set(choice.tags) <= set(entry.tags)
         and choice.kind in (None, entry.kind)

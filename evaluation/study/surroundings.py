@@ -1,4 +1,4 @@
-"""Where and with what a run is made: machine, versions, commit."""
+"""The machine, the versions of packages and the commit of a run."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from instances.catalogue.update import git_commit
 
 
 def measured_now() -> str:
-    """Return the date of today and what this machine is."""
+    """Return the date of today, the machine and the versions of packages."""
     return f"{date.today()}; {environment()}"
 
 
 def environment() -> str:
-    """Return one line that says on what a table was measured."""
+    """Return one line on the machine and the packages of a measurement."""
     cores = len(os.sched_getaffinity(0))
     packages = ", ".join(f"{name} {version(name)}" for name in ("gapless", "numpy"))
     on = "one core" if cores == 1 else f"{cores} cores"
@@ -36,13 +36,13 @@ def processor() -> str:
     return platform.machine()
 
 
-# What may decide an answer; of these the ones that are installed.
+# Packages that may decide an answer; a record has the versions of the installed ones.
 PACKAGES = ("gapless", "numpy", "scipy", "ortools", "pulp", "omnimalloc")
 
 
 @cache
 def this_machine() -> Machine:
-    """Return what times that were taken here depend on."""
+    """Return the properties of this machine on which times depend."""
     return Machine(
         processor=processor(),
         cores=len(os.sched_getaffinity(0)),
@@ -65,6 +65,6 @@ def versions() -> Mapping[str, str]:
 
 @cache
 def commit() -> str | None:
-    """Return the commit of the sources; None where they are no checkout."""
+    """Return the commit of the sources, or None if they are no checkout."""
     found = git_commit()
     return None if found == "unknown" else found

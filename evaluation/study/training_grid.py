@@ -27,7 +27,7 @@ from planners.errors import GaplessError, InstanceError, near_names
 from planners.model.problem import Scalar
 from planners.text.plain_text import shown
 
-# From the fourth step on a plan serves, and by then the caches of PyTorch have what they keep.
+# Warm-up steps. A plan serves from the fourth step on, and PyTorch's caches are full by then.
 MODEL_WARM_UP = 6
 
 Number = Annotated[
@@ -38,26 +38,26 @@ Number = Annotated[
 class TrainingGrid(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Every program and model under every allocator, whose timed turns alternate."""
 
-    # Names or wildcards of the list of programs, those of a group that need so many GPUs.
+    # Names or wildcards of programs, among those of ``group`` that need ``gpus`` GPUs.
     programs: tuple[str, ...] = ()
     group: str = SCRIPTS
     gpus: Annotated[int, msgspec.Meta(ge=1, le=2)] = 1
-    # Trainings of models of the registry, each as on the command line; steps that are compared.
+    # Trainings of registered models, each as on the command line; and the steps that are compared.
     models: tuple[str, ...] = ()
     model_steps: Number = 5
-    # The first is the one with which bits are compared.
+    # The bits of the first allocator are the reference for all others.
     allocators: tuple[Allocator, ...] = JUDGED
     scale: Scale = Scale.FULL
-    # Bits do not depend on how many layers there are.
+    # Few layers suffice for a check: equal bits do not depend on their number.
     checked_scale: Scale = Scale.QUICK
     turns: Number = 5
     turn_steps: Number = 4
     # Programs that are warmed up at the same time, and checks that run at the same time.
     programs_at_once: Number = 1
     checks_at_once: Number = 3
-    # No part of a run takes so long, a warm-up beside two others with kernels compiled included.
+    # Time limit of a part of a run, such as a warm-up that compiles kernels beside two others.
     seconds: Annotated[float, msgspec.Meta(gt=0, le=1e6)] = 240.0
-    # For tests, a processor without an allocator to choose.
+    # Tests name a CPU, which has no choice of allocators.
     device: str = "cuda"
 
     def __post_init__(self) -> None:
@@ -83,12 +83,12 @@ class TrainedProgram:
     checks: Sequence[TrainingRun]
     timed: Sequence[TrainingRun]
     grid: TrainingGrid
-    # Of the list; none where it is made of a registered model.
+    # Its entry in the list of programs; None for a registered model.
     program: Program | None = None
 
     @property
     def words(self) -> dict[str, Scalar]:
-        """What its records say of it beside its figures."""
+        """The texts that its records have beside figures."""
         its = self.program
         if its is None:
             return {"sentence": f"`python -m gpu_runtime.train {self.name}`"}
@@ -100,12 +100,12 @@ class TrainedProgram:
         }
 
     def key(self, allocator: Allocator) -> str:
-        """Return what its run under an allocator is called; a study has each key once."""
+        """Return the key of its run under an allocator, unique within a study."""
         return f"{self.name}/training/{allocator}"
 
     @property
     def digest(self) -> str:
-        """Digest of all that decides what it computes and what that takes, but for who serves."""
+        """Digest of everything that decides its results and its cost, except the allocator."""
         runs = under([Allocator.DEFAULT], self.checks[0]) + under(
             [Allocator.DEFAULT], self.timed[0]
         )
@@ -113,7 +113,7 @@ class TrainedProgram:
         return "sha256:" + hashlib.sha256(asked.encode()).hexdigest()
 
     def matching(self, patterns: Sequence[str]) -> list[Allocator]:
-        """Return the allocators under which its key matches one of some wildcards."""
+        """Return the allocators whose runs have keys that match one of the wildcards."""
         return [
             run.allocator
             for run in self.timed
@@ -134,9 +134,9 @@ class TrainedProgram:
 def trained_programs(
     grids: Sequence[TrainingGrid], only: Sequence[str] = ()
 ) -> list[TrainedProgram]:
-    """Return the programs of grids, of which each has its name once.
+    """Return the programs of grids; no two may have one name.
 
-    Where wildcards are given, those and under those allocators of which a key matches one.
+    With wildcards, only the runs whose keys match one of them are kept.
     """
     found: dict[str, TrainedProgram] = {}
     for grid in grids:

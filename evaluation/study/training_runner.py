@@ -61,8 +61,8 @@ def train_all(
 ) -> int:
     """Train programs one after the other; return how many runs failed.
 
-    The records of a program come to the file in one piece when it has ended, so that whatever ends
-    this leaves whole programs.
+    The records of a program are appended in one piece when it has ended, so that an interruption
+    leaves whole programs.
     """
     for program in programs:
         if program.program is not None:
@@ -145,7 +145,7 @@ def _record(
 
 
 def _checked(findings: AllocatorComparison, allocator: Allocator) -> dict[str, Scalar]:
-    """Return a digest of all bits, and where they first differ from the first allocator's."""
+    """Return a digest of all bits, and the first difference from the first allocator's bits."""
     said: dict[str, Scalar] = {}
     if findings.undetermined:
         said["undetermined"] = ", ".join(findings.undetermined)
@@ -166,7 +166,7 @@ def _checked(findings: AllocatorComparison, allocator: Allocator) -> dict[str, S
 
 
 def _timed(timing: RunResult) -> dict[str, Scalar]:
-    """Return what the timed steps took."""
+    """Return the figures of the timed steps."""
     plan, counts, peaks = timing.plan, timing.counts, timing.peaks
     optional: dict[str, Any] = {
         "requested": peaks.requested if peaks else None,

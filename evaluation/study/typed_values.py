@@ -59,7 +59,7 @@ def _read(kind: Any, value: object) -> object:
 
 
 def _refuse(value: Any, kind: Any, where: str, name: str, needed: str) -> None:
-    """Raise the ``InstanceError`` of the smallest part of a value that is no such kind."""
+    """Raise the ``InstanceError`` of the smallest part of a value that is not of its kind."""
     origin, args = get_origin(kind), get_args(kind)
     if origin is Annotated:
         described = [meta.description for meta in args[1:] if isinstance(meta, msgspec.Meta)]
