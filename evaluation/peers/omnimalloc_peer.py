@@ -200,7 +200,7 @@ class Peer:
             num_threads=self.budget.threads,
         )
         if found is None:
-            # The solver returns None both after a proof and after its time: time left means a proof.
+            # The solver returns None after a proof and at its time limit: time left means a proof.
             return Placed(None, lower_bound, exhausted=remaining() != 0)
         return Placed(_without_stopper(found.allocations), lower_bound)
 

@@ -1,1 +1,1 @@
-"""Files of our own, the registry of formats, and the one careful writer."""
+"""Instance and plan files, the registry of formats, and the only writer of files."""

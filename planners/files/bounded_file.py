@@ -1,4 +1,4 @@
-"""Files from anywhere, read once, whole, and never beyond a bound."""
+"""Reads untrusted files once, whole, and never beyond a bound."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ CHUNK_BYTES = 1 << 20
 
 
 def read_bounded(path: Path, limit: int) -> bytes:
-    """Read a whole file, pipe or device that holds at most so many bytes.
+    """Read a whole file, pipe or device that holds at most ``limit`` bytes.
 
-    Errors here leave out the path: whoever reads the format names it once.
+    Errors here leave out the path: the reader of the format adds it.
     """
     pieces: list[bytes] = []
     room = limit
@@ -27,17 +27,17 @@ def read_bounded(path: Path, limit: int) -> bytes:
 
 
 def require_plain_file(path: Path) -> None:
-    """Refuse a pipe or a device, which could be waited for without an end."""
+    """Refuse a pipe or a device, from which a read may never end."""
     if path.exists() and not path.is_file():
         raise InstanceError(f"{path}: a plain file is needed, found none")
 
 
 def pieces_of(path: Path, most: int) -> Iterator[bytes]:
-    """Read at most so many bytes of a file, piece by piece; one piece where its size is known."""
+    """Yield at most ``most`` bytes of a file in pieces; a file of known size is one piece."""
     try:
         with path.open("rb") as file:
-            # What the file says is asked for at once, so that it need not be put together. One
-            # read of `most` bytes would set them aside for the smallest file.
+            # The first read asks for the whole known size, so that no pieces need joining. A read
+            # of `most` bytes would allocate as many even for the smallest file.
             ask = min(os.fstat(file.fileno()).st_size + 1, most)
             while most > 0 and (piece := file.read(ask)):
                 yield piece

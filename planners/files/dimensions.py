@@ -10,12 +10,12 @@ from planners.text.plain_text import shown
 Dimensions = Mapping[str, int]
 
 MAX_DIMENSION = 1 << 40
-# Of the open dimensions in a message.
+# Open dimensions that a message names.
 MOST_SHOWN = 16
 
 
 def parse_dimensions(texts: Iterable[str]) -> dict[str, int]:
-    """Return what ``--dimension NAME=N`` says, as often as it is given."""
+    """Return the sizes that all options ``--dimension NAME=N`` give, by name."""
     dimensions: dict[str, int] = {}
     for text in texts:
         name, _, digits = text.rpartition("=")
@@ -35,7 +35,7 @@ def parse_dimensions(texts: Iterable[str]) -> dict[str, int]:
 def require_dimensions(open_dimensions: Mapping[str, str], given: Collection[str]) -> None:
     """Refuse a dimension that is not open, and an open one that has no size.
 
-    Of each open dimension the mapping says where it stands.
+    The mapping has the place of each open dimension in the file.
     """
     for name in given:
         if name not in open_dimensions:

@@ -1,14 +1,14 @@
-"""What every reader holds a file from anywhere to: limits in proportion to the file's bytes.
+"""Limits that every reader puts on an untrusted file, in proportion to the file's bytes.
 
 Note: what a file may ask for
 -----------------------------
-Rationale. A few hundred bytes can say a product of 100,000 factors, functions that double each
-other thirty times, or one long vector that 30,000 tensors share. None of it is seen by a limit on
-the bytes that are read.
+Rationale. A few hundred bytes can hold a product of 100,000 factors, functions that double each
+other thirty times, or one long vector that 30,000 tensors share. A limit on the bytes that are read
+sees none of these.
 
-Approach. A reader counts what it is about to do, before it takes memory or time for it, against an
-`Allowance`: so much for a file of any size, and so much more for each of its bytes. Numbers of
-elements are multiplied by `element_count` alone, whose factors are few and whose product is small.
+Approach. Before a reader spends memory or time, it charges the work to an `Allowance`: an amount
+for a file of any size, and more for each byte of the file. Only `element_count` multiplies numbers
+of elements; it bounds the number of factors and the product.
 
 Limits. The allowances are chosen so that a file of 1 MB takes at most 10 s and 1.5 GB.
 """
@@ -22,30 +22,30 @@ from planners.errors import InstanceError
 from planners.text.plain_text import shown
 
 MAX_TEXT_BYTES = 1 << 28
-# Of archives and pickles, whose numbers take less room than as text.
+# Limit of archives and pickles, whose numbers take fewer bytes than as text.
 MAX_BINARY_BYTES = 1 << 29
-# Of models with their weights; what protobuf and flatbuffers address.
+# Limit of models with their weights: the bytes that protobuf and flatbuffers can address.
 MAX_MODEL_BYTES = 1 << 31
 
-# What NumPy has at most, and more than any kernel takes.
+# The most dimensions that NumPy has, and more than any kernel takes.
 MAX_RANK = 64
-# Numbers of 64 bits with a sign, and counts of bytes, end below it.
+# Signed integers of 64 bits and counts of bytes stay below this.
 END_OF_INTEGERS = 1 << 63
 
 
 @dataclass(frozen=True)
 class Allowance:
-    """How much of something a file may ask for."""
+    """The amount of something that a file may ask for."""
 
     what: str
     free: int
-    # More of it for each so many bytes of the file, or so many more for each byte.
+    # The file may ask for ``more`` of it for each ``for_bytes`` bytes that it has.
     for_bytes: int
     more: int = 1
     most: int = END_OF_INTEGERS
 
     def of(self, file_bytes: int) -> int:
-        """Return what a file of so many bytes may ask for."""
+        """Return the amount that a file of ``file_bytes`` may ask for."""
         return min(self.most, self.free + self.more * (file_bytes // self.for_bytes))
 
     def require(self, asked: int, file_bytes: int, where: str = "") -> None:
@@ -59,7 +59,7 @@ class Allowance:
 
 
 class Work:
-    """What a reader has done for a file, charged before it is done."""
+    """The work of a reader for a file; each piece of work is charged before it is done."""
 
     def __init__(self, allowance: Allowance, file_bytes: int) -> None:
         self._allowance = allowance
@@ -75,7 +75,7 @@ class Work:
 
 
 def element_count(lengths: Sequence[int], where: str) -> int:
-    """Return the elements of a tensor; refuse what is no shape, or one of 2**63 elements."""
+    """Return the elements of a tensor; refuse a malformed shape, or one of 2**63 elements."""
     if len(lengths) > MAX_RANK:
         raise InstanceError(
             f"{where}: at most {MAX_RANK} dimensions are taken, found {len(lengths)}"

@@ -1,4 +1,4 @@
-"""The registry of file formats: what reads an instance file, from this package and from others."""
+"""The registry of file formats: readers of instance files, from this package and from others."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ class Format:
     name
         Name in messages; must be free.
     suffixes
-        How names of such files usually end.
+        Usual endings of the names of such files.
     recognises
-        Whether a file is of this format, from its path and its first bytes.
+        Takes a file's path and first bytes; returns True if the file is of this format.
     read
-        Reads a file; raises ``InstanceError`` with one line where it breaks a rule.
+        Reads a file; raises ``InstanceError`` with one line if the file breaks a rule.
     read_slice
-        Reads a part of a file that holds a recording; None where files hold problems.
+        Reads a part of a recording; None if files of this format hold problems.
     read_requests
-        Reads what a recorded run asked of its allocator; None where files hold no such thing.
+        Reads the requests of a recorded run; None if files of this format hold none.
     read_sized
-        Reads a file with sizes for the dimensions that it leaves open; None where files leave none.
+        Reads a file with sizes for its open dimensions; None if files of this format have none.
     """
 
     name: str
@@ -64,12 +64,12 @@ class Format:
     read_sized: Callable[[Path, Dimensions], Problem] | None = None
 
     def has_suffix(self, path: Path) -> bool:
-        """Return whether the name of a file ends as names of this format do."""
+        """Return True if the name of a file has an ending of this format."""
         return path.name.lower().endswith(self.suffixes)
 
 
 def unpacked_head(head: bytes) -> bytes:
-    """Return the first bytes of a file as they are when it is not gzipped."""
+    """Return the first bytes of a file, unpacked if the file is gzipped."""
     if head.startswith(GZIP_MAGIC):
         with suppress(zlib.error):
             return zlib.decompressobj(wbits=31).decompress(head, HEAD_BYTES)
@@ -93,9 +93,9 @@ def read_problem(
     Parameters
     ----------
     path
-        The file, of the format that :func:`format_of` says; a pipe or ``/dev/stdin`` as well.
+        The file, of the format that :func:`format_of` finds; a pipe or ``/dev/stdin`` as well.
     recording_slice
-        What of a recording becomes the problem.
+        The part of a recording that becomes the problem.
     dimensions
         Sizes of the dimensions that the file leaves open, by name.
 
@@ -103,14 +103,14 @@ def read_problem(
     ------
     InstanceError
         The file cannot be read, no format recognises it, it breaks a rule of its format, a
-        slice is asked of what is no recording, or a dimension is open or not there.
+        slice is given for a file without a recording, or a dimension is open or unknown.
     """
     with readable_twice(Path(path)) as file:
         return _read(file, recording_slice, dimensions)
 
 
 def read_requests(path: str | Path) -> RequestSequence:
-    """Read what an online allocator is asked: of a recording its requests, else of the lifetimes.
+    """Read the requests for an online allocator: recorded ones, or those of the lifetimes.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def read_requests(path: str | Path) -> RequestSequence:
     Raises
     ------
     InstanceError
-        As for :func:`read_problem`, or there is neither a recording nor any lifetime.
+        As for :func:`read_problem`, or the file has neither a recording nor lifetimes.
     """
     with readable_twice(Path(path)) as file:
         requests = _recorded_requests(file)
@@ -130,7 +130,7 @@ def read_requests(path: str | Path) -> RequestSequence:
 def read_with_requests(
     path: Path, recording_slice: RecordingSlice, dimensions: Dimensions = NO_DIMENSIONS
 ) -> tuple[Problem, RequestSequence | None]:
-    """Read a problem, and the recorded requests where it is a recording as a whole."""
+    """Read a problem, and the recorded requests if the problem is a whole recording."""
     with readable_twice(path) as file:
         problem = _read(file, recording_slice, dimensions)
         return problem, _recorded_requests(file) if recording_slice == WHOLE else None
@@ -190,7 +190,7 @@ read_any = read_problem
 
 @cache
 def formats() -> tuple[Format, ...]:
-    """Return every format that can be read, this package's own first; a broken one is warned of."""
+    """Return every known format, this package's own first; warn of a broken one."""
     known: Registry[Format] = Registry("file format")
     known.add(GAPLESS_JSON.name, GAPLESS_JSON)
     for name, loaded in load_group(ENTRY_POINT_GROUP, "file format"):
@@ -206,8 +206,8 @@ def formats() -> tuple[Format, ...]:
 def format_of(path: Path) -> Format:
     """Return the format of a file.
 
-    A format that recognises content and suffix comes before one that recognises content alone, and
-    our JSON, which takes all that ends so, after whoever else knows the file.
+    A format that recognises content and suffix comes before a format that recognises content alone.
+    Gapless's JSON takes every file with its suffix, so it comes last among equals.
     """
     head = _head_of(path)
     matching = [form for form in formats() if _recognises(form, path, head)]

@@ -1,17 +1,17 @@
-"""JSON files from anywhere: bounded, strict, and every fault an ``InstanceError`` of one line.
+"""Reads untrusted JSON files: bounded, strict, and each fault an ``InstanceError`` of one line.
 
 Note: what a file may unfold to
 -------------------------------
-Rationale. Of a quarter of a megabyte gzip makes 256 MiB of ``[],[],...``, and Python makes a list
-of 64 bytes of every three of them: 7 GiB. A limit on either step alone leaves the product.
+Rationale. A gzip file of 256 KiB can unpack to 256 MiB of ``[],[],...``, of which Python makes a
+list of 64 bytes for every three bytes: 7 GiB. A limit on one of these steps does not limit both.
 
-Approach. What the text will take as Python objects is estimated from its commas, quotes and
-brackets while it is unpacked, and nothing is parsed before the whole of it is known to stay within
-a share of the bytes that were given. Instances as we write them take 20 to 85 times their gzipped
-bytes; a plain file takes at most some 60 times its own, and meets the absolute limit alone.
+Approach. The reader unpacks the text and estimates the bytes of its Python objects from its commas,
+quotes and brackets. It parses nothing before the estimate is known to stay within a multiple of the
+bytes given. Instances that Gapless writes take 20 to 85 times their gzipped bytes; a plain file
+takes at most some 60 times its own bytes, and only the absolute limit can stop it.
 
-Limits. Signs within strings count as if they stood outside, so the estimate errs upwards. A gzipped
-file of millions of equal entries can be refused that is sound; unpacked it is read.
+Limits. Signs within strings count as if they stood outside, so the estimate errs upwards. A sound
+gzipped file of millions of equal entries can be refused; the same file unpacked is read.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ OBJECT_BYTES = Allowance(
 
 GZIP_MAGIC = b"\x1f\x8b"
 
-# What a sign may take: a slot in a list or a dictionary, half a string, a list, a dictionary with
-# an entry. A byte of a number or a string takes what is left.
+# Most bytes of Python objects for a sign: a slot in a list or a dictionary, half a string, a list,
+# a dictionary with an entry. Every byte of the text counts `_BYTES_OF_BYTE` besides.
 _BYTES_OF_SIGN = {b",": 9, b'"': 25, b"[": 96, b"{": 256}
 _BYTES_OF_BYTE = 8
 
@@ -80,7 +80,7 @@ def _key(key: str) -> str:
 
 
 def _text_of(given: bytes, *, gzipped: bool) -> bytes:
-    """Return the text, unpacked, once it is known to fit as Python objects."""
+    """Return the text, unpacked, after a check that its Python objects stay within the limits."""
     most = OBJECT_BYTES.of(len(given))
     objects = length = 0
     pieces: list[bytes] = []
@@ -104,7 +104,7 @@ def _text_of(given: bytes, *, gzipped: bool) -> bytes:
 
 
 def _object_bytes(text: bytes) -> int:
-    """Estimate, upwards, what a piece of a text takes as Python objects."""
+    """Return an upper estimate of the bytes of Python objects for a piece of a text."""
     signs = sum(text.count(sign) * cost for sign, cost in _BYTES_OF_SIGN.items())
     return signs + _BYTES_OF_BYTE * len(text)
 
@@ -146,7 +146,7 @@ def compact_json(value: Any) -> str:
 
 
 def write_fields(fields: Mapping[str, Any], path: Path) -> None:
-    """Write an object with a line a field, the same bytes for the same fields."""
+    """Write an object with a line for each field, the same bytes for the same fields."""
     lines = [f"{compact_json(key)}: {compact_json(value)}" for key, value in fields.items()]
     data = ("{\n" + ",\n".join(lines) + "\n}\n").encode()
     write_output(path, gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)

@@ -1,4 +1,4 @@
-"""The file that an argument names: an existing one, or that of an instance with the name."""
+"""The file that an argument names: an existing file, or the file of an instance by its name."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from pathlib import Path
 
 from planners.entry_points import load_group
 
-# Each takes a name, and returns the file of the instance or None.
+# Each entry point takes a name, and returns the file of the instance or None.
 ENTRY_POINT_GROUP = "gapless.instances"
 
 
 def instance_file(path: Path) -> Path:
-    """Return the file of an instance: the path, where there is a file; else who has the name.
+    """Return the path if it exists, else the file of the instance with this name, else the path.
 
     Raises
     ------
     InstanceError
-        The name is that of an instance whose file is not here; the message says what makes it.
+        The name is that of an instance without a file; the message says how to make the file.
     """
-    # A folder is no instance, whatever its name.
+    # A folder is no instance, so a folder of the same name does not hide the instance.
     if path.name != str(path) or (os.path.lexists(path) and not path.is_dir()):
         return path
     for _, find in load_group(ENTRY_POINT_GROUP, "catalogue of instances"):

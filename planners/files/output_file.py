@@ -1,12 +1,11 @@
-"""The one writer of files: what lies there stays whole until what replaces it is complete.
+"""The only writer of files: an old file stays whole until the new one is complete.
 
-Note: how. The bytes go to a new file in the folder of the target, are brought to the disk and only
-then take the target's name, which the system does at once or not at all. So a full disk, Ctrl-C or
-a power cut leave the old file or the new one and nothing between. The new file has the
-permissions of the old one, or those that the umask leaves; a symbolic link stays, and what it leads
-to is replaced; other hard links keep the old content. Where there is nothing to keep, as on a pipe
-or a device, bytes go there as they come. A process that is killed outright leaves its unfinished
-file, whose name begins with ``.gapless-``.
+Note: how. The bytes go to a new file in the folder of the target and are brought to the disk. Then
+the new file is renamed to the target, which is atomic. So a full disk, Ctrl-C or a power cut leave
+the old file or the new one and nothing between. The new file has the permissions of the old one,
+or those that the umask leaves. A symbolic link stays, and its target is replaced; other hard links
+keep the old content. A pipe or a device has no content to keep, so bytes are written to it
+directly. A killed process leaves its unfinished file, whose name begins with ``.gapless-``.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _STANDARD_STREAMS = (1, 2)
 
 @contextlib.contextmanager
 def replacing(path: str | Path) -> Iterator[IO[bytes]]:
-    """Give a file to write, which takes the target's place when the body ends without raising."""
+    """Yield a file to write; it replaces the target when the body ends without an error."""
     try:
         with _opened(path) as file:
             yield file
@@ -48,16 +47,16 @@ def write_output(path: str | Path, data: bytes) -> None:
 
 
 def say_written(path: Path, text: str) -> None:
-    """Say on standard output what was written; elsewhere where it may be what was written to."""
+    """Print a line on a written file: on standard error if the file may be standard output."""
     stream = sys.stdout if _is_plain(path) else sys.stderr
     print(text, file=stream, flush=True)
 
 
 def require_targets(targets: Mapping[str, Path | None], inputs: Iterable[Path | None] = ()) -> None:
-    """Check what a command is going to write before it does any work.
+    """Check the output files of a command before it does any work.
 
-    Targets stand under the option that names each, None where it was not given. None may be a
-    folder, an input, or another target, under this or another name.
+    Targets are given by their options; an option that was not given has None. No target may be a
+    folder, an input or another target, under any name.
     """
     chosen = {option: path for option, path in targets.items() if path is not None}
     sources = [instance_file(path) for path in inputs if path is not None and chosen]
@@ -76,7 +75,7 @@ def require_targets(targets: Mapping[str, Path | None], inputs: Iterable[Path | 
 
 
 def require_suffix(option: str, path: Path, content: str, suffixes: Iterable[str]) -> None:
-    """Refuse a name that does not say what will be in the file."""
+    """Refuse the name of an output file whose suffix is not one of the content's."""
     known = tuple(suffixes)
     if path.name.lower().endswith(known) or not _is_plain(path):
         return
@@ -114,7 +113,7 @@ def _replacing_plain_file(target: str, there: os.stat_result | None) -> Iterator
         descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         with open(descriptor, "wb") as file:
             if there is not None:
-                # Another's file stays another's, where we may say so.
+                # The new file keeps the owner of the old one, if this process may set it.
                 with contextlib.suppress(PermissionError):
                     os.fchown(descriptor, there.st_uid, there.st_gid)
                 os.fchmod(descriptor, stat.S_IMODE(there.st_mode))
@@ -130,7 +129,7 @@ def _replacing_plain_file(target: str, there: os.stat_result | None) -> Iterator
 
 
 def _bring_to_disk(folder: str) -> None:
-    # The file is whole and in its place; where a folder cannot be synced, that has to do.
+    # The file is whole and in its place; some file systems cannot sync a folder.
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -164,19 +163,19 @@ def _is_same_file(path: Path, other: Path) -> bool:
     with contextlib.suppress(OSError, ValueError):
         second = _status(other)
     if first is not None and second is not None:
-        # What is read from a terminal or a device is not lost by writing to it.
+        # Writing to a terminal or a device does not destroy its input.
         return stat.S_ISREG(first.st_mode) and os.path.samestat(first, second)
     return first is second and os.path.realpath(path) == os.path.realpath(other)
 
 
 def _is_plain(path: Path) -> bool:
-    """Return whether a path leads to a file, or to none yet, and not to a standard stream."""
+    """Return True if a path leads to a plain file or to none yet, and not to a standard stream."""
     there = _status(path)
     return there is None or (stat.S_ISREG(there.st_mode) and _standard_stream(there) is None)
 
 
 def _status(path: str | Path) -> os.stat_result | None:
-    """Return what the system says of what a path leads to; None where nothing is there."""
+    """Return the status of the file that a path leads to, or None if there is none."""
     try:
         return os.stat(path)
     except FileNotFoundError:
@@ -184,7 +183,7 @@ def _status(path: str | Path) -> os.stat_result | None:
 
 
 def _standard_stream(there: os.stat_result | None) -> int | None:
-    """Return the standard stream that a file is: anew it would be opened at its start."""
+    """Return the standard stream that is this file: opened again, it would be overwritten."""
     for stream in _STANDARD_STREAMS:
         with contextlib.suppress(OSError):
             if there is not None and os.path.samestat(os.fstat(stream), there):

@@ -18,7 +18,7 @@ from planners.referee.fast import find_violation_fast
 from planners.text.plain_text import shown
 
 VERSION = 1
-# With a part that readers of version 1 do not know.
+# The version of a file with a part that readers of version 1 do not know.
 VERSION_WITH_PARTS = 2
 
 _FIELDS = {
@@ -26,7 +26,7 @@ _FIELDS = {
     "peak", "lower_bound", "certificate", "offsets",
 }  # fmt: skip
 _SPACE = "reusable_space"
-# For readers who have no instance at hand.
+# Columns of the instance, for readers who do not have it.
 _TENSORS = ("size", "alignment", "tensor_name")
 _PARTS = {_SPACE, *_TENSORS}
 _WITH_A_PLAN = {status.value for status in (Status.OPTIMAL, Status.FEASIBLE)}
@@ -34,10 +34,10 @@ _WITH_A_PLAN = {status.value for status in (Status.OPTIMAL, Status.FEASIBLE)}
 
 @dataclass(frozen=True, eq=False)
 class SavedPlan:
-    """What a plan file holds."""
+    """The content of a plan file."""
 
     result: Result
-    # Where dynamic tensors may lie; None where the file does not say.
+    # Addresses that dynamic tensors may use; None if the file has no such part.
     reusable_space: ReusableSpace | None
 
 
@@ -54,21 +54,21 @@ def write_plan(
     Parameters
     ----------
     problem
-        What was planned.
+        The problem that was planned.
     result
         Optimal or feasible.
     path
-        Target; gzipped where the name ends in ``.gz``.
+        Target; gzipped if the name ends in ``.gz``.
     reusable_space
-        What the plan leaves idle for dynamic tensors, if it is to be kept with it.
+        Addresses that the plan leaves idle for dynamic tensors; None to write none.
     with_tensors
-        Whether size, alignment and name of each tensor go along, for who has no instance at hand.
+        True to write size, alignment and name of each tensor too, for readers without the instance.
 
     Raises
     ------
     GaplessError
-        The result is neither optimal nor feasible, or the file cannot be written; what
-        was there before stays.
+        The result is neither optimal nor feasible, or the file cannot be written; an old
+        file stays.
     """
     if result.plan is None or result.status.value not in _WITH_A_PLAN:
         raise GaplessError(f"plan file {path}: a plan is needed, found {result.status.value}")
@@ -136,7 +136,7 @@ def _result_from_fields(problem: Problem, fields: Any) -> Result:
             f"{problem.name} has {digest}, found {shown(fields['digest'])}"
         )
     for field, values in _tensors_to_fields(problem).items():
-        # Names may differ: what tensors are called changes no plan.
+        # Names may differ: the names of tensors change no plan.
         if field in fields and field != "tensor_name" and fields[field] != values:
             raise InstanceError(f"field {field}: what the instance has is needed, found another")
     if fields["status"] not in _WITH_A_PLAN:

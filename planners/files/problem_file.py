@@ -1,4 +1,4 @@
-"""The instance file: versioned, columnar JSON, plain or gzipped, read and written here alone."""
+"""Reads and writes the instance file: versioned, columnar JSON, plain or gzipped."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from planners.text.plain_text import shown
 FORMAT = "gapless-problem"
 SUFFIXES = (".json", ".json.gz")
 VERSION = 1
-# What `planners.files.plan_file` writes, which holds no instance.
+# The format of files by `planners.files.plan_file`, which hold no instance.
 PLAN_FORMAT = "gapless-plan"
 
 _REQUIRED = {"format", "version", "size"}
@@ -51,7 +51,7 @@ def read_gapless_json(path: str | Path) -> Problem:
         return problem_from_fields(read_json(path))
 
 
-# The name of this function before it was that of one which reads every format.
+# The old name of this function; `planners.read_problem` reads every format.
 read_problem = read_gapless_json
 
 
@@ -63,18 +63,18 @@ def write_problem(problem: Problem, path: str | Path) -> None:
     problem
         What to write.
     path
-        Target; gzipped where the name ends in ``.gz``.
+        Target; gzipped if the name ends in ``.gz``.
 
     Raises
     ------
     GaplessError
-        The file cannot be written; what was there before stays.
+        The file cannot be written; an old file stays.
     """
     write_fields(problem_to_fields(problem), Path(path))
 
 
 def problem_to_fields(problem: Problem) -> dict[str, Any]:
-    """Return the content of an instance file; fields that say nothing are left out."""
+    """Return the content of an instance file; fields with default values are left out."""
     fields: dict[str, Any] = {"format": FORMAT, "version": VERSION, "name": problem.name}
     if problem.origin:
         fields["origin"] = dict(problem.origin)

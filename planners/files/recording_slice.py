@@ -1,4 +1,4 @@
-"""Slices of recordings: which part of a run is planned, and with what sizes."""
+"""Slices of recordings: the part of a run that is planned, and the rounding of its sizes."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ MAX_ROUND_TO = 1 << 40
 
 @dataclass(frozen=True)
 class RecordingSlice:
-    """What of a recording becomes a problem; by default the whole recording as it is."""
+    """The part of a recording that becomes a problem; by default the whole recording."""
 
-    # Number of one iteration, from 0, or from the end where negative: -1 is the last. None for the
-    # whole recording.
+    # Number of one iteration from 0, or from the end if it is negative: -1 is the last. None for
+    # the whole recording.
     iteration: int | None = None
-    # Whether blocks that were there before, and outlive the slice, are planned.
+    # True to plan blocks that were allocated before the slice and outlive it.
     persistent: bool = True
     # Sizes are rounded up to multiples of this many bytes.
     round_to: int = 1
-    # Patterns of modules whose requests are dynamic, beside those that are found to be.
+    # Patterns of modules whose requests are dynamic, besides requests whose size is seen to vary.
     dynamic_modules: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -37,7 +37,7 @@ class RecordingSlice:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """The options of the command line that ask for something else than the default."""
+        """The options of the command line that are not at their defaults."""
         asked = {
             "--iteration": self.iteration is not None,
             "--no-persistent": not self.persistent,
@@ -48,7 +48,7 @@ class RecordingSlice:
 
 
 def rounding_fault(round_to: int) -> str:
-    """Return what is wrong with a number of bytes to round sizes up to; empty if nothing."""
+    """Return the fault of a number of bytes to round sizes up to; empty if there is none."""
     if 1 <= round_to <= MAX_ROUND_TO:
         return ""
     limit = "at least 1 byte" if round_to < 1 else f"at most {MAX_ROUND_TO} bytes"
@@ -56,7 +56,7 @@ def rounding_fault(round_to: int) -> str:
 
 
 def parse_iteration(text: str) -> int | None:
-    """Return what ``--iteration`` says."""
+    """Return the number of the iteration that ``--iteration`` names; None for all."""
     if text == "all":
         return None
     if text == "last":

@@ -1,4 +1,4 @@
-"""Pipes and devices, which give their bytes once, for readers that look at a file twice."""
+"""Copies of pipes and devices, which give their bytes once, for readers that read twice."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from planners.files.named_instance import instance_file
 
 @contextmanager
 def readable_twice(path: Path) -> Iterator[Path]:
-    """Give the file, or a copy of what gives its bytes once; errors name the path given.
+    """Yield the file, or a copy of a pipe or device; errors name the path given.
 
-    The name of an instance of a catalogue stands for its file, where no file has that name.
+    The name of an instance of a catalogue stands for its file, if no file has that name.
     """
     path = instance_file(path)
     if not _gives_bytes_once(path):
         yield path
         return
-    # Whole before there is a folder: whoever waits for a pipe may be ended by any signal.
+    # All bytes are read before the folder is made: a signal may end this process while it waits for
+    # the pipe, and would leave the folder behind.
     with errors_at(path):
         data = read_bounded(path, MAX_BINARY_BYTES)
     with TemporaryDirectory(prefix="gapless-") as folder:
@@ -46,5 +47,5 @@ def _gives_bytes_once(path: Path) -> bool:
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError):
-        return False  # Whoever opens it says why it cannot be.
+        return False  # the later attempt to open the file reports the error
     return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or stat.S_ISBLK(mode)

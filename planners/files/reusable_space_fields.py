@@ -1,4 +1,4 @@
-"""The Dynamic Reusable Space in a plan file: arrays as lists, held to the plan when read."""
+"""The Dynamic Reusable Space in a plan file: arrays as lists, checked against the plan."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from planners.text.plain_text import shown
 
 COLUMNS = ("visits", "times", "space", "offsets", "intervals")
 PREFIX = "reusable_space."
-# Each group is one sweep over the plan; training iterations have some hundreds.
+# Limit of groups. Each costs a sweep over the plan; training iterations have some hundreds.
 MAX_GROUPS = 1 << 16
 
 
@@ -27,9 +27,9 @@ def space_to_fields(space: ReusableSpace) -> dict[str, Any]:
 
 
 def space_from_fields(fields: Any, problem: Problem, plan: Plan) -> ReusableSpace:
-    """Read ``reusable_space`` of a plan file, refusing what the plan does not leave idle.
+    """Read ``reusable_space`` of a plan file; refuse addresses that the plan does not leave idle.
 
-    The fields are untrusted; the problem is whole, or its static part alone.
+    The fields are untrusted. The problem is the whole problem, or its static part alone.
     """
     require_fields(PREFIX, fields, {"pool", *COLUMNS}, set())
     if type(fields["pool"]) is not int or not 0 <= fields["pool"] <= INT64_MAX:

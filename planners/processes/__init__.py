@@ -1,1 +1,1 @@
-"""Processes: planners apart from this one, what they may leave changed, and their answers."""
+"""Child processes, planners in processes of their own, and checks of their answers."""

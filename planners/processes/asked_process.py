@@ -1,4 +1,4 @@
-"""A process that waits for its question and answers in lines, started before it is asked."""
+"""A process that waits for questions and answers in lines."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from typing import IO
 
 from planners.processes import child_process
 
-# What a process has to end after SIGTERM; a guess.
+# Seconds that a process has to end after SIGTERM; a guess.
 SECONDS_TO_END = 5.0
 
 
 @dataclass(frozen=True)
 class LastWords:
-    """How a process ended."""
+    """The end of a process."""
 
-    # The last line that it wrote; empty where it wrote none.
+    # The last line that the process wrote; empty if it wrote none.
     line: str
-    # How it died; empty where it exited with 0.
+    # The exit code or the signal; empty if the process exited with 0.
     death: str
-    # The last line of its complaints, after a colon.
+    # The last line of its standard error, behind a colon.
     complaint: str
 
 
@@ -36,23 +36,23 @@ class AskedProcess:
     complaints: IO[str]
 
     def ask(self, question: str) -> None:
-        """Send the one line that it waits for; whether it has died is seen by its answer."""
+        """Send the one line that the process waits for; if it has died, its answer shows that."""
         with suppress(BrokenPipeError):
             assert self.process.stdin is not None
             self.process.stdin.write(question + "\n")
             self.process.stdin.flush()
 
     def line(self, limit_seconds: float | None) -> str | None:
-        """Return the next line, empty where the process has ended; none where none came in time.
+        """Return the next line, an empty one if the process has ended, or None after the limit.
 
-        This is for a process that waits after each line: what it wrote beyond that would be lost.
+        The process must wait after each line: further lines would be lost.
         """
         assert self.process.stdout is not None
         ready, _, _ = select.select([self.process.stdout], [], [], limit_seconds)
         return self.process.stdout.readline() if ready else None
 
     def end(self, limit_seconds: float | None = None, already_read: str = "") -> LastWords | None:
-        """Wait for its end, and return what it said last; none where it goes on for too long."""
+        """Wait for the end of the process, and return its last words, or None after the limit."""
         try:
             output, _ = self.process.communicate(timeout=limit_seconds)
         except subprocess.TimeoutExpired:
@@ -68,14 +68,14 @@ class AskedProcess:
 
 @contextmanager
 def asked_process(command: Sequence[str], environment: Mapping[str, str]) -> Iterator[AskedProcess]:
-    """Start a process that is asked; at the end of this context it has ended, or is made to.
+    """Start a process that is asked; at the end of this context it has ended or is ended.
 
     It also ends with the thread that started it.
     """
     with (
         tempfile.TemporaryFile("w+", errors="replace") as complaints,
-        # In a session of its own: Ctrl-C reaches the parent alone, which ends the process. A parent
-        # that is killed takes it along; memory of a GPU would stay taken.
+        # A session of its own keeps Ctrl-C away from the process; the parent ends it. It dies with
+        # a killed parent, because otherwise it would keep memory of a GPU.
         child_process.start(
             command,
             stdin=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""Child processes that end with their parent, however that ends."""
+"""Child processes that end with their parent, even if the parent is killed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any
 
-# Of prctl(2): the signal that this process gets when its parent dies.
+# Option of prctl(2) that sets the signal which this process gets when its parent dies.
 PR_SET_PDEATHSIG = 1
 
 
@@ -27,15 +27,15 @@ def run_to_end(command: Sequence[str], **options: Any) -> subprocess.CompletedPr
 
 
 def tied_to_this_process() -> Callable[[], None]:
-    """Return what a child of this process calls first, to end with it; it can be pickled.
+    """Return a function that ties a child to this process; the child calls it first. It can pickle.
 
-    Note: how a child ends with its parent. Nothing that a parent does at its own end is certain:
-    SIGKILL runs no code. So the kernel does it: the child asks for SIGKILL at its parent's death,
-    which holds through ``exec`` for a program that knows nothing of it. A parent that died before
-    the child asked is seen by the child having another one. The kernel looks at the *thread*
-    that started the child: whoever starts one waits for it in the same thread. Between fork and
-    exec the child makes three system calls through functions that were looked up before; that
-    takes no lock that another thread could have held at the fork.
+    Note: how a child ends with its parent. A parent cannot end its children reliably, because
+    SIGKILL runs no code in the parent. So the child asks the kernel for SIGKILL at its parent's
+    death. The request survives ``exec``, so any program can be a child. If the parent died before
+    the request, the child has another parent and kills itself. The kernel watches the *thread*
+    that started the child, so a caller must wait for the child in the same thread. Between fork
+    and exec the child makes three system calls through functions that were looked up before: none
+    takes a lock that another thread could have held at the fork.
     """
     _prctl()
     return partial(_end_with, os.getpid())
@@ -59,6 +59,6 @@ def _end_with(parent: int) -> None:
 
 @cache
 def _prctl() -> Callable[[int, int], int] | None:
-    """Return the system call; None where the kernel is not Linux."""
+    """Return the system call, or None if the kernel is not Linux."""
     function: Callable[[int, int], int] | None = getattr(ctypes.CDLL(None), "prctl", None)
     return function

@@ -1,4 +1,4 @@
-"""A planner's answer from a process of its own, which is ended where the planner does not end."""
+"""The answer of a planner from a process of its own, which is killed after its time."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from planners.model.problem import Problem
 from planners.processes.isolated_process import Ended, call_isolated
 from planners.processes.planner_answer import MalformedAnswerError, take_in
 
-# What a planner that looks at its clock may take longer than it has; then its process is killed.
+# Seconds that a planner may take beyond its time limit before its process is killed. A guess.
 GRACE_SECONDS = 1.0
 
-# All of an answer but its offsets: reason, certificate, statistics.
+# Limit of an answer without its offsets: reason, certificate, statistics. A guess.
 MOST_HEADER_BYTES = 16 << 20
-# What is more than any machine has still fits beside what a process has taken already.
+# More than any machine has; the sum with the memory that a process already uses fits int64.
 MOST_MEMORY_BYTES = 1 << 62
 OFFSET = np.dtype("<i8")
 
 
 @dataclass(frozen=True)
 class Isolation:
-    """Limits that a planner's process is held to, whatever the planner does.
+    """Limits of a planner's process.
 
     Parameters
     ----------
     memory_bytes
-        Address space that it may take beyond what it starts with; None for no limit.
+        Address space that the process may take beyond its initial one; None for no limit.
     grace_seconds
-        What it may take beyond the time limit of its budget.
+        Seconds that the process may take beyond the time limit of its budget.
 
     Raises
     ------
@@ -59,10 +59,10 @@ class Isolation:
 def answer_in_isolation(
     problem: Problem, budget: Budget, isolation: Isolation, answer: Callable[[], Findings]
 ) -> Findings:
-    """Return what a call answers in a process of its own, well formed and not judged.
+    """Return the answer of a call in a process of its own, checked for form and not judged.
 
-    A planner that did not end in time, or was killed for want of memory, has found no plan; one
-    that ended its process otherwise is invalid.
+    A planner that did not end in time, or was killed for lack of memory, has found no plan. A
+    planner whose process ended in another way without an answer is invalid.
     """
 
     def in_the_child() -> bytes:
@@ -96,7 +96,7 @@ def _without_answer(ended: Ended, budget: Budget, isolation: Isolation) -> Findi
 
 
 def packed(found: Findings) -> bytes:
-    """Return findings as bytes, to be sent by the process that made them."""
+    """Return findings as bytes, in which the process that made them sends them."""
     header = {
         "peak": None if found.plan is None else found.plan.peak,
         "lower_bound": found.lower_bound,
@@ -112,7 +112,7 @@ def packed(found: Findings) -> bytes:
 
 
 def unpacked(sent: bytes) -> Findings:
-    """Return what was sent, neither well formed nor judged; raises where it is no answer."""
+    """Return the findings in sent bytes, neither checked nor judged; raises if there are none."""
     text, _, offsets = sent.partition(b"\n")
     header = json.loads(text)
     peak, claimed = header["peak"], header["claimed"]

@@ -1,4 +1,4 @@
-"""A call in a process of its own, which may crash, hang or eat memory without harm to this one."""
+"""Calls in a process of its own, which may crash, hang or use up memory without harm here."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from planners.errors import GaplessError, InstanceError
 from planners.processes.child_process import signal_name, tied_to_this_process
 from planners.text.plain_text import describe_error, shown
 
-# What a planner has after Ctrl-C to hand over what there is.
+# Seconds that a planner has after Ctrl-C to hand over its best plan. A guess.
 INTERRUPT_GRACE_SECONDS = 2.0
 
-# What a child that has closed its pipe without an answer has to end.
+# Seconds that a child has to end after it closed its pipe without an answer. A guess.
 CLOSED_GRACE_SECONDS = 1.0
 
-# In front of an answer stands its length; of what is sent before it, that and one bit more.
+# A message begins with its length. Messages before the answer have one more bit set there.
 PREFIX_BYTES = 8
 BEFORE_THE_ANSWER = 1 << 63
 PIECE_BYTES = 1 << 20
-# A signal right before a wait does not end it, and is heard when the wait is over.
+# Seconds. A signal right before a wait is handled after it, so each wait is short. A guess.
 MOST_WAIT_SECONDS = 0.5
-# Of a child whose call raised: it has said on standard error what it was.
+# Exit status of a child whose call raised an error, which it has printed on standard error.
 EXIT_RAISED = 70
 # Limit of an answer of a user's code; a guess.
 MOST_ANSWER_BYTES = 1 << 20
@@ -44,12 +44,12 @@ MOST_ANSWER_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Ended:
-    """How a process ended that did not answer."""
+    """The end of a process that did not answer."""
 
     how: str
-    # Whether it was killed because its time was over.
+    # True if the process was killed because its time was over.
     late: bool = False
-    # What killed it; 0 where it ended by itself.
+    # The signal that killed the process; 0 if it ended by itself.
     signal: int = 0
 
 
@@ -61,13 +61,13 @@ def call_isolated(
     most_bytes: int,
     interrupt_grace_seconds: float = INTERRUPT_GRACE_SECONDS,
 ) -> bytes | Ended:
-    """Run a call in a process of its own, and end it where it does not end itself.
+    """Run a call in a process of its own, and kill it if it exceeds its time.
 
-    Note: a fork, so that the call may be any closure over any object, a planner of a plugin and a
-    problem of gigabytes among them, and the child begins at once. Threads are not there in the
-    child, and a lock that one of them held stays locked; a call that waits for it is ended by its
-    limit like any other that hangs. The answer comes as bytes and not as a pickle, for who wrote
-    it may have been led astray by what it ran: the caller checks it like a file.
+    Note: a fork lets the call be any closure over any object, such as a plugin's planner and a
+    problem of gigabytes, and the child begins at once. Other threads do not exist in the child,
+    and a lock that one of them held stays locked; a call that waits for such a lock hits its
+    limit like any other call that hangs. The answer comes as bytes and not as a pickle, because
+    the code that ran may have corrupted the child: the caller checks the answer like a file.
     """
     return stream_isolated(
         lambda _: call(),
@@ -88,21 +88,21 @@ def stream_isolated(
     most_bytes: int,
     interrupt_grace_seconds: float = INTERRUPT_GRACE_SECONDS,
 ) -> bytes | Ended:
-    """Run a call as :func:`call_isolated` does, and receive what it sends while it runs.
+    """Run a call as :func:`call_isolated` does, and receive its messages while it runs.
 
-    The call is given what sends, and what it sent before it was ended is not lost. ``most_bytes``
-    holds for each message.
+    The call gets a function that sends a message. Messages sent before the call was ended are not
+    lost. ``most_bytes`` limits each message.
     """
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError, AttributeError):
             stream.flush()  # or the child would write it once more
     end_with_parent = tied_to_this_process()
     reader, writer = os.pipe()
-    # Ctrl-C between the fork and the try would leave the child alone.
+    # Ctrl-C between the fork and the try would leave the child without anything to end it.
     waiting = signals_wait()
     try:
         with warnings.catch_warnings():
-            # Of threads at the fork; see the note.
+            # Python warns of threads at a fork; see the note.
             warnings.simplefilter("ignore", DeprecationWarning)
             pid = os.fork()
         if not pid:
@@ -117,7 +117,7 @@ def stream_isolated(
     try:
         os.close(writer)
         try:
-            # In here: a Ctrl-C that has waited comes at once, and is the child's to answer.
+            # A waiting Ctrl-C comes here at once; within the try it is passed to the child.
             waiting.close()
             answer = child.receive(time.monotonic() + seconds, most_bytes)
         except KeyboardInterrupt:
@@ -171,7 +171,7 @@ def answer_apart(
 
 
 class _Child:
-    """What the parent holds of its child."""
+    """The parent's side of its child."""
 
     def __init__(self, pid: int, reader: int, receive: Callable[[bytes], None]) -> None:
         self.pid = pid
@@ -184,7 +184,7 @@ class _Child:
         self._process = os.pidfd_open(pid)
 
     def receive(self, deadline: float, most_bytes: int) -> bytes | None:
-        """Return the answer; None where the child ends, or its time is over, before it is whole."""
+        """Return the answer, or None if the child ends or its time is over before it is whole."""
         while True:
             wait = min(MOST_WAIT_SECONDS, deadline - time.monotonic())
             if wait <= 0:
@@ -206,7 +206,7 @@ class _Child:
                 return None
 
     def _messages(self, most_bytes: int) -> Iterator[tuple[bool, bytes]]:
-        """Take the messages that are whole; yield each, and whether it is the answer."""
+        """Remove and yield each whole message, behind True if it is the answer."""
         while len(self._received) >= PREFIX_BYTES:
             prefix = int.from_bytes(self._received[:PREFIX_BYTES], "little")
             length = prefix & ~BEFORE_THE_ANSWER
@@ -223,7 +223,7 @@ class _Child:
             return Ended("did not end in time and was killed", late=True)
         if self.too_long:
             return Ended("sent more than an answer")
-        # One that has closed the pipe without an answer may still run.
+        # A child that closed the pipe without an answer may still run.
         select.select([self._process], [], [], CLOSED_GRACE_SECONDS)
         self.end()
         assert self.status is not None
@@ -233,10 +233,10 @@ class _Child:
         return Ended(f"ended by signal {signal_name(-code)}", signal=-code)
 
     def end(self) -> None:
-        """End the child and what is left of its process group; doing so twice is harmless."""
+        """Kill the child and the rest of its process group; a second call does nothing."""
         if self.status is not None:
             return
-        # Until it is waited for, its number is nobody else's.
+        # No other process can get its number before this process has waited for it.
         for kill in (os.kill, os.killpg):
             with suppress(ProcessLookupError):
                 kill(self.pid, signal.SIGKILL)
@@ -254,7 +254,7 @@ def _be_child(
     code = EXIT_RAISED
     try:
         end_with_parent()
-        # A session of its own keeps the terminal's Ctrl-C away, and what it starts together.
+        # A session of its own keeps the terminal's Ctrl-C away, and puts its children in one group.
         os.setsid()
         signal.signal(signal.SIGINT, signal.default_int_handler)
         for number in (signal.SIGTERM, signal.SIGHUP):

@@ -1,7 +1,7 @@
-"""What a planner answers, taken in as plain findings of our own, or refused by name.
+"""Turns the answer of a planner into plain findings, or refuses it with a reason.
 
-Nothing of a third party's lives on behind this border: its objects are read here, each attribute
-once, and only copies of numbers and text go on.
+No object of a third party passes this border: this module reads each attribute of its objects once,
+and passes on copies of numbers and text.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ OnError = Callable[[BaseException], object]
 
 MOST_STATISTICS = 1000
 MOST_INCUMBENTS = 10_000
-# How the reason of a planner begins that was refused memory.
+# The beginning of the reason of a planner that ran out of memory.
 OUT_OF_MEMORY = "out of memory"
 MOST_NAME_CHARACTERS = 100
 
 
 class MalformedAnswerError(Exception):
-    """What a planner returned cannot be judged; the message says what would be right."""
+    """The answer of a planner cannot be judged; the message says what would be right."""
 
 
 def answer_of(
     chosen: ChosenPlanner, problem: Problem, budget: Budget, on_error: OnError = lambda _error: None
 ) -> Findings:
-    """Call a planner, and take in its answer, whatever it does; one that fails is ``invalid``."""
+    """Call a planner, and return its answer as findings; a planner that fails is ``invalid``."""
     try:
         if chosen.info.built_in:
             return take_in(problem, chosen.info.build(**chosen.parameters)(problem, budget))
         with kept_process_state():
-            # Its own, as it can assign even to what is frozen.
+            # The planner gets copies, because it can assign even to frozen objects.
             theirs = _apart(problem), copy.copy(budget)
             return take_in(problem, chosen.info.build(**chosen.parameters)(*theirs))
     except KeyboardInterrupt:
@@ -62,13 +62,13 @@ def answer_of(
     except BaseException as error:
         if Interrupt.has_come():
             raise KeyboardInterrupt from error
-        # A third party's planner may fail in any way; the rest goes on.
+        # A third party's planner may fail in any way; the other planners go on.
         on_error(error)
         return Findings(reason=describe_error(error), claimed=Status.INVALID)
 
 
 def _apart(problem: Problem) -> Problem:
-    """Return a problem that shares the columns, which cannot change, and nothing that can."""
+    """Return a copy of a problem that shares only the columns, which cannot change."""
     theirs = copy.copy(problem)
     for field in ("graph", "blocks"):
         object.__setattr__(theirs, field, copy.copy(getattr(problem, field)))
@@ -79,8 +79,8 @@ def _apart(problem: Problem) -> Problem:
 def take_in(problem: Problem, answer: object) -> Findings:
     """Return a planner's answer as findings of plain values.
 
-    It has no planner, parameters or cost, which are not the planner's to tell. What reading the
-    answer raises comes through.
+    The findings have no planner, parameters or cost, which the caller knows. An error that reading
+    the answer raises is passed on.
     """
     if isinstance(answer, Plan):
         return Findings(_plan(problem, answer))
@@ -116,9 +116,9 @@ def _plan(problem: Problem, plan: Plan) -> Plan:
 
 
 def _offsets(problem: Problem, offsets: Any) -> IntColumn:
-    # Before anything is copied: an array may say that it has more entries than there is memory.
+    # The length is checked before a copy: an array may claim more entries than memory holds.
     if isinstance(offsets, np.ndarray):
-        offsets = np.asarray(offsets)  # of a subclass, what NumPy itself sees in it
+        offsets = np.asarray(offsets)  # without the overridden methods of a subclass
     else:
         offsets = list(islice(offsets, problem.tensor_count + 1))
     if len(offsets) != problem.tensor_count:
@@ -174,7 +174,7 @@ def _statistics(statistics: object) -> dict[str, Scalar]:
 
 
 def _plain(value: object) -> Scalar:
-    """Return a scalar of Python's own; anything else as text."""
+    """Return a value as a scalar of Python, or as text if it is none."""
     if isinstance(value, np.generic):
         value = value.item()
     if type(value) is bool or (type(value) is float and math.isfinite(value)):

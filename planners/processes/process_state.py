@@ -1,4 +1,4 @@
-"""What a process has only once, and what a planner of somebody else's may leave changed."""
+"""State that a process has only once, and that a third party's planner may leave changed."""
 
 from __future__ import annotations
 
@@ -20,13 +20,12 @@ SIGNALS = (
 
 @contextlib.contextmanager
 def kept_process_state() -> Iterator[None]:
-    """Put back, at the end, what the body changes of the state that all in a process share.
+    """Restore, at the end, the state of this process that the body changed.
 
     Note: what is kept. Standard streams, working directory, environment, umask, recursion limit,
     warning filters, NumPy's error state, both global random generators, hooks, and, in the main
-    thread, handlers, mask and timers of signals. It mends what a planner forgot to put back, and
-    is no wall: code in this process can do to it what it likes, and only a process of its own
-    keeps it apart.
+    thread, handlers, mask and timers of signals. This restores state that a planner forgot to
+    restore. It does not protect from hostile code: only a process of its own does.
     """
     with contextlib.ExitStack() as undo:
         for put_back in _ways_back():
@@ -36,7 +35,7 @@ def kept_process_state() -> Iterator[None]:
 
 
 def _ways_back() -> Iterator[Callable[[], object]]:
-    """Remember one piece of state after the other; yield what puts it back."""
+    """Save one piece of state after the other; yield a function that restores it."""
     yield _attributes(sys, "stdin", "stdout", "stderr", "excepthook", "unraisablehook")
     yield _attributes(warnings, "showwarning", "formatwarning")
     yield _attributes(threading, "excepthook")
@@ -57,7 +56,7 @@ def _ways_back() -> Iterator[Callable[[], object]]:
     errors, on_errors = np.geterr(), np.geterrcall()
     yield lambda: np.seterr(**errors)
     yield lambda: np.seterrcall(on_errors)
-    # Nobody has taken from a generator that was not there before.
+    # A generator of a module that is not imported yet has no state to restore.
     if "random" in sys.modules:
         import random
 

@@ -1,4 +1,4 @@
-"""Work that other processes do, so many at the same time."""
+"""Runs jobs of other processes, several at the same time."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ Answer = TypeVar("Answer")
 def side_by_side(
     jobs: Sequence[Callable[[], Answer]], at_once: int
 ) -> Iterator[tuple[int, Answer]]:
-    """Yield the number of each job and its answer as they come; an error of one is raised here.
+    """Yield the number of each job and its answer as they end; an error of a job is raised here.
 
-    One at a time is done in this thread, when its answer is asked for.
+    If ``at_once`` is 1, each job runs in this thread when its answer is asked for.
     """
     if at_once == 1:
         yield from ((number, job()) for number, job in enumerate(jobs))
@@ -37,7 +37,7 @@ def side_by_side(
                 done.put((number, error))
 
     for _ in range(at_once):
-        # Not of a pool, which Ctrl-C would have to wait for: workers end with their parent.
+        # Daemon threads, because Ctrl-C would have to wait for a pool. Workers end with their parent.
         threading.Thread(target=work, daemon=True).start()
     for _ in jobs:
         number, answer = done.get()
