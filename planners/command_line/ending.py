@@ -1,4 +1,4 @@
-"""How every program of ours ends: one line for a mistake or an interrupt, and its exit status."""
+"""The end of every command line: one line for an error or an interrupt, and the exit status."""
 
 from __future__ import annotations
 
@@ -23,33 +23,33 @@ from planners.text.plain_text import one_line, text_of
 EXIT_INTERRUPTED = exit_status_of(signal.SIGINT)
 EXIT_NOBODY_READS = exit_status_of(signal.SIGPIPE)
 
-# Of one message; it may quote a file of any size.
+# Limit of one message, which may quote a file of any size.
 MOST_CHARACTERS = 4000
 
 
 def complain(error: Exception) -> int:
-    """Say an error in one line on standard error, and return the exit status of it."""
+    """Print an error as one line on standard error, and return its exit status."""
     _say(f"error: {one_line(str(error), MOST_CHARACTERS)}")
     return EXIT_ERROR
 
 
 def run_in_order(body: Callable[[], int]) -> int:
-    """Run a program, say what ended it too early, and return its exit status."""
+    """Run a program, print the error or interrupt that ended it, and return its exit status."""
     interrupt = Interrupt()
     try:
         with interrupt, warnings.catch_warnings():
             warnings.showwarning = _show_warning
             code = _guarded(body, interrupt)
             return _interrupted(interrupt) if interrupt.came or code == EXIT_INTERRUPTED else code
-    except KeyboardInterrupt:  # in the few lines around what runs
+    except KeyboardInterrupt:  # in the few lines around the program
         return _interrupted(interrupt)
 
 
 def leave(code: int) -> NoReturn:
-    """End the process: at once where a signal ended the program.
+    """End the process; end it at once if a signal ended the program.
 
-    A search in compiled code that did not stop in time may still run in a thread, and taking the
-    interpreter down around it would abort.
+    A search in compiled code that did not stop in time may still run in a thread, and the
+    interpreter's normal shutdown would then abort.
     """
     if code in map(exit_status_of, ENDING_SIGNALS):
         standard_output.leave_at_once(code)
@@ -65,7 +65,7 @@ def _guarded(body: Callable[[], int], interrupt: Interrupt) -> int:
         standard_output.abandon()
         return EXIT_NOBODY_READS
     except SystemExit as end:
-        # So rich ends a program whose help nobody reads.
+        # rich ends a program in this way if the pipe that reads its help is closed.
         if isinstance(end.__context__, BrokenPipeError):
             return EXIT_NOBODY_READS
         raise
@@ -76,12 +76,12 @@ def _guarded(body: Callable[[], int], interrupt: Interrupt) -> int:
     except MemoryError as error:
         mistake = GaplessError(f"not enough memory; {error}".rstrip("; "))
     except Exception:
-        # Compiled code may make another error of the interrupt that came while it ran.
+        # Compiled code may turn an interrupt that came while it ran into another error.
         if not interrupt.came:
             raise
         return EXIT_INTERRUPTED
     show_progress("")
-    if interrupt.came:  # and that is why
+    if interrupt.came:  # the interrupt caused the error
         return EXIT_INTERRUPTED
     return complain(mistake)
 
@@ -97,6 +97,6 @@ def _show_warning(message: Warning | str, *_where: object, **_rest: object) -> N
 
 
 def _say(line: str) -> None:
-    # Where standard error is closed there is nobody to tell; print would take standard output.
+    # If standard error is closed, print would write to standard output.
     if sys.stderr is not None:
         print(line, file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""Ctrl-C, and what else ends a run in order: it is interrupted, and what there is is kept."""
+"""Ctrl-C, SIGTERM and SIGHUP: they interrupt a run, which keeps its results so far."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from types import FrameType, TracebackType
 from planners.command_line import standard_output
 from planners.command_line.starting import ENDING_SIGNALS, ending_line, exit_status_of
 
-# A program that takes two interrupts and still runs does not mean to end.
+# The signal of this number ends the process: a program that survives two may never end itself.
 PATIENCE_SIGNALS = 3
 
 
 class Interrupt:
-    """Remembers that Ctrl-C came, while it still interrupts what runs.
+    """Remembers that Ctrl-C came; Ctrl-C still interrupts the running code.
 
-    A planner may catch ``KeyboardInterrupt`` and answer with its best plan; whoever started it
-    learns here that no other shall follow. SIGTERM and SIGHUP are taken as Ctrl-C is, so that
-    children are ended and unfinished files removed. The second signal interrupts as the first
-    does, and the third ends the process. Entered within another, it is that other one.
+    A planner may catch ``KeyboardInterrupt`` and answer with its best plan; its caller learns here
+    to start no other planner. SIGTERM and SIGHUP act as Ctrl-C, so that children are ended and
+    unfinished files removed. The second signal interrupts as the first does, and the third ends
+    the process. An ``Interrupt`` entered within another one returns that other one.
     """
 
     _entered: Interrupt | None = None
@@ -32,17 +32,17 @@ class Interrupt:
 
     @property
     def came(self) -> bool:
-        """Whether to stop."""
+        """True if an interrupt came."""
         return self.number is not None
 
     @property
     def exit_status(self) -> int:
-        """Of a process that was interrupted."""
+        """The exit status of the interrupted process."""
         return exit_status_of(self.number or signal.SIGINT)
 
     @property
     def line(self) -> str:
-        """What is said where a run was interrupted."""
+        """The line to print after an interrupted run."""
         return ending_line(self.number or signal.SIGINT)
 
     def __enter__(self) -> Interrupt:
@@ -51,7 +51,7 @@ class Interrupt:
         Interrupt._entered = self
         for number in ENDING_SIGNALS:
             before = signal.getsignal(number)
-            # A shell's background job and ``nohup`` have them ignored, and mean it.
+            # A shell's background job and ``nohup`` ignore these signals on purpose.
             if before is not signal.SIG_IGN:
                 self._before[number] = before
                 signal.signal(number, self._handle)
@@ -71,7 +71,7 @@ class Interrupt:
 
     @classmethod
     def has_come(cls) -> bool:
-        """Whether one came to the program that runs, so that whatever fails may fail for that."""
+        """Return True if an interrupt came to the running program; it may cause any failure."""
         return cls._entered is not None and cls._entered.came
 
     def _handle(self, number: int, _frame: FrameType | None) -> None:
@@ -84,10 +84,10 @@ class Interrupt:
 
 
 def signals_wait() -> ExitStack:
-    """Let signals wait until what is returned is closed.
+    """Delay signals until the returned stack is closed.
 
-    The mask holds for this thread and its children. Any other thread may be given a signal, for
-    which Python interrupts the main thread: there the handlers wait as well.
+    The mask holds for this thread and its children. Any other thread may receive a signal, and
+    Python then runs the handler in the main thread: there the handlers are delayed as well.
     """
     with ExitStack() as undo:
         came: list[int] = []

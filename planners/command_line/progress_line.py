@@ -1,4 +1,4 @@
-"""What runs now, as one line that the next one replaces."""
+"""The line of progress on a terminal, which the next line replaces."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _is_shown = False
 
 
 def show_progress(text: str) -> None:
-    """Show a line on standard error, in place of the last; nothing where that is no terminal."""
+    """Replace the line of progress on standard error, if that is a terminal."""
     global _is_shown
     if sys.stderr is not None and sys.stderr.isatty() and (text or _is_shown):
         sys.stderr.write(f"\r\x1b[K{text}")

@@ -1,4 +1,4 @@
-"""Standard output for the answer alone, and quiet when its reader has gone."""
+"""Keeps standard output for the answer alone, and ends quietly when its reader has gone."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from typing import NoReturn
 from planners.errors import GaplessError
 from planners.text.table import Table
 
-# Where the answer goes, while descriptor 1 leads to standard error.
+# Descriptors of the real standard output, while descriptor 1 leads to standard error.
 _kept: list[int] = []
 
 
 @contextlib.contextmanager
 def kept_for_the_answer() -> Iterator[None]:
-    """Send to standard error what planners print, from Python or from compiled code."""
+    """Redirect the prints of planners, from Python or compiled code, to standard error."""
     with contextlib.redirect_stdout(sys.stderr), contextlib.ExitStack() as undo:
-        # Closed descriptors: nothing can be printed there, and nothing needs to be kept apart.
+        # If the descriptors are closed, nothing can be printed, and nothing needs redirection.
         with contextlib.suppress(OSError):
             answer = os.dup(1)
             undo.callback(os.close, answer)
@@ -33,13 +33,13 @@ def kept_for_the_answer() -> Iterator[None]:
 
 
 def leave_to_the_parent() -> None:
-    """Close, in a child process, what leads to the answer that the parent writes."""
+    """Close, in a child process, the descriptors by which the parent writes the answer."""
     while _kept:
         os.close(_kept.pop())
 
 
 def write_before_the_answer(line: str) -> None:
-    """Write a line where the answer will go, while that is kept."""
+    """Write a line to the real standard output, while planners' prints are redirected."""
     os.write(_kept[-1], f"{line}\n".encode())
 
 
@@ -47,7 +47,7 @@ def write(text: str) -> None:
     """Write to standard output at once."""
     if sys.stdout is None:  # closed before the interpreter began
         raise BrokenPipeError
-    # A name of an instance may have letters that the locale's encoding has not.
+    # A name of an instance may have letters that the locale's encoding lacks.
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
@@ -65,7 +65,7 @@ def write_table(table: Table, above: str = "", below: str = "") -> None:
     if sys.stdout is None or not sys.stdout.isatty():
         write(above + table.plain() + below)
         return
-    # Imported here because a table in a pipe does without it.
+    # Imported here because a table in a pipe does not need it.
     from rich.console import Console
 
     console = Console()
@@ -75,15 +75,15 @@ def write_table(table: Table, above: str = "", below: str = "") -> None:
 
 
 def abandon() -> None:
-    """Let the interpreter end quietly where standard output cannot be written.
+    """Let the interpreter end quietly although standard output cannot be written.
 
-    It flushes standard output on its way out, which would fail once more.
+    The interpreter flushes standard output at its end, which would fail once more.
     """
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def leave_at_once(code: int) -> NoReturn:
-    """End the process with everything written, and nothing else taken down."""
+    """Flush the output, and end the process without any other cleanup."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError, AttributeError):
             stream.flush()
@@ -91,6 +91,6 @@ def leave_at_once(code: int) -> NoReturn:
 
 
 def _wrapped(text: str, width: int) -> str:
-    """Break lines between words, as a terminal does not; a pipe keeps them whole."""
+    """Break lines between words for a terminal; text in a pipe is not wrapped."""
     lines = [textwrap.fill(line, width, break_long_words=False) for line in text.split("\n")]
     return "\n".join(lines)

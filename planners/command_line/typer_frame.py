@@ -19,15 +19,16 @@ from planners.errors import GaplessError, close_names
 
 Body = TypeVar("Body", bound=Callable[..., Any])
 
-# What every mistake of a user is to typer, which exports it not and has moved it between packages.
+# The base of typer's errors about arguments. typer does not export this class, and has moved it
+# between packages.
 _MistakeError: Any = typer.BadParameter.__mro__[2]
 
 
 class CommandLine(typer.Typer):
-    """A typer application that ends as all of ours do.
+    """A typer application with the ending that all command lines of Gapless share.
 
-    It prints an error as one line on standard error and exits with 2, also where the arguments
-    cannot be understood. After Ctrl-C it says ``interrupted`` and exits with 130.
+    It prints an error, also one in the arguments, as one line on standard error and exits with 2.
+    After Ctrl-C it prints ``interrupted`` and exits with 130.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -53,7 +54,7 @@ class _OneOfOurs(TyperCommand if TYPE_CHECKING else object):  # type: ignore[mis
         self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
     ) -> Any:
         extra.setdefault("help_option_names", ["-h", "--help"])
-        # Where no subcommand follows, the word may name a file.
+        # In a command without subcommands, the word may name a file.
         if args[:1] == ["help"] and (isinstance(self, TyperGroup) or not _is_meant(args)):
             args = [*args[1:], "--help"]
         return super().make_context(info_name, args, parent, **extra)
@@ -105,7 +106,7 @@ _AsksForVersion = Annotated[
 
 
 def _version_option() -> Any:
-    # Made by typer itself, for its own classes differ between its versions.
+    # typer makes the option itself, because its classes differ between its versions.
     app = typer.Typer(add_completion=False)
 
     @app.command()
@@ -140,18 +141,18 @@ def _run(
         if type(error).__name__ == "NoArgsIsHelpError":
             print(error.format_message(), file=sys.stderr)
             return EXIT_ERROR
-        if getattr(error, "possibilities", None):  # of which any may be like nothing
+        if getattr(error, "possibilities", None):  # typer's may be unlike the word
             error.possibilities = close_names(error.option_name, error.possibilities)
         parsed = getattr(error, "ctx", None)
         hint = f"; see {parsed.command_path} --help" if parsed is not None else ""
-        # What pydantic, which newer versions of typer ask, puts before every message.
+        # pydantic, which newer versions of typer use, puts this text before every message.
         message = error.format_message().replace("Value error, ", "").rstrip(".")
         raise GaplessError(f"{message}{hint}") from None
     return 0
 
 
 def _program() -> str:
-    """Return what the user typed to start this."""
+    """Return the command by which the user started this program."""
     spec = getattr(sys.modules["__main__"], "__spec__", None)
     if spec is None:
         return sys.argv[0].rpartition("/")[2]

@@ -1,4 +1,4 @@
-"""Which version of Gapless this is, for all of its packages."""
+"""The version of Gapless, for all of its packages."""
 
 from importlib.metadata import PackageNotFoundError, version
 

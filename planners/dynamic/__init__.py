@@ -1,1 +1,1 @@
-"""Dynamic requests: where in the static pool memory of unknown size may lie."""
+"""Dynamic requests: the addresses of the static pool that memory of unknown size may use."""

@@ -1,15 +1,16 @@
-"""Which addresses of a static plan are idle over spans of time, by one sweep over the plan.
+"""The addresses of a static plan that are idle over spans of time, by one sweep over the plan.
 
 Note: the sweep
 ---------------
-Rationale. Taking for each span the tensors it meets and uniting their addresses costs a sort of the
-static tensors for every span.
+Rationale. The simple way unites, for each span, the addresses of the tensors that live in it. That
+costs a sort of the static tensors for every span.
 
-Approach. The ends of all tensors cut the addresses into cells, in each of which the static tensors
-come one after the other. A cell is idle over ``[begin, end)`` exactly when the first of its tensors
-that ends after `begin` does not start before `end`. So spans are taken by descending `begin`, and
-each tensor, when `begin` falls below its end, writes its start into its cells; a later one that was
-written there before is behind it. Idle over a span are then the cells that hold `end` or more.
+Approach. The lowest and highest addresses of all tensors cut the addresses into cells. In each cell
+the static tensors follow each other in time. A cell is idle over ``[begin, end)`` exactly if the
+first of its tensors that ends after `begin` does not start before `end`. So the sweep takes spans
+by descending `begin`. When `begin` falls below the end of a tensor, the tensor writes its start
+into its cells, over the start of the tensor that follows it. The cells that then hold `end` or
+more are idle over the span.
 
 Cost. For n tensors (with gaps: pieces of them), c cells and s different spans: O(n log n) for
 sorting, one array assignment a tensor, and one comparison of c numbers a span, that is O(n c + s c)
@@ -32,14 +33,14 @@ from planners.model.problem import Problem
 def idle_space(
     problem: Problem, plan: Plan, times: IntColumn
 ) -> tuple[IntColumn, IntColumn, IntColumn]:
-    """Return the addresses that a plan leaves idle over each of some spans of time.
+    """Return the addresses that a plan leaves idle over each of several spans of time.
 
-    Of lists of intervals, no two of them equal: which list holds for each row of `times`, where
-    each list begins in the intervals (CSR pointers), and the intervals as rows ``[start, end)`` of
-    bytes within ``[0, peak)``, ascending and apart by at least a byte.
+    The answer has distinct lists of intervals: the number of the list for each row of `times`, the
+    beginning of each list in the intervals (CSR pointers), and the intervals as rows
+    ``[start, end)`` of bytes within ``[0, peak)``, ascending and apart by at least a byte.
 
-    Source: Huang et al. 2026, section 5.2, equations 3 to 5; half-open, and from 0 where the paper
-    begins at the lowest planned address.
+    Source: Huang et al. 2026, section 5.2, equations 3 to 5. Intervals here are half-open, and
+    begin at 0 instead of the lowest planned address.
     """
     spans, row = np.unique(times, axis=0, return_inverse=True)
     row = row.reshape(-1)
@@ -61,7 +62,7 @@ def idle_space(
 
 
 def _sweep(problem: Problem, plan: Plan, spans: IntColumn) -> list[IntColumn]:
-    """Idle intervals of each span; spans are ascending."""
+    """Return the idle intervals of each span; spans are ascending."""
     pieces = problem.segments()
     pieces = pieces[np.argsort(-pieces[:, 2], kind="stable")]
     tensor, start, end = pieces.T
@@ -72,7 +73,7 @@ def _sweep(problem: Problem, plan: Plan, spans: IntColumn) -> list[IntColumn]:
     first_cell = np.searchsorted(edges, low).tolist()
     last_cell = np.searchsorted(edges, high).tolist()
     starts = start.tolist()
-    # How many pieces end after each span begins; they are the first ones.
+    # The number of pieces that end after each span begins; these pieces are the first ones.
     ended = np.searchsorted(-end, -spans[:, 0], side="left").tolist()
     found: list[IntColumn] = []
     for (done, todo), until in zip(

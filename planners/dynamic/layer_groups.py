@@ -1,27 +1,27 @@
-"""HomoLayer groups: dynamic tensors that the same layers allocate and free, and when those run.
+"""HomoLayer groups: dynamic tensors that the same layers allocate and free, and their times.
 
 Note: visits
 ------------
 Rationale. The paper groups dynamic requests by the layer that allocates and the layer that frees
-them, and takes the time from the start of the one to the end of the other. A layer, though, runs
-once in the forward and once in the backward pass of each microbatch. From its first run to its last
-is most of the iteration, in which hardly a byte of the static plan stays idle.
+them, and takes the time from the start of the first to the end of the second. But a layer runs once
+in the forward and once in the backward pass of each microbatch. The time from its first run to its
+last is most of the iteration, in which hardly a byte of the static plan stays idle.
 
-Approach. What counts is a visit: a layer within one phase. A group is a pair of visits, so that
-each microbatch, forward or backward, has groups of its own. A visit lasts from the first to the
-last step in which the layer allocates or frees anything, static or dynamic, both included. Where a
-layer runs more often within one phase, as one that is shared does, its visit is the hull of these
-runs: how often it runs may depend on the data, the phases do not.
+Approach. A visit is a layer within one phase. A group is a pair of visits, so that each microbatch,
+forward or backward, has groups of its own. A visit lasts from the first to the last step in which
+the layer allocates or frees static or dynamic memory, both steps included. If a layer runs more
+than once within one phase, as a shared layer does, its visit is the hull of these runs: the number
+of runs may depend on the data, the phases do not.
 
-Where the layer is not known (column absent, or below 0), the static events say where a program
-stands: between two steps in which static memory is allocated or freed nothing static changes, so
-all dynamic events between them form a visit. It is numbered by the static steps before it, with
-which a run-time allocator counts along, and lasts from the one static step to the next. No finer
-grouping of a step could tell more.
+If the layer is not known (the column is absent or below 0), static events give the position of the
+program. Between two steps that allocate or free static memory no static memory changes, so all
+dynamic events between them form one visit. Its number is the number of static steps before it,
+which a run-time allocator can count, and it lasts from one static step to the next. A finer
+grouping would have the same idle addresses.
 
-Limits. The steps in which a layer starts and ends are taken from its memory events. That is enough:
-between them and the true ends of the layer there are none of its events that could be in the way.
-A program whose order of static events varies has no visits that could be recognised.
+Limits. The start and the end of a layer are taken from its memory events. This suffices, because
+the layer has no memory events outside of these steps. In a program whose order of static events
+varies, visits cannot be recognised.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ NO_LAYER = -1
 class LayerGroups:
     """The groups of the dynamic tensors of a problem."""
 
-    # int64, one row a group, ascending and each once: ``(layer, phase)`` of the visit that
-    # allocates, then of the one that frees. Where the layer is not known it is -1, and the number
-    # of static steps before stands for the phase.
+    # int64, one row a group, ascending and distinct: ``(layer, phase)`` of the visit that
+    # allocates, then of the visit that frees. If the layer is not known, it is -1, and the number
+    # of static steps before the visit stands for the phase.
     visits: IntColumn
-    # int64, rows ``[begin, end)`` in steps: from the first step of the one visit to the last of the
-    # other, which is included.
+    # int64, rows ``[begin, end)`` in steps: from the first step of the visit that allocates to the
+    # last step of the visit that frees, which is included.
     times: IntColumn
     # int64, the dynamic tensors, ascending.
     tensors: IntColumn
-    # int64, the group of each of them.
+    # int64, the group of each dynamic tensor.
     group: IntColumn
 
 
@@ -85,14 +85,14 @@ def layer_groups(problem: Problem) -> LayerGroups:
 
 
 def _static_steps(problem: Problem) -> IntColumn:
-    """Return the steps in which static memory is allocated or freed, ascending; so do gaps."""
+    """Return the steps in which static memory is allocated or freed, also by gaps, ascending."""
     segments = problem.segments()
     segments = segments[~is_dynamic(problem)[segments[:, 0]]]
     return np.unique(segments[:, 1:])
 
 
 def _distinct_rows(rows: IntColumn) -> tuple[IntColumn, IntColumn]:
-    """Return rows of two numbers ascending and once each, and which of them each row is."""
+    """Return the distinct rows of two numbers, ascending, and the index of each row in them."""
     order = np.lexsort((rows[:, 1], rows[:, 0]))
     ascending = rows[order]
     is_new = (ascending[1:] != ascending[:-1]).any(axis=1)
@@ -108,7 +108,7 @@ def _first_and_last(
     last = np.full(len(visits), np.iinfo(np.int64).min)
     np.minimum.at(first, visit, steps)
     np.maximum.at(last, visit, steps)
-    # A visit between static steps lasts from the one to the other, where there is one.
+    # A visit without a layer lasts from the static step before it to the one after it, if any.
     between = visits[:, 0] == NO_LAYER
     number = visits[:, 1]
     begun = between & (number > 0)

@@ -1,4 +1,4 @@
-"""The Dynamic Reusable Space: per group of dynamic tensors, what the static plan leaves idle."""
+"""The Dynamic Reusable Space: the idle addresses of a static plan, by group of dynamic tensors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Rows = Iterable[Sequence[int]] | IntColumn
 
 @dataclass(frozen=True, eq=False, init=False)
 class ReusableSpace:
-    """Where in the static pool the memory of a group of dynamic tensors may lie.
+    """The addresses of the static pool that each group of dynamic tensors may use.
 
     Flat int64 arrays, which compiled code can read as they are: group ``g`` may lie in the rows
     ``offsets[space[g]]`` to ``offsets[space[g] + 1]`` of `intervals`.
@@ -35,14 +35,14 @@ class ReusableSpace:
 
     # Bytes of the static pool.
     pool: int
-    # One row a group, ascending and each once, as in
+    # One row a group, ascending and distinct, as in
     # :class:`planners.dynamic.layer_groups.LayerGroups`.
     visits: IntColumn
     # One row a group, steps ``[begin, end)``.
     times: IntColumn
     # One entry a group: the number of its list of intervals.
     space: IntColumn
-    # Where each list begins in `intervals`, and behind the last one the number of intervals.
+    # The beginning of each list in `intervals`, and last the number of intervals.
     offsets: IntColumn
     # Rows ``[start, end)`` in bytes; within a list ascending, and apart by at least a byte.
     intervals: IntColumn
@@ -77,17 +77,17 @@ class ReusableSpace:
         return self._group_at.get((*allocates, *frees))
 
     def idle_intervals(self, group: int) -> IntColumn:
-        """Return what a group may use, static tensors that are yet to come considered."""
+        """Return the intervals that no static tensor uses during the times of a group."""
         list_ = self.space[group]
         return self.intervals[self.offsets[list_] : self.offsets[list_ + 1]]
 
     def best_fit(
         self, group: int, size: int, free: IntColumn | None = None, alignment: int = 1
     ) -> int | None:
-        """Return the offset at which a dynamic tensor fits with the least left over, None for none.
+        """Return the offset in the smallest interval that fits a dynamic tensor, or None.
 
         `free` are the rows ``[start, end)`` of the pool that are free right now, ascending and
-        disjoint; None where nothing but the static plan is in the pool.
+        disjoint; None if the pool holds no dynamic tensors.
 
         Source: Huang et al. 2026, section 6.2, equation 6.
         """
@@ -102,7 +102,7 @@ class ReusableSpace:
         return int(start[fitting[room[fitting].argmin()]])
 
     def same_as(self, other: ReusableSpace) -> bool:
-        """Return whether another space says the same of the same groups."""
+        """Return True if another space has the same groups and intervals."""
         return self.pool == other.pool and all(
             np.array_equal(getattr(self, column), getattr(other, column))
             for column in ("visits", "times", "space", "offsets", "intervals")
@@ -164,8 +164,8 @@ def space_of_groups(static: Problem, plan: Plan, groups: LayerGroups) -> Reusabl
 
 
 def intersection(a: IntColumn, b: IntColumn) -> IntColumn:
-    """Return what lies in both of two sets of intervals, ascending and disjoint as they are."""
-    # Of b, a row meets those that end behind its start and start before its end.
+    """Return the intersection of two sets of intervals, both ascending and disjoint."""
+    # A row of a meets the rows of b that end behind its start and start before its end.
     first = np.searchsorted(b[:, 1], a[:, 0], side="right")
     count = np.maximum(np.searchsorted(b[:, 0], a[:, 1], side="left") - first, 0)
     row = np.repeat(np.arange(len(a)), count)
@@ -174,7 +174,7 @@ def intersection(a: IntColumn, b: IntColumn) -> IntColumn:
 
 
 def _ascends(rows: IntColumn) -> BoolColumn:
-    """Tell of each row whether it is behind the one before, in lexicographic order."""
+    """Return True for each row that is greater than the row before, in lexicographic order."""
     ascends = np.zeros(len(rows), dtype=np.bool_)
     ascends[:1] = True
     first = (rows[1:] != rows[:-1]).argmax(axis=1)

@@ -18,23 +18,23 @@ class StaticPart:
     """The static tensors of a problem as a problem of their own."""
 
     problem: Problem
-    # int64, the number in the whole problem of each of its tensors, ascending.
+    # int64, the numbers of its tensors in the whole problem, ascending.
     tensors: IntColumn
 
     def plan_within(self, plan: Plan) -> Plan:
-        """Return what a plan of the whole problem says of the static tensors, with their peak."""
+        """Return the plan of the static tensors within a plan of the whole problem."""
         return Plan.of(self.problem, plan.offsets[self.tensors])
 
 
 def is_dynamic(problem: Problem) -> BoolColumn:
-    """Return which tensors are dynamic: bool, one a tensor, false where nothing says so."""
+    """Return True for each dynamic tensor; all False if the problem has no column for it."""
     if problem.dynamic is None:
         return np.zeros(problem.tensor_count, dtype=np.bool_)
     return problem.dynamic
 
 
 def static_part(problem: Problem) -> StaticPart:
-    """Return the problem of the static tensors, the problem itself where nothing is dynamic.
+    """Return the problem of the static tensors, or the problem itself if no tensor is dynamic.
 
     Source: Huang et al. 2026, section 4: the set of requests with d = false.
     """

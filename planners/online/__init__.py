@@ -1,1 +1,1 @@
-"""Online allocators beside each other: run on the same requests, shown in one table."""
+"""Comparison of online allocators: they serve the same requests and share one table."""

@@ -1,4 +1,4 @@
-"""Online allocators for programs: every number exact."""
+"""Results of online allocators as plain values for programs, with every number exact."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from planners.online.online_run import OnlineRow, OnlineRun
 
 
 class OnlineFields(TypedDict):
-    """What is said of an online allocator; null where it failed."""
+    """The JSON fields of an online allocator; null if it failed."""
 
     allocator: str
     reserved_peak: int | None
@@ -27,7 +27,7 @@ class OnlineFields(TypedDict):
 
 
 class RequestFields(TypedDict):
-    """What is said of the requests."""
+    """The JSON fields of the requests."""
 
     recorded: bool
     events: int

@@ -1,4 +1,4 @@
-"""Online allocators for people: the requests in one line, the tables, and what needs saying."""
+"""Results of online allocators for people: the requests in one line, tables, and notes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FROM_LIFETIMES = (
 
 
 def requests_line(requests: RequestSequence) -> str:
-    """Return the line above the table: what is asked for."""
+    """Return the line above the table, on the requests."""
     streams = len(set(requests.stream.tolist()))
     return (
         f"{one_line(requests.name, MOST_SHOWN_NAME)}: {counted(requests.row_count, 'event')}, "
@@ -34,7 +34,7 @@ def requests_line(requests: RequestSequence) -> str:
 
 
 def online_table(run: OnlineRun) -> Table:
-    """Return the table of peaks, efficiency and time, the least reserved marked."""
+    """Return the table of peaks, efficiency and time; the fewest reserved bytes are marked."""
     rows = []
     for row in run.rows:
         cells = _cells(row, run.requests)
@@ -48,7 +48,7 @@ def online_table(run: OnlineRun) -> Table:
 
 
 def calls_table(run: OnlineRun) -> Table:
-    """Return the table of what the device was asked: a column for each kind of call."""
+    """Return the table of device calls: a column for each kind of call."""
     results = {row.label: row.result for row in run.rows if row.result is not None}
     kinds = list(dict.fromkeys(kind for result in results.values() for kind in _asked(result)))
     rows = [
@@ -59,7 +59,7 @@ def calls_table(run: OnlineRun) -> Table:
 
 
 def times_table(run: OnlineRun) -> Table:
-    """Return the table of microseconds: an event's, and a call's of each kind that was timed."""
+    """Return the table of microseconds: for an event, and for a call of each timed kind."""
     results = {
         row.label: row.result for row in run.rows if row.result and row.result.device_seconds
     }
@@ -87,7 +87,7 @@ def times_table(run: OnlineRun) -> Table:
 
 
 def last_microseconds(result: OnlineResult, requests: RequestSequence) -> str:
-    """Return the mean time of an event of the last iteration; a dash where none came to its end."""
+    """Return the mean time of an event of the last iteration; a dash if no iteration ended."""
     if not (result.last_iteration_seconds and requests.iteration_rows.size):
         return "-"
     events = requests.row_count - requests.last_iteration_row
@@ -95,12 +95,12 @@ def last_microseconds(result: OnlineResult, requests: RequestSequence) -> str:
 
 
 def timed_calls(result: OnlineResult) -> list[str]:
-    """Return the kinds of call that a device was asked and that were timed."""
+    """Return the kinds of device calls that were made and timed."""
     return [kind for kind in _asked(result) if kind in result.device_seconds]
 
 
 def online_notes(run: OnlineRun) -> list[str]:
-    """Return the lines below the tables: where requests come from, and what did not end well."""
+    """Return the lines below the tables: the origin of the requests, and failed allocators."""
     lines = [] if run.requests.is_recorded else [FROM_LIFETIMES]
     labels_of: dict[str, list[str]] = {}
     for row in run.rows:

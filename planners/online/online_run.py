@@ -1,4 +1,4 @@
-"""Run several online allocators on the same requests."""
+"""Runs several online allocators on the same requests."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from planners.text.plain_text import describe_error, text_of
 
 @dataclass(frozen=True, eq=False)
 class OnlineRow:
-    """What one online allocator made of the requests, beside the others."""
+    """The result of one online allocator on the requests."""
 
     # Name and parameters, as written on the command line.
     label: str
-    # None where it failed.
+    # None if the allocator failed.
     result: OnlineResult | None
-    # Why it failed, why its run ended early, or why it did not do what its name says.
+    # The reason for a failure, an early end, or a result that does not match its name.
     reason: str = ""
 
 
 @dataclass(frozen=True, eq=False)
 class OnlineRun:
-    """What several online allocators made of the same requests."""
+    """The results of several online allocators on the same requests."""
 
     requests: RequestSequence
     terms: OnlineTerms
-    # One an allocator that ran, in the order in which they were chosen.
+    # A row for each allocator that ran, in the order in which they were chosen.
     rows: tuple[OnlineRow, ...] = ()
     # Labels of the allocators that an interrupt kept from running to their end.
     left_out: tuple[str, ...] = ()
 
     @property
     def best(self) -> OnlineRow | None:
-        """The first row with the smallest peak of reserved bytes of those that have no reason."""
+        """Among the rows without a reason, the first with the smallest peak of reserved bytes."""
         served = [row for row in self.rows if row.result is not None and not row.reason]
         return min(served, key=_reserved, default=None)
 
     def is_best(self, row: OnlineRow) -> bool:
-        """Return whether a row has no reason, and the smallest peak of reserved bytes of those."""
+        """Return True if a row has no reason, and the smallest peak of reserved bytes of such."""
         best = self.best
         return best is not None and not row.reason and _reserved(row) == _reserved(best)
 
@@ -55,7 +55,7 @@ def run_online(
     on_start: Callable[[int, str], None] = lambda _index, _label: None,
     is_interrupted: Callable[[], bool] = lambda: False,
 ) -> OnlineRun:
-    """Run online allocators one after the other; Ctrl-C leaves those that had ended."""
+    """Run online allocators one after the other; after Ctrl-C, return those that had ended."""
     labels = [allocator.label for allocator in chosen]
     rows: list[OnlineRow] = []
     for index, allocator in enumerate(chosen):

@@ -37,7 +37,7 @@ def side_by_side(
                 done.put((number, error))
 
     for _ in range(at_once):
-        # Daemon threads, because Ctrl-C would have to wait for a pool. Workers end with their parent.
+        # Daemon threads: Ctrl-C would have to wait for a pool. Workers end with their parent.
         threading.Thread(target=work, daemon=True).start()
     for _ in jobs:
         number, answer = done.get()

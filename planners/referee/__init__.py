@@ -1,1 +1,1 @@
-"""The referee: it shares no line with what it judges."""
+"""The referee, which shares no code with the planners that it judges."""

@@ -1,4 +1,4 @@
-"""The referee's twin in the core: as fast as a planner, and tested against the naive one."""
+"""The referee in C++: as fast as a planner, and tested against the naive referee."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from planners.model.plan import Plan
 from planners.model.problem import Problem, Safety
 from planners.referee.naive import describe_overlap, find_wrong_offset, overlap_of_pairs
 
-# Every answer to a problem is judged, and what follows from a graph takes longer than that; it goes
-# with the problem.
+# Caches the safety of each problem's tensors: to derive it from a graph takes longer than to judge
+# an answer, and every answer to a problem is judged.
 _safety_of: WeakKeyDictionary[Problem, _core.DescendantSafety] = WeakKeyDictionary()
 
 
 def find_violation_fast(problem: Problem, plan: Plan) -> str | None:
-    """Return what is wrong with a plan, by the referee's twin in the core."""
+    """Return the fault of a plan, by the referee in C++, or None."""
     wrong = find_wrong_offset(problem, plan)
     if wrong is not None:
         return wrong
     pair: tuple[int, int] | None
-    # Nodes of a single stream run in the global order, where overlap in time is all there is.
+    # Nodes of a single stream run in the global order: tensors that overlap in time are unsafe.
     in_order = problem.safety is Safety.GRAPH and problem.stream_count <= 1
     if problem.safety is Safety.LIFETIMES or in_order:
         pair = _core.find_overlap_in_time(plan.offsets, problem.size, problem.segments())

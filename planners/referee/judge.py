@@ -1,4 +1,4 @@
-"""The judge: makes a result of what a planner found, and alone decides its status."""
+"""The judge: makes a result of a planner's findings, and alone decides its status."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from planners.model.plan import Claim, Result, Status
 from planners.model.problem import Problem
 from planners.referee.fast import find_violation_fast
 
-# Of these nothing counts but the reason.
+# A result of these statuses keeps only its reason.
 NO_ANSWER = (Status.INVALID, Status.UNSUPPORTED)
 
 
 def judge(
     problem: Problem, found: Findings, bounds: Sequence[Bound] = (), *, proofs_count: bool = True
 ) -> Result:
-    """Hold what a planner found against the referee, the capacity and the bounds."""
+    """Judge a planner's findings by the referee, the capacity and the bounds."""
     result = Result(
         Status.NO_PLAN_FOUND, found.plan, found.lower_bound, found.certificate, found.reason,
         statistics=found.statistics, interrupted=found.interrupted,
@@ -36,11 +36,10 @@ def judge(
 
 
 def settle(problem: Problem, labels: Sequence[str], results: Sequence[Result]) -> list[Result]:
-    """Hold the answers of several planners against each other.
+    """Judge the answers of several planners against each other.
 
-    A claim that another planner's valid plan refutes makes the one who claims it invalid; the
-    best bound that stands then holds for all, so that a plan which meets it is optimal, whoever
-    made it.
+    A claim that another planner's valid plan refutes makes its result invalid. The best remaining
+    bound holds for all results, so any plan that meets it is optimal.
     """
     settled = _without_refuted(problem, labels, results)
     nothing = np.empty(0, dtype=np.int64)
@@ -56,7 +55,7 @@ def settle(problem: Problem, labels: Sequence[str], results: Sequence[Result]) -
 
 
 def _what_is_wrong(problem: Problem, found: Findings) -> str:
-    """Say how a planner's plan is wrong, or refutes what the planner says of it."""
+    """Return the fault of a planner's plan, or the planner's claim that the plan refutes."""
     plan, capacity = found.plan, problem.capacity
     if plan is None:
         return ""
@@ -76,7 +75,7 @@ def _what_is_wrong(problem: Problem, found: Findings) -> str:
 
 
 def _as_claim(result: Result) -> Result:
-    """Set apart what a planner says it has proven, and leave what can be judged."""
+    """Move the proofs of a planner to the field ``claim``, since they cannot be checked."""
     claim = Claim(
         result.certificate, result.lower_bound, infeasible=result.status is Status.INFEASIBLE
     )
@@ -84,11 +83,11 @@ def _as_claim(result: Result) -> Result:
 
 
 def _held_against(problem: Problem, result: Result, bounds: Sequence[Bound]) -> Result:
-    """Give a result the best of the bounds that are known, and the status that follows.
+    """Give a result the best of the known bounds, and the status that follows.
 
-    Note: a result may come here again, with more bounds. Its status and its reason are made anew
-    each time, of its plan, its bound and the planner's own words, which it keeps apart; so nothing
-    is said twice. A proof that nothing fits stays: it needs no better one.
+    Note: a result may come here again, with more bounds. Each time its status and its reason are
+    made anew from its plan, its bound and the planner's own reason, which the result keeps in
+    ``said``; so no reason is repeated. A proof that no plan fits stays as it is.
     """
     result = _with_status(problem, result)
     if result.status is Status.INFEASIBLE:
@@ -128,7 +127,7 @@ def _with_status(problem: Problem, result: Result) -> Result:
 
 
 def _is_confirmed(result: Result) -> bool:
-    """Return whether a claim says no more than is known; one that says nothing never does."""
+    """Return True if a result has a claim, and the claim is proven by now."""
     claim = result.claim
     if claim is None or claim.lower_bound > result.lower_bound:
         return False
@@ -138,7 +137,7 @@ def _is_confirmed(result: Result) -> bool:
 def _without_refuted(
     problem: Problem, labels: Sequence[str], results: Sequence[Result]
 ) -> list[Result]:
-    """Return the results, and as invalid those whose claims a valid plan refutes."""
+    """Return the results; those whose claims a valid plan refutes are invalid."""
     plans = {
         index: result.plan.peak
         for index, result in enumerate(results)
@@ -159,7 +158,7 @@ def _without_refuted(
 
 
 def _refuted_claim(result: Result, peak: int, fits: bool) -> str:
-    """Return what a result says, if a valid plan of this peak shows that it is wrong."""
+    """Return the claim of a result that a valid plan of this peak refutes, or an empty text."""
     if result.status in NO_ANSWER:
         return ""
     own = Claim(result.certificate, result.lower_bound, result.status is Status.INFEASIBLE)

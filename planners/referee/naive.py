@@ -1,4 +1,4 @@
-"""The referee: slow, obvious, and without a line in common with anything it judges."""
+"""The referee: slow, obvious, and without any code of the planners that it judges."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from planners.model.problem import Problem, Safety
 
 
 def check(problem: Problem, plan: Plan) -> None:
-    """Raise where a plan breaks a constraint of its problem.
+    """Raise an error if a plan breaks a constraint of its problem.
 
     Raises
     ------
@@ -27,7 +27,7 @@ def check(problem: Problem, plan: Plan) -> None:
 
 
 def find_violation(problem: Problem, plan: Plan) -> str | None:
-    """Return what is wrong with a plan, by pure Python and NumPy."""
+    """Return the fault of a plan, by pure Python and NumPy, or None."""
     wrong = find_wrong_offset(problem, plan)
     if wrong is not None:
         return wrong
@@ -41,7 +41,7 @@ def find_violation(problem: Problem, plan: Plan) -> str | None:
 
 
 def find_wrong_offset(problem: Problem, plan: Plan) -> str | None:
-    """Return what is wrong with the offsets of single tensors and chains, and with the peak."""
+    """Return the fault of an offset of a tensor or chain, or of the peak, or None."""
     offsets = plan.offsets
     if len(offsets) != problem.tensor_count:
         return f"one offset a tensor is needed, found {len(offsets)} for {problem.tensor_count}"
@@ -76,7 +76,7 @@ def find_wrong_offset(problem: Problem, plan: Plan) -> str | None:
 
 
 def describe_overlap(problem: Problem, plan: Plan, pair: tuple[int, int]) -> str:
-    """Return two unsafe tensors that share bytes in words."""
+    """Return a sentence on two unsafe tensors that share bytes."""
     spans = [
         f"{problem.describe(t)} at [{plan.offsets[t]}, {plan.offsets[t] + problem.size[t]})"
         for t in pair
@@ -121,7 +121,7 @@ def overlap_of_pairs(problem: Problem, offsets: NDArray[np.int64]) -> tuple[int,
 
 
 def _overlap_in_graph(problem: Problem, offsets: NDArray[np.int64]) -> tuple[int, int] | None:
-    """Compare every tensor with all others, safety by the sets of nodes after each tensor."""
+    """Compare every tensor with all others; sets of later nodes decide which pairs are safe."""
     after = _nodes_after_tensors(problem)
     assert problem.graph is not None
     producer = problem.graph.producer
@@ -139,7 +139,7 @@ def _overlap_in_graph(problem: Problem, offsets: NDArray[np.int64]) -> tuple[int
 
 
 def _nodes_after_tensors(problem: Problem) -> NDArray[np.uint8]:
-    """For each tensor the nodes that every one of its users precedes, as rows of packed bits."""
+    """Return for each tensor the nodes that all of its users precede, as rows of packed bits."""
     graph = problem.graph
     assert graph is not None
     successors: list[set[int]] = [set() for _ in range(graph.node_count)]

@@ -1,4 +1,4 @@
-"""The referee of orders: slow, obvious, and without a line in common with the search for one."""
+"""The referee of orders: slow, obvious, and without any code of the search for orders."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from planners.errors import InvalidOrderError
 from planners.model.columns import IntColumn
 from planners.model.problem import Problem
 
-# What an order has no say in: columns by tensor, and the rest.
+# Fields that an order does not change: columns by tensor, and the rest.
 UNCHANGED = (
     "size", "alignment", "pinned", "gaps", "phase_start", "phase_end", "dynamic", "layer_start",
     "layer_end", "contiguous", "capacity", "tensor_name", "name", "origin",
@@ -40,7 +40,7 @@ def check_order(given: Problem, problem: Problem, order: IntColumn) -> None:
 
 
 def find_changed_field(given: Problem, problem: Problem) -> str | None:
-    """Return which field differs that no order may change."""
+    """Return the fault of a changed field that an order may not change, or None."""
     for field in UNCHANGED:
         before, after = _plain(getattr(given, field)), _plain(getattr(problem, field))
         if before != after:
@@ -49,7 +49,7 @@ def find_changed_field(given: Problem, problem: Problem) -> str | None:
 
 
 def find_wrong_node(given: Problem, problem: Problem, order: IntColumn) -> str | None:
-    """Return what is wrong with the order, or with the graph in it."""
+    """Return the fault of the order, or of the graph in that order, or None."""
     old, new = given.graph, problem.graph
     if old is None or new is None:
         return "field graph: both problems need one"
@@ -92,7 +92,7 @@ def find_wrong_node(given: Problem, problem: Problem, order: IntColumn) -> str |
 
 
 def _plain(value: object) -> object:
-    """Return a column as a list, and a mapping as a dictionary, so that they can be compared."""
+    """Return a column as a list, and a mapping as a dictionary, for comparison."""
     if isinstance(value, np.ndarray):
         return value.tolist()
     return dict(value) if isinstance(value, Mapping) else value

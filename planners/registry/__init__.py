@@ -1,4 +1,4 @@
-"""What is registered: planners and online allocators, from here, from files and from packages."""
+"""Registers planners and online allocators, from this package, from files and from packages."""
 
 from __future__ import annotations
 
@@ -113,8 +113,8 @@ def register(
     source
         Paper, section or algorithm.
     prepare
-        Called before each run, and no part of its time: it imports what the planner would
-        otherwise import when it runs first.
+        Called before each run, outside of its measured time: it does the imports that the planner
+        would otherwise do in its first run.
 
     Returns
     -------
@@ -122,7 +122,7 @@ def register(
         A decorator. It takes a function ``(problem, budget) -> Plan | Result``, whose further
         keyword parameters with defaults are the planner's parameters, or a class with such a
         ``__call__``, whose constructor takes the parameters. A parameter annotated
-        ``Literal[...]`` takes no other values. What it decorates stays as it is.
+        ``Literal[...]`` takes no other values. The decorated function or class stays as it is.
 
     Raises
     ------
@@ -144,7 +144,7 @@ def register_online(
     Parameters
     ----------
     name, summary, source
-        As for :func:`register`; planners and online allocators have their names apart.
+        As for :func:`register`; a planner and an online allocator may have one name.
 
     Returns
     -------
@@ -174,7 +174,7 @@ def _decorator(
             signature = list(inspect.signature(run).parameters.values())
             defaults = _defaults(signature[2:])
             build = partial(partial, run)
-        # `functools.wraps` copies the module of what it wraps, which may be ours.
+        # `functools.wraps` copies the module of the wrapped function, which may be built in.
         module = "" if hasattr(run, "__wrapped__") else str(getattr(run, "__module__", ""))
         add_fields(module, line, source, defaults, build, _rules(run, defaults))
         return run
@@ -183,20 +183,20 @@ def _decorator(
 
 
 def add(info: PlannerInfo) -> None:
-    """Put a planner into the registry, as one of somebody else's."""
+    """Put a planner into the registry, as a third party's."""
     _add_planner(replace(info, module=""))
 
 
 def _add_planner(info: PlannerInfo) -> None:
     if not info.built_in:
-        load_built_in()  # their names are taken, whoever comes first
+        load_built_in()  # first, so that their names are always taken
     info = replace(info, summary=text_of(info.summary), source=text_of(info.source))
     PLANNERS.add(info.name, info)
 
 
 @cache
 def load_built_in() -> None:
-    """Import the modules that register our planners, and put these first, in their order."""
+    """Import the modules of built-in planners, and put these planners first, in their order."""
     for module in BUILT_IN_MODULES:
         import_module(module)
     order = {module: place for place, module in enumerate(BUILT_IN_MODULES)}
@@ -233,7 +233,7 @@ def choose(patterns: str) -> list[ChosenPlanner]:
 
 
 def choose_online(patterns: str) -> list[ChosenOnline]:
-    """Return online allocators, written as planners are."""
+    """Return online allocators with parameters, by a text as in :func:`choose`."""
     load_entry_points()
     return ONLINE_ALLOCATORS.choose(patterns)
 
@@ -269,9 +269,9 @@ def get(name: str, **parameters: Scalar) -> ChosenPlanner:
 
 
 def load_entry_points() -> None:
-    """Import our planners, and what installed packages offer in ``gapless.planners``, once.
+    """Import built-in planners, and those that packages offer in ``gapless.planners``, once.
 
-    A package that fails to import is warned of and left out.
+    A package that fails to import is left out with a warning.
     """
     global _loaded_entry_points
     if _loaded_entry_points:
@@ -325,7 +325,7 @@ def _rules(planner: Callable[..., Any], defaults: Parameters) -> dict[str, Rule]
     try:
         hints = get_type_hints(takes_them, include_extras=True)
     except Exception:
-        return {}  # a third party's annotations may name what is not there at run time
+        return {}  # a third party's annotations may name types that do not exist at run time
     rules: dict[str, Rule] = {}
     for name in defaults.keys() & hints.keys():
         values = get_args(hints[name])

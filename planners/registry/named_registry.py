@@ -1,4 +1,4 @@
-"""Entries by name: what planners, online allocators, file formats and models are registered in."""
+"""The registry of named entries, for planners, online allocators, file formats and models."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Registry(dict[str, Entry]):
 
     def __init__(self, kind: str, unknown: type[GaplessError] = UnknownPlannerError) -> None:
         super().__init__()
-        # What an entry is, in messages.
+        # The word for an entry in messages.
         self.kind = kind
         self._unknown = unknown
 
@@ -51,7 +51,7 @@ class Registry(dict[str, Entry]):
 
     @contextmanager
     def unchanged_on_error(self) -> Iterator[None]:
-        """Take back every registration of a block that ends in an error."""
+        """Undo every registration of a block that ends in an error."""
         before = dict(self)
         try:
             yield

@@ -1,4 +1,4 @@
-"""Registered entries with parameters: their rules, and how the command line writes them."""
+"""Registered entries with parameters: their rules, and their form on the command line."""
 
 from __future__ import annotations
 
@@ -64,9 +64,9 @@ class WholeNumber:
 
 @dataclass(frozen=True)
 class RegisteredInfo:
-    """What is known of what is registered without running it."""
+    """The metadata of a registered entry, known without running it."""
 
-    # What it is, in messages.
+    # The word for the entry in messages.
     kind: ClassVar[str]
     # Name in the registry and on the command line.
     name: str
@@ -76,9 +76,9 @@ class RegisteredInfo:
     source: str
     # Parameters that it takes, with their defaults.
     defaults: Parameters
-    # Returns the function that is run, given values for some of the parameters.
+    # Takes values for some of the parameters, and returns the function to run.
     build: Callable[..., Any]
-    # Of the parameters that may not have every value of the type of their default.
+    # Rules of parameters that do not take every value of their default's type.
     rules: Mapping[str, Rule] = field(default_factory=dict)
 
     def require(self, key: str, value: Scalar) -> None:
@@ -131,7 +131,7 @@ Info = TypeVar("Info", bound=RegisteredInfo)
 
 @dataclass(frozen=True)
 class Chosen(Generic[Info]):
-    """What is registered with the parameters it is to run with."""
+    """A registered entry with the parameters for its run."""
 
     info: Info
     parameters: Parameters
@@ -171,7 +171,7 @@ class ParameterRegistry(Registry[Info], Generic[Info, Choice]):
         return list(chosen.values())
 
     def choose_exactly(self, name: str, parameters: Mapping[str, Scalar]) -> Choice:
-        """Return the choice of a name, which is no wildcard, and of values for its parameters."""
+        """Return the choice of an exact name, with values for its parameters."""
         info = self.find(name)
         for key, value in parameters.items():
             info.require(key, value)
@@ -179,7 +179,7 @@ class ParameterRegistry(Registry[Info], Generic[Info, Choice]):
 
 
 def listing(chosen: Iterable[Chosen[Any]]) -> list[tuple[str, str]]:
-    """Return a line each, for ``--list``: what was chosen, then its summary and parameters."""
+    """Return a line for each choice, for ``--list``: its label, summary and parameters."""
     lines = []
     for choice in chosen:
         defaults = ", ".join(f"{key}={value}" for key, value in choice.info.defaults.items())

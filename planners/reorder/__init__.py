@@ -1,4 +1,4 @@
-"""Another order of a graph's nodes, in which fewer bytes have to be alive at once."""
+"""Search for an order of a graph's nodes with fewer live bytes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 else:
 
     def __getattr__(name: str) -> Any:
-        """Import what the package exports, which takes long, when it is asked for."""
+        """Import an exported name at its first use, because the import is slow."""
         if name not in __all__:
             raise AttributeError(f"module 'planners.reorder' has no attribute {name!r}")
         return getattr(import_module("planners.reorder.order_planning"), name)

@@ -1,19 +1,19 @@
-"""The search for an order: bounds, sets of nodes, and two walks, each for a share of the time.
+"""The search for an order: bounds, sets of nodes, and two walks, each with a share of the time.
 
 Note [What is free]
 ~~~~~~~~~~~~~~~~~~~
-Rationale. The bounds of a problem hold for the order in which it gives the nodes. Part of that
-order has to be, and part of it is how the graph was written down.
+Rationale. The bounds of a problem hold for the given order of its nodes. Part of that order is
+necessary, and part of it is only the way in which the graph was written down.
 
-Approach. What stays: the nodes, the stream of each, every arc from a producer to its consumers,
-every control arc; tensors with their sizes, alignments, pins and chains. What is free: the order of
-the nodes as far as no arc forbids, and with it the order within each stream. Least is to be the
-number that no plan of the new problem stays below: for one stream the lifetime bound, for several
-the heaviest antichain. An order whose number is above that of the given one is never returned.
+Approach. The search keeps the nodes, the stream of each node, every arc from a producer to its
+consumers, every control arc, and the tensors with their sizes, alignments, pins and chains. It may
+change the order of the nodes, and so the order within each stream, as far as the arcs allow. It
+minimises the lower bound of the new problem: the lifetime bound for one stream, the heaviest
+antichain for several. It never returns an order with a higher bound than the given one.
 
-Limits. Arcs are all that is known. A tensor has one producer; where a later node writes into it,
-only an arc says that those who read before have to come before, and where random numbers are drawn,
-only an arc keeps the draws in their order. So nothing is reordered unless somebody asks.
+Limits. The search knows arcs alone. A tensor has one producer. If a later node writes into the
+tensor, only an arc keeps earlier readers before that node. If nodes draw random numbers, only an
+arc keeps the draws in their order. So Gapless reorders a graph only if the user asks for it.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ from planners.referee.order import check_order
 from planners.reorder.reordering import Reordering, bound_of_order, in_order
 
 DEFAULT_TIME_LIMIT_SECONDS = 10.0
-# Names of what proves that no order is better.
+# Names of the proofs that no order is better.
 FORCED, DOWN_SETS, STREAM_ORDERS = "forced", "down-sets", "stream-orders"
 # Moves between two looks at what a walk has found.
 MOVES_A_SLICE = 2000
 FLOWS_A_SLICE = 20
-# Of the time, for the bound that needs no search.
+# Share of the time for the bound that needs no search. A guess.
 SHARE_OF_FORCED = 0.2
-# Of what is left, for a first walk, so that whoever ends the search early has something; for the
-# search over sets; and with several streams for the walk over all nodes.
+# Shares of the time then left: for a first walk, which gives an early result; for the search over
+# sets; and, with several streams, for the walk over all nodes. Guesses.
 SHARE_OF_FIRST_WALK = 0.05
 SHARE_OF_SETS = 0.3
 SHARE_OF_WALK = 0.3
-# And of what is left after that, for the search over the orders of few nodes on several streams.
+# Share of the time left after these, for the search over orders of few nodes on several streams.
 SHARE_OF_STREAM_ORDERS = 0.5
 MOST_NODES_IN_ALL_ORDERS = 64
 UNLIMITED = 1 << 62
@@ -68,13 +68,13 @@ def reorder(problem: Problem, budget: Budget | None = None) -> Reordering:
     problem
         One with a graph. Arcs of data and control have to be all that orders its nodes.
     budget
-        Ten seconds by default. Without a time limit and with a node limit the same seed gives the
-        same order; nodes are sets of nodes taken, and moves tried.
+        Ten seconds by default. With a node limit and without a time limit, the same seed gives the
+        same order. Sets of nodes and tried moves count as nodes.
 
     Returns
     -------
     Reordering
-        The best order found, judged; the given one where none is better.
+        The best order found, judged; the given order if none is better.
 
     Raises
     ------
@@ -112,7 +112,7 @@ def reorder(problem: Problem, budget: Budget | None = None) -> Reordering:
 
 @dataclass
 class _Share:
-    """What one part of the search may use."""
+    """The time and nodes that one part of the search may use."""
 
     deadline: float
     nodes: int
@@ -145,9 +145,9 @@ class _Search:
         self.statistics = {"sets taken": 0, "moves": 0, "flows": 0}
 
     def run(self) -> None:
-        """Search until the best order is proven, or what may be spent is."""
+        """Search until the best order is proven or the budget is spent."""
         given = self.best
-        # It grows with the square of the number of nodes, and the rest goes without it as well.
+        # The time of this bound grows with the square of the number of nodes; it is optional.
         with suppress(TimeoutError):
             seconds = SHARE_OF_FORCED * self._budget.remaining_seconds()
             self._raise_least(self._core.forced_bytes(seconds), FORCED)
@@ -194,8 +194,8 @@ class _Search:
             self.least_bytes, self.certificate = least_bytes, certificate
 
     def _offer(self, order: Order) -> None:
-        """Judge an order, and keep it where it is the best."""
-        # A global order's largest step is never above the antichain of its streams.
+        """Judge an order, and keep it if it is the best."""
+        # The most live bytes of a global order are never more than the antichain of its streams.
         if self._core.peak(order) >= self.bound.bytes:
             return
         problem = in_order(self._problem, order.astype(np.int64))
@@ -204,7 +204,7 @@ class _Search:
             self.bound, self.best, self.best_problem = bound, order, problem
 
     def _walk(self, walks: list[_core.OrderWalk], share: _Share) -> None:
-        """Let the walks go on in turn, each in slices."""
+        """Run the walks in turns, a slice each."""
         while not share.over and not self._is_proven:
             if all(walk.best_peak <= self.least_bytes for walk in walks):
                 return
@@ -240,7 +240,7 @@ class _Search:
         )  # fmt: skip
 
     def _search_stream_orders(self, share: _Share) -> None:
-        """Prove the best order of several streams, where there are few nodes."""
+        """Prove the best order of several streams, if there are few nodes."""
         few = self._graph.node_count <= MOST_NODES_IN_ALL_ORDERS
         if not few or self._is_proven or share.over:
             return

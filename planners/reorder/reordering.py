@@ -29,12 +29,12 @@ class Reordering:
     order
         int64, one a node: the number that the node at each place had in the given order.
     bound, given_bound
-        What no plan stays below in either order: the lifetime bound of one stream, the heaviest
-        antichain of several.
+        Lower bound of all plans in the new and in the given order: the lifetime bound for one
+        stream, the heaviest antichain for several.
     least_bytes, certificate
-        Bytes that no order stays below, and the name of what proves it.
+        Lower bound of all orders in bytes, and the name of its proof.
     interrupted
-        Whether Ctrl-C ended the search.
+        True if Ctrl-C ended the search.
     seconds
         Wall time of the search.
     seed
@@ -63,18 +63,18 @@ class Reordering:
 
     @property
     def saved_bytes(self) -> int:
-        """How far the bound of the new order is below that of the given one, at least 0."""
+        """The bound of the given order less the bound of the new one, at least 0."""
         return self.given_bound.bytes - self.bound.bytes
 
     @property
     def status(self) -> Status:
-        """Optimal where no order has a lower bound, which is proven; feasible where not."""
+        """Optimal if it is proven that no order has a lower bound, else feasible."""
         is_proven = self.bound.bytes == self.least_bytes
         return Status.OPTIMAL if is_proven else Status.FEASIBLE
 
 
 def bound_of_order(problem: Problem) -> Bound:
-    """Return what an order is judged by, of the problem in that order.
+    """Return the bound by which an order is judged, of the problem in that order.
 
     With one stream the lifetime bound and the antichain are the same number.
     """

@@ -1,1 +1,1 @@
-"""How tables, names and numbers are written."""
+"""Texts of tables, names and numbers."""

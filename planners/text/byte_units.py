@@ -28,7 +28,7 @@ _WRITTEN = re.compile(
 
 
 def binary_unit(size: float) -> tuple[int, str]:
-    """Return the unit in which a number of bytes is best read."""
+    """Return the binary unit in which bytes have at most three digits before the point."""
     power = 0
     # From 999.5 on, three digits no longer hold the number.
     while size / 1024**power >= 999.5 and power + 1 < len(BINARY_UNITS):
@@ -78,7 +78,7 @@ def three_digits(value: float) -> str:
 
 
 def both_bytes(size: int) -> str:
-    """Return bytes in both ways, such as ``"3.806 GiB (4,086,158,532)"``."""
+    """Return bytes with a unit and with every digit, such as ``"3.806 GiB (4,086,158,532)"``."""
     return f"{human_bytes(size)} ({exact_bytes(size)})"
 
 

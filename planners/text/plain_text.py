@@ -7,7 +7,8 @@ import reprlib
 
 MOST_CHARACTERS = 1000
 
-# What terminals obey: control sequences (colours, the cursor), and commands such as a new title.
+# Escapes that terminals obey: control sequences (colours, the cursor), and commands such as a new
+# title.
 _ESCAPES = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
     r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"
@@ -16,8 +17,8 @@ _ESCAPES = re.compile(
 
 
 def one_line(text: str, most: int = MOST_CHARACTERS) -> str:
-    """Return text that can stand in a table, a message or a log, whoever wrote it."""
-    # Only the head is looked at: a text may have gigabytes.
+    """Return foreign text in a form that is safe in a table, a message or a log."""
+    # Only the head is processed: a text may have gigabytes.
     head = str.__getitem__(text, slice(0, 4 * most))
     plain = _ESCAPES.sub("", head)
     plain = "".join(letter if letter.isprintable() else " " for letter in plain)
@@ -28,7 +29,7 @@ def one_line(text: str, most: int = MOST_CHARACTERS) -> str:
 
 
 def printable(text: str) -> str:
-    """Return a whole text on one line, with an escape for each sign that could move a terminal."""
+    """Return a whole text on one line, with an escape for each control character."""
     if text.isprintable():
         return text
     return "".join(
@@ -42,7 +43,7 @@ def printable(text: str) -> str:
 
 
 def text_of(value: object) -> str:
-    """Return what an object says it is as one line, also where it refuses to say."""
+    """Return the text of an object as one line, also if its ``__str__`` raises an error."""
     try:
         return one_line(value if isinstance(value, str) else str(value))
     except KeyboardInterrupt:
@@ -52,14 +53,14 @@ def text_of(value: object) -> str:
 
 
 def describe_error(error: BaseException) -> str:
-    """Return the kind of an error and what it says as one line."""
+    """Return the class name and the message of an error as one line."""
     kind = type.__dict__["__name__"].__get__(type(error))
     said = text_of(error)
     return one_line(f"{kind}: {said}" if said else kind)
 
 
 def shown(value: object) -> str:
-    """Return how a message shows what was found: on one line, cut where it is long or deep."""
+    """Return a found value as a message shows it: on one line, cut if it is long or deep."""
     return " ".join(_SHORT.repr(value).split())
 
 

@@ -15,25 +15,25 @@ if TYPE_CHECKING:
 BEST_MARK = "*"
 BEST_STYLE = "bold green"
 
-# Spaces between columns, and where a terminal has no room for these.
+# Spaces between columns, and the fewer spaces if a terminal has no room for these.
 BETWEEN = 2
 LEAST_BETWEEN = 1
-# Characters that a column keeps which may wrap.
+# Fewest characters of a column that may wrap.
 LEAST_WRAPPED = 8
 
 
 @dataclass(frozen=True)
 class Column:
-    """What the cells below one heading have in common."""
+    """The properties that the cells below one heading share."""
 
-    # Of some lines in a terminal, of one elsewhere.
+    # May have several lines, which are joined outside of a terminal.
     heading: str
-    # As words are; numbers are aligned right.
+    # True for words, which are aligned left; numbers are aligned right.
     is_left: bool = False
-    # Where a terminal is narrow, cells are broken, or end after so many characters.
+    # In a narrow terminal, cells wrap if ``wraps``, or are cut to ``cut_to`` characters.
     wraps: bool = False
     cut_to: int | None = None
-    # Of rich, for every cell.
+    # Style of rich for every cell.
     style: str = ""
 
 
@@ -42,13 +42,13 @@ class Row:
     """A line of a table."""
 
     cells: Sequence[str]
-    # Stands before the line where the table has marks.
+    # Stands before the line if the table has marks.
     mark: str = ""
-    # Of rich.
+    # Style of rich.
     style: str = ""
 
     def __post_init__(self) -> None:
-        # Whatever they hold: names of files and of planners come from anywhere.
+        # Names of files and of planners are foreign text.
         object.__setattr__(self, "cells", tuple(map(printable, self.cells)))
 
     @classmethod
@@ -59,18 +59,18 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """Columns and rows, wherever they are shown."""
+    """Columns and rows, for a terminal, a pipe or a page."""
 
     columns: Sequence[Column]
     rows: Sequence[Row]
     is_marked: bool = False
-    # Headings of columns that a narrow terminal does without, the least important first.
+    # Headings of columns that a narrow terminal leaves out, the least important first.
     first_left_out: Sequence[str] = ()
-    # Whether a narrow terminal shows rows as columns.
+    # True if a narrow terminal shows rows as columns.
     turns: bool = False
 
     def plain(self, indent: str = "", most: int = sys.maxsize) -> str:
-        """Return aligned text: all rows, or the first ones and how many more there are."""
+        """Return aligned text: all rows, or the first ones and the number of the others."""
         columns, lines = self._with_marks()
         shown = [[_on_one_line(column) for column in columns], *lines[:most]]
         text = [(BETWEEN * " ").join(cells).rstrip() for cells in _padded(shown, columns)]
@@ -90,8 +90,8 @@ class Table:
         return "\n".join([head, f"|{'|'.join(rules)}|", *body])
 
     def rich(self, width: int) -> RichTable:
-        """Return the table for a terminal of so many columns of characters."""
-        # Imported here because a table in a pipe does without it.
+        """Return the table for a terminal that is ``width`` characters wide."""
+        # Imported here because a table in a pipe does not need it.
         from rich import box
         from rich.table import Table as RichTable
         from rich.text import Text
@@ -163,19 +163,19 @@ class Table:
 
 
 def columns_of(*headings: str, left: int = 1) -> tuple[Column, ...]:
-    """Return columns of which the first ones hold words and the others numbers."""
+    """Return columns; the first ``left`` ones hold words and the others numbers."""
     return tuple(Column(heading, index < left) for index, heading in enumerate(headings))
 
 
 def aligned_pairs(pairs: Iterable[tuple[str, object]], indent: str = "") -> str:
-    """Return a line a pair, the second ones below each other."""
+    """Return a line for each pair, with the second texts aligned."""
     lines = [(printable(first), printable(str(second))) for first, second in pairs]
     width = max((len(first) for first, _ in lines), default=0)
     return "".join(f"{indent}{first:{width}}  {second}".rstrip() + "\n" for first, second in lines)
 
 
 def and_more(number: int, shown: int) -> list[str]:
-    """Return the line below a list of which only the first are shown."""
+    """Return the line below a list that shows only its first entries, or nothing."""
     return [f"... and {number - shown:,} more"] if number > shown else []
 
 
@@ -193,7 +193,7 @@ def _together(widths: Collection[int], between: int) -> int:
 
 
 def _padded(lines: Sequence[Sequence[str]], columns: Sequence[Column]) -> list[list[str]]:
-    """Return cells that are as wide as the widest of their column."""
+    """Return cells padded to the width of the widest cell of their column."""
     widths = _widths(lines)
     return [
         [
