@@ -1,9 +1,9 @@
-"""Archives of arrays (``.npz``) from anywhere, bounded before memory is taken for them.
+"""Reads untrusted archives of arrays (``.npz``), bounded before memory is taken for them.
 
 Note: no part of NumPy's own reader
 -----------------------------------
 Rationale. A zip archive of a megabyte can unfold to a gigabyte of single bytes, which a reader then
-widens to int64. NumPy evaluates the header of an array as Python and allocates what the shape says.
+widens to int64. NumPy evaluates the header of an array as Python and allocates what its shape says.
 
 Approach. Members are read only in the form in which ``savez`` and ``savez_compressed`` write them:
 stored or deflated, each array once, with a header of a fixed form. All headers are read first. All

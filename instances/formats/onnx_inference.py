@@ -8,13 +8,14 @@ operators and finds no shape behind the first that it does not follow.
 
 Approach. Nodes are inferred in the file's order, each as a model of its own. Its inputs have the
 types found so far, and their numbers if these are known and few. If all numbers that an operator on
-shapes reads are known, the reference implementation of the package computes its result. The file's
-own word on a tensor is taken if inference finds nothing; if both say something, they must agree.
+shapes reads are known, the reference implementation of the package computes its result. The type
+that the file declares for a tensor is taken if inference finds none; if both exist, they must
+agree.
 
 A result is computed only if it has few elements, which are counted beforehand from the numbers that
 the node reads. All numbers that are read and computed are charged to the allowance of the file. The
-shape of an operator on known numbers is the computed one, whatever the file says. A node with
-numbers in another file is never computed, because that would open the file.
+shape of an operator on known numbers is the computed one, even if the file declares another one. A
+node with numbers in another file is never computed, because that would open the file.
 
 Limits. Shapes that depend on the model's input data (``NonZero``) are not found.
 """

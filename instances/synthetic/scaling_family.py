@@ -2,17 +2,18 @@
 
 Note [Scaling family]
 ~~~~~~~~~~~~~~~~~~~~~
-*The instance.* Weights live throughout, at the bottom. Above them activations pile up layer by
-layer in the forward sweep of a microbatch and go again, the last first, in the backward sweep. The
-room above the pile is cut into lanes, and each lane, for the time of a layer, into temporaries that
-follow each other. A temporary fills its lane in some of the layers, and a part of it in the others;
-shares of lanes and times repeat from layer to layer, with noise.
+*The instance.* Weights live throughout the run, at the bottom. Above them, the forward sweep of a
+microbatch stacks activations layer by layer, and the backward sweep frees them, the last first. The
+space above the stack is cut into lanes. During each layer, temporaries follow each other in a lane.
+A temporary fills its lane in some of the layers, and a part of its lane in the others. The shares
+of lanes and times repeat from layer to layer, with noise.
 
-*Why the optimum is known.* The drawing is a plan of the given height. In the deepest layer of the
-first forward sweep every temporary fills its lane, so that each of its steps needs all of it.
+*Why the optimum is known.* This construction is a plan of the given height. In the deepest layer of
+the first forward sweep every temporary fills its lane, so each step of the layer needs the whole
+height.
 
-*Limits.* It is easier than it looks: most layers leave room. The few that are full allow only plans
-that keep weights and activations in one piece.
+*Limits.* The instance is easier than it looks, because most layers leave memory free. The few full
+layers allow only plans that keep weights and activations in one piece.
 """
 
 from __future__ import annotations

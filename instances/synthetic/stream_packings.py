@@ -3,18 +3,20 @@
 Note [Stream packing]
 ~~~~~~~~~~~~~~~~~~~~~
 *The instance.* A rectangle of time and memory is cut into regions, and each region into tensors
-that fill it. A region is a run of nodes on one stream: at each of its steps one node reads, for the
-last time, what ends there, and the next node makes what starts. Regions that overlap in time are on
-different streams. A control arc leads from the last node of a region to the first one of another
-where the other starts no earlier than the first ends and shares addresses with it.
+that fill it. A region is a run of nodes on one stream. At each of its steps one node is the last
+reader of the tensors that end there, and the next node makes the tensors that start there. Regions
+that overlap in time are on different streams. A control arc leads from the last node of a region to
+the first node of another region, if the other one starts no earlier than the first one ends and
+shares addresses with it.
 
-*Why the height is enough.* Two tensors that share addresses do so at different times. In one region
-the order of its stream makes them safe; in two, the arc between them does.
+*Why the height is enough.* Two tensors that share addresses live at different times. In one region
+the order of its stream makes them safe; in two regions the arc between the regions does.
 
-*Why no plan takes less.* At any one time regions fill the height. No directed path joins two of
-these: an arc, and the order of a stream, lead only from a region to one that starts no earlier than
-the first ends. So all their tensors are pairwise unsafe across regions, and in each region those
-alive at one step are pairwise unsafe and as high as the region: an antichain of the whole height.
+*Why no plan takes less.* At each time, the regions of that time fill the height. No directed path
+joins two of them, because an arc or the order of a stream leads from a region only to a region that
+starts no earlier than the first one ends. So tensors of two such regions are pairwise unsafe. In
+each region, the tensors alive at one step are pairwise unsafe and as high as the region. Together
+they are an antichain of the whole height.
 
 *What is hidden.* The global order is a random topological order that mostly stays within a region.
 Its live bytes are often far below the optimum, which only the antichain bound reaches.

@@ -4,9 +4,9 @@ Note [First-fit trap]
 ~~~~~~~~~~~~~~~~~~~~~
 *The instance.* 2m tensors of one unit fill addresses 0 to 2m. Then come rounds p = 1, 2, ..., k. At
 the start of round p, tensors end unless first fit or best fit has placed them at a multiple of
-2**p. These are half of the live units, m units. New tensors of 2**p units each, m units in all,
-follow. Between two tensors that stay there is a hole of less than 2**p units, so no new tensor fits
-into a hole and all go on top: m units a round, less the 2**(p - 1) units that ended above the last
+2**p. The tensors that end are half of the live units, m units. Then new tensors of 2**p units each
+start, m units in all. Each hole between two tensors that stay has less than 2**p units, so all new
+tensors go on top. That adds m units a round, less the 2**(p - 1) units that ended above the last
 tensor that stays. The peak is 2m + km - 2**k + 1, and never more than 2m units are alive (the
 argument of Robson 1971).
 
@@ -14,65 +14,65 @@ argument of Robson 1971).
 first fill is a palindrome: tensors that end first lie in the middle, those of the next round on
 both sides, and so on outwards. Tensors that end leave a hole between tensors of the next round.
 A palindrome turned inside out fills each hole: tensors that end next lie on both edges, where they
-touch older ones that end with them, and tensors that last lie in the middle. So the next round has
-twice as many holes of half the length, all alike. They hold whole tensors if m = 2**(2k - 1).
+touch older ones that end with them, and tensors that end last lie in the middle. So the next round
+has twice as many holes of half the length, all alike. They hold whole tensors if m = 2**(2k - 1).
 
-*The gap.* In the order of allocation both fits end near (2 + k) / 2 times the optimum. That grows
-with the logarithm of the number of tensors, 3m - m / 2**k.
+*The gap.* In the order of allocation both fits end near (2 + k) / 2 times the optimum. This ratio
+grows with the logarithm of the number of tensors, 3m - m / 2**k.
 
 Note [Best-fit trap]
 ~~~~~~~~~~~~~~~~~~~~
 *The instance.* Blocks B(0), B(1), ..., B(k) of sizes L(i) = w + i follow each other; each starts
-before the one before it ends. When B(i) has ended a lure of L(i) - 1 units comes, then a splinter
-of one unit, which lasts to the end; then the lure ends.
+before the one before it ends. When B(i) has ended, a lure of L(i) - 1 units starts, then a splinter
+of one unit that lasts to the end; then the lure ends.
 
 *What best fit does.* The lure is larger than every gap that an earlier lure has left, and takes the
-place of B(i). The splinter takes the smallest gap there is, the one unit beside the lure. When that
-is gone, L(i) - 1 units are free and shut in between splinters: no later block fits, and each goes
-on top. So all blocks lie on top of each other, (k + 1) w + k (k + 1) / 2 units.
+place of B(i). The splinter takes the smallest gap, the one unit beside the lure. When the lure has
+ended, its L(i) - 1 units are free between splinters: no later block fits there, and each goes on
+top. So all blocks lie on top of each other, (k + 1) w + k (k + 1) / 2 units.
 
-*Why little is enough.* With the splinters at the bottom two places take turns, one for blocks with
-even and one for blocks with odd numbers, and the lure lies where its block was: k - 1 splinters,
-L(k - 1) and L(k), and as many units are alive when the last block starts. The last splinter takes
-the unit beside the last lure.
+*Why little is enough.* Above the splinters two places suffice, one for blocks with even and one for
+blocks with odd numbers, and each lure takes the place of its block. That is k - 1 splinters and
+L(k - 1) + L(k) units, and as many units are alive when the last block starts. The last splinter
+takes the unit beside the last lure.
 
-*The gap.* With w = k**2 best fit comes close to k / 2 times the optimum: it grows with the number
-of tensors, 3k + 1, itself. First fit puts the splinters low and loses little.
+*The gap.* With w = k**2 best fit comes close to k / 2 times the optimum. This ratio grows linearly
+with the number of tensors, 3k + 1. First fit puts the splinters low and loses little.
 
 Note [Size-order trap]
 ~~~~~~~~~~~~~~~~~~~~~~
-*The instance.* Tensors a, b, c, d of almost one size; each is alive together with the next alone.
+*The instance.* Tensors a, b, c, d of almost one size; only neighbours in this row overlap in time.
 
-    d          +-----+        The order of sizes is a, d, b, c. First a and d, which nothing sets
-    c       +-----+           apart, get address 0. Then b has to go above a. At last c is alive
-    b    +-----+              with both b and d: below is d, then b, and it goes on top.
+    d          +-----+        The order of sizes is a, d, b, c. First a and d, which are never
+    c       +-----+           alive together, get address 0. Then b has to go above a. At last c
+    b    +-----+              is alive with both b and d, and goes on top of d and b.
     a +-----+
 
-*Why two are enough.* a and c take turns with b and d, as the colours of a path do.
+*Why two are enough.* One place serves a and c, the other b and d, as two colours do for a path.
 
 *The gap.* With sizes w + 3, w + 1, w, w + 2 the optimum is 2w + 4 units, what a and b need; first
 fit and best fit by size end at 3w + 4. Copies one after the other keep that ratio of nearly 3 / 2.
-It is the least case of first fit as a way to colour interval graphs.
+This is the smallest bad case of first fit as a colouring of interval graphs.
 
 Note [Neighbour ring]
 ~~~~~~~~~~~~~~~~~~~~~
-*The instance.* 2p tensors of one unit are alive together and fill a capacity of 2p units. They
-stand in a ring 1, 2, ..., 2p, 1. Before they are all there, p tensors of two units fill the memory;
-they end one after the other, and where one ends two units start: 1 and 2, then 3 and 4, and so on.
-Afterwards the units end two by two, and where two end one tensor of two units starts that lives to
-the end; but now 2 and 3 are the first pair, then 4 and 5, and the last pair is 2p and 1.
+*The instance.* 2p tensors of one unit, called units, are alive together and fill a capacity of 2p
+units. They are numbered in a ring 1, 2, ..., 2p, 1. At first p tensors of two units fill the
+memory. These end one after the other, and when one ends two units start: 1 and 2, then 3 and 4, and
+so on. Afterwards the units end in pairs, and when a pair ends a tensor of two units starts that
+lives to the end. But now 2 and 3 are the first pair, then 4 and 5, and the last pair is 2p and 1.
 
 *Why no plan fits.* Every step needs the whole capacity, and at each change all but three tensors
-stay where they are. So two units that start together share the room that a tensor of two units has
-left, and two that end together leave room for one: either way they are neighbours. That makes every
-two that follow each other in the ring neighbours, 2p pairs; but 2p units in a row have only 2p - 1
-pairs of neighbours.
+stay where they are. So two units that start together take the place of the tensor of two units that
+ended, and two units that end together leave their place to one tensor. In both cases the two units
+are neighbours in memory. So all 2p pairs that follow each other in the ring are neighbours, but 2p
+units in a row have only 2p - 1 pairs of neighbours.
 
 *Why one unit more is enough.* Units 1 to 2p in a row have all the pairs but 2p and 1. The tensor
 that follows these two starts where 2p was, and takes the free unit above it.
 
-*Limits.* In between no plan is possible: sizes are multiples of a unit, and so is the least peak.
-The gap between the lifetime bound and the optimum is 1 / 2p, and no set of unsafe tensors shows it.
+*Limits.* No peak lies in between: sizes are multiples of a unit, and so is the least peak. The gap
+between the lifetime bound and the optimum is 1 / 2p, and no set of unsafe tensors shows it.
 """
 
 from __future__ import annotations
