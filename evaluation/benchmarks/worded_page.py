@@ -1,4 +1,4 @@
-"""A page whose words stand in a Markdown file, with places for what was measured."""
+"""A page whose words stand in a Markdown file, with places for measurements."""
 
 from __future__ import annotations
 

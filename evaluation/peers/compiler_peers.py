@@ -84,8 +84,8 @@ def plan_by_onnxsim(lifetimes: PlainLifetimes) -> Plan:
     with _imported("onnxsim's", "compilers"):
         from onnx import TensorProto, helper
         from onnxsim.memory_planning import plan_activation_memory
-    # onnxsim breaks ties by name. Each step is a node that makes the tensors that begin there and
-    # reads those that end there.
+    # onnxsim breaks ties by name. Each step is a node that makes the tensors which begin there and
+    # reads the tensors which end there.
     names = [f"{number:09}" for number in range(len(lifetimes.size))]
     made: dict[int, list[str]] = {}
     read: dict[int, list[str]] = {}

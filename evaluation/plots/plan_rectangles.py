@@ -55,7 +55,7 @@ def require_time(problem: Problem) -> None:
 
 
 def best_bound(results: Sequence[Result], bounds: Sequence[Bound]) -> tuple[str, int]:
-    """Return name and bytes of the best bound, of those given and those that results prove."""
+    """Return name and bytes of the best bound, of the given bounds and the results' own."""
     known = [(bound.bytes, bound.name) for bound in bounds]
     known += [(result.lower_bound, result.certificate) for result in results if result.certificate]
     # The first of equal bounds gives the name.
@@ -75,7 +75,7 @@ SIZE_SHADES = ("#13266F", "#2355A4", "#2498C1", "#67C4BE", "#C8E9B4")
 
 @dataclass(frozen=True)
 class TensorClasses:
-    """Which class each tensor is in, and how the classes are shown."""
+    """The class of each tensor, and the colours and labels of the classes."""
 
     title: str
     of_tensor: IntColumn

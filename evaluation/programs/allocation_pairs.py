@@ -23,7 +23,7 @@ from planners.errors import GaplessError
 
 PAIR_BYTES = 1 << 20
 PAIRS = 10_000
-# Pairs on a CPU, whose allocator is not worth timing.
+# Pairs at the scale ``tiny``, which is for CPUs, whose allocator is not measured.
 TINY_PAIRS = 10
 SOURCE = Path(__file__).with_suffix(".cpp")
 # The values of c10::DeviceType.

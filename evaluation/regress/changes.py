@@ -32,7 +32,7 @@ SLOWER_SECONDS = 0.010
 
 
 class Verdict(enum.StrEnum):
-    """How a run changed, the gravest first."""
+    """The kinds of change of a run, the gravest first."""
 
     INVALID = "invalid"
     WORSE = "worse"
@@ -130,7 +130,7 @@ class _Run:
 
 
 def changes_between(old: Iterable[Record], new: Iterable[Record]) -> Changes:
-    """Return what changed from the old records to the new ones.
+    """Return the changes from the old records to the new ones.
 
     Raises
     ------

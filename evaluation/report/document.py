@@ -49,7 +49,7 @@ def write_report(material: PageMaterial, maps: Mapping[str, ReportMap], folder: 
 
 
 def write_pictures(material: PageMaterial, folder: Path, shown_in: str | None = None) -> None:
-    """Write the pictures that slots drew: all of them, or those that a text shows."""
+    """Write all pictures that slots drew, or only the pictures that a text shows."""
     for name, data in material.pictures.items():
         if shown_in is None or f"({IMAGES}/{name})" in shown_in:
             _make_folder(folder)

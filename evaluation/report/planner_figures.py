@@ -45,7 +45,7 @@ class ProfileLine:
 
 
 def profile_lines(cases: Sequence[Case]) -> dict[str, ProfileLine]:
-    """Return the line of each planner, the one that is best most often first.
+    """Return the line of each planner; the planner that is best most often comes first.
 
     Only instances with a known plan count.
     """

@@ -141,7 +141,7 @@ def slot(name: str) -> Callable[[FillSlot], FillSlot]:
     Parameters
     ----------
     name
-        What stands in braces in the words: small letters, digits and single hyphens.
+        The name in braces in the words: small letters, digits and single hyphens.
 
     Returns
     -------

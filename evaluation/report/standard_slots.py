@@ -1,4 +1,4 @@
-"""The slots that any study can show: what was run, tables of gaps, and figures."""
+"""The slots that any study can show: counts of runs, machines and versions, and figures."""
 
 from __future__ import annotations
 

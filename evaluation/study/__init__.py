@@ -1,1 +1,1 @@
-"""Studies: what is run on which instances, as data, and the records that the runs leave."""
+"""Studies: planners, instances and limits as data, and the records of the runs."""

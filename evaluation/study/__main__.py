@@ -1,4 +1,4 @@
-"""``python -m evaluation.study``: run a study, list those that there are, show what one runs."""
+"""``python -m evaluation.study``: run a study, list all studies, or show the runs of one."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class PlannedRun:
     instance: StudyInstance | StudyTraining
     kind: RunKind[Any]
     named: Named
-    # The study's plugin that registers the planner; None for a built-in planner.
+    # The study's plugin that registers the planner; None for any other planner.
     plugin: Plugin | None
     seed: int
     repetition: int

@@ -50,7 +50,7 @@ Value = Annotated[
 
 
 class RunStatus(enum.StrEnum):
-    """How a run ended: the verdict on its answer, or the reason for having none."""
+    """The end of a run: the verdict on its answer, or the reason why it has none."""
 
     OPTIMAL = Status.OPTIMAL.value
     FEASIBLE = Status.FEASIBLE.value
@@ -129,7 +129,7 @@ class Record(
     statistics
         Counters of the planner.
     plugin
-        Name and digest of the plugin that registered the planner; empty for a built-in planner.
+        Name and digest of the plugin that registered the planner; empty for any other planner.
     timed
         True if its times count, because it ran on a core of its own.
     machine, versions, commit, moment
@@ -163,7 +163,7 @@ class Record(
 
     @property
     def kind(self) -> str:
-        """What was run: the name of one of ``evaluation.study.kinds.KINDS``."""
+        """The kind of the run, one of ``evaluation.study.kinds.KINDS``."""
         return str(self.__struct_config__.tag)
 
     @property
@@ -195,7 +195,7 @@ class Record(
         Returns
         -------
         Record
-            Of the kind that the line names, with a value of the right type in every field.
+            A record of the kind that the line names, with a value of the right type in every field.
 
         Raises
         ------
@@ -289,8 +289,8 @@ RECORDS: dict[str, type[AnyRecord]] = {
     "offsets": OffsetsRecord, "online": OnlineRecord, "fit": FitRecord,
     "training": TrainingRecord,
 }  # fmt: skip
-# The first bytes of a record's line. The last entry is that of older versions, whose lines did not
-# begin with the kind.
+# The first bytes of a record's line. The last entry is for records of older versions, whose lines
+# did not begin with the kind.
 FIRST_OF_A_LINE = (
     *(f'{{"kind":"{kind}","schema":{SCHEMA},"study":"'.encode() for kind in RECORDS),
     f'{{"schema":{SCHEMA},"study":"'.encode(),

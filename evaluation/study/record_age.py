@@ -104,7 +104,7 @@ def _function(build: object) -> object:
 
 
 def _paths_of(planner: str) -> tuple[str, ...]:
-    """Return the folder of a planner's Python, and that of its C++."""
+    """Return the folders of a planner's Python and C++ code; none if it is a third party's."""
     module = _modules().get(planner)
     file = Path(str(import_module(module).__file__)) if module else Path()
     if ROOT not in file.parents:

@@ -1,4 +1,4 @@
-"""One run, carried out where it was sent: planned in a process of its own, judged, recorded.
+"""One run in the worker that received it: planned in a process of its own, judged, recorded.
 
 Note: what is in which process
 ------------------------------

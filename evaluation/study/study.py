@@ -107,7 +107,7 @@ class _MayVary(_Given, frozen=True, kw_only=True):
 
 
 class CatalogueChoice(_MayVary, frozen=True, kw_only=True, tag="names"):
-    """Instances of the catalogue: those that meet every condition."""
+    """All instances of the catalogue that meet every condition."""
 
     # Names or wildcards; one of them is enough.
     names: Texts = ("*",)
@@ -119,7 +119,8 @@ class CatalogueChoice(_MayVary, frozen=True, kw_only=True, tag="names"):
     # For each number, the nodes of a graph are dealt again to streams of at most so many nodes;
     # chains are left out. If it is empty, streams stay as they are.
     nodes_per_stream: Counts = ()
-    # The kind of arcs between such a stream and the full stream that it follows.
+    # A new stream waits for the full one that it follows: for its data alone (category), or for its
+    # end (succession).
     streams: Literal["category", "succession"] | None = None
 
     def __post_init__(self) -> None:
@@ -215,7 +216,7 @@ InstanceChoice = CatalogueChoice | FamilyChoice | FileChoice | ExtractionChoice 
 
 @dataclass(frozen=True)
 class RunLimits:
-    """What each run may take.
+    """The limits of each run.
 
     Parameters
     ----------
@@ -226,7 +227,7 @@ class RunLimits:
     threads
         Threads that a planner may use.
     memory_bytes
-        Address space that the process of a run may take beyond what it starts with.
+        Address space that the process of a run may take beyond its initial one.
     seconds
         Time after which the process of a run is killed.
     """
@@ -268,7 +269,7 @@ class GridSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Grid(GridSettings, frozen=True, kw_only=True):
-    """Every planner on every instance, with every seed, so many times.
+    """Every planner on every instance, with every seed, ``repetitions`` times.
 
     Parameters
     ----------
@@ -308,7 +309,7 @@ class Grid(GridSettings, frozen=True, kw_only=True):
 
     @property
     def limits(self) -> RunLimits:
-        """What each run may take."""
+        """The limits of each run."""
         budget = self.budget_seconds
         return RunLimits(
             budget_seconds=budget,
@@ -371,7 +372,7 @@ class Study:
     plugins
         Files that register planners, as text.
     folders
-        Folders of instances that do not come with the study: by name, what each holds.
+        Folders of instances that do not come with the study: a description of each, by name.
     page
         Table for reports; no run depends on it.
     path

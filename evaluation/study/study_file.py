@@ -77,7 +77,7 @@ def find_study(name_or_file: str) -> Study:
 
 
 def read_study(path: Path) -> Study:
-    """Read the file of a study; its name is that of the file.
+    """Read the file of a study, which has the name of its file.
 
     Parameters
     ----------

@@ -106,7 +106,7 @@ class StudyInstance:
         return Question(question.digest, self._asked_of(question.capacity))
 
     def _asked_of(self, own: int | None) -> int | None:
-        """Return the capacity that a plan has to fit; ``own`` is that of the problem."""
+        """Return the capacity that a plan has to fit; ``own`` is the capacity of the problem."""
         return own if isinstance(self.capacity, CapacityFrom) else self.capacity
 
     def sent(self) -> SentInstance:

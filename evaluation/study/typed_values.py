@@ -1,4 +1,4 @@
-"""Values of a file as typed structures of msgspec; each fault is one line with what would be right.
+"""Values of a file as typed structures of msgspec; each fault is one line that says what is right.
 
 Note: why a fault is looked for again
 -------------------------------------

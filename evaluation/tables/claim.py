@@ -13,7 +13,7 @@ from evaluation.study.typed_values import typed
 from planners.errors import InstanceError, errors_at
 from planners.text.plain_text import shown
 
-# A figure of one case, such as a network; None where it was not measured.
+# Figures by case, such as a network; None if the figure of a case was not measured.
 Figures = Mapping[str, float | None]
 
 
@@ -40,7 +40,7 @@ class Claim(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     at_least, at_most
         Limits of the figure of a case that agrees; None for no limit.
     cases_needed
-        How many cases have to agree; None for all.
+        Number of cases that have to agree; None for all.
     only, without
         The cases that the claim is about or not about; all cases if both are empty.
     of_mean

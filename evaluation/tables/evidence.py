@@ -124,7 +124,7 @@ class Evidence:
     rows: DataFrame
 
     def figures(self, claim: Claim, formula: Expression, *, published: bool) -> Figures:
-        """Return the figure of each case, from our own rows or from those that the paper prints."""
+        """Return the figure of each case, from our records or, if ``published``, from the paper."""
         cases = self.text.cases
         for name in (*claim.only, *claim.without):
             if name not in cases:

@@ -309,7 +309,7 @@ def _tally(column: Any) -> str:
 
 
 def _line(column: Any, most: int) -> Any:
-    """Return texts as one line of at most so many characters."""
+    """Return texts as one line of at most ``most`` characters."""
     return column.map(lambda text: one_line(text, most) if isinstance(text, str) else "")
 
 

@@ -46,7 +46,7 @@ class Template:
 
 
 class Steps(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How the rows of a frame or a table are made, one step after the other."""
+    """The steps that make the rows of a frame or a table, in the order of their fields."""
 
     over: str = "runs"
     # A frame whose rows are added.

@@ -84,7 +84,7 @@ class ReusableSpace:
     def best_fit(
         self, group: int, size: int, free: IntColumn | None = None, alignment: int = 1
     ) -> int | None:
-        """Return the offset in the smallest interval that fits a dynamic tensor, or None.
+        """Return the offset for a dynamic tensor with the least room left over, or None.
 
         `free` are the rows ``[start, end)`` of the pool that are free right now, ascending and
         disjoint; None if the pool holds no dynamic tensors.

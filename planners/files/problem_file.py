@@ -61,7 +61,7 @@ def write_problem(problem: Problem, path: str | Path) -> None:
     Parameters
     ----------
     problem
-        What to write.
+        The problem to write.
     path
         Target; gzipped if the name ends in ``.gz``.
 

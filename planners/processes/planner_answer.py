@@ -41,7 +41,7 @@ class MalformedAnswerError(Exception):
 def answer_of(
     chosen: ChosenPlanner, problem: Problem, budget: Budget, on_error: OnError = lambda _error: None
 ) -> Findings:
-    """Call a planner, and return its answer as findings; a planner that fails is ``invalid``."""
+    """Call a planner, and return its answer, or the reason of its failure, as findings."""
     try:
         if chosen.info.built_in:
             return take_in(problem, chosen.info.build(**chosen.parameters)(problem, budget))

@@ -119,7 +119,7 @@ def _with_status(problem: Problem, result: Result) -> Result:
         status = Status.NO_PLAN_FOUND
         over = plan.peak - capacity
         reason = f"the best plan needs {over} bytes more than the capacity of {capacity}"
-        # What ended the planner says whether more time could help.
+        # The planner's own reason tells the user whether more time could help.
         reason += f"; {said}" if said else ""
     else:
         status = Status.OPTIMAL if plan.peak == bound else Status.FEASIBLE

@@ -19,7 +19,7 @@ def check(problem: Problem, plan: Plan) -> None:
     Raises
     ------
     InvalidPlanError
-        With the tensors, their offsets, and what would be right.
+        The message has the tensors, their offsets, and the right values.
     """
     violation = find_violation(problem, plan)
     if violation is not None:

@@ -32,7 +32,7 @@ def check_order(given: Problem, problem: Problem, order: IntColumn) -> None:
     Raises
     ------
     InvalidOrderError
-        With the node or tensor, and what would be right.
+        The message has the node or tensor, and the right value.
     """
     violation = find_changed_field(given, problem) or find_wrong_node(given, problem, order)
     if violation is not None:

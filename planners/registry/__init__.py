@@ -65,7 +65,7 @@ class PlannerInfo(RegisteredInfo):
     build: Callable[..., PlannerFunction]
     # The module that defines it.
     module: str = ""
-    # Called before the planner's time is taken; imports what the planner needs.
+    # Called before the planner's time is measured; does the imports that the planner needs.
     prepare: Callable[[], object] = lambda: None
 
     @property

@@ -41,7 +41,7 @@ from planners.reorder.reordering import Reordering, bound_of_order, in_order
 DEFAULT_TIME_LIMIT_SECONDS = 10.0
 # Names of the proofs that no order is better.
 FORCED, DOWN_SETS, STREAM_ORDERS = "forced", "down-sets", "stream-orders"
-# Moves between two looks at what a walk has found.
+# Moves, or flows, of a walk before its best order is looked at. Guesses.
 MOVES_A_SLICE = 2000
 FLOWS_A_SLICE = 20
 # Share of the time for the bound that needs no search. A guess.

@@ -20,7 +20,7 @@ from planners.text.plain_text import one_line
 
 @dataclass(frozen=True, eq=False)
 class Reordering:
-    """An order of a graph's nodes, judged, beside the one that was given.
+    """A judged order of a graph's nodes, beside the given order.
 
     Parameters
     ----------
