@@ -155,7 +155,7 @@ def _undisturbed_seconds(program: StampCheckProgram, layout: Layout) -> float:
 
 def _copy_rate(size: int, count: int) -> float:
     """Return bytes read and written a second by copies of one size, one after the other."""
-    # Imported here because it needs a driver.
+    # Imported here because the import needs a driver.
     from gpu_runtime.verification.devices.cuda.context import Buffer, Stream, open_context
 
     context = open_context()

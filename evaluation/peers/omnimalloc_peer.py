@@ -19,12 +19,12 @@ from planners.model.problem import Problem
 from planners.registry import UnsupportedProblemError
 
 SUPERMALLOC = "supermalloc"
-# Greedy allocators that omnimalloc does not keep with those of first fit.
+# Greedy allocators that omnimalloc defines outside of the module of its first-fit allocators.
 OTHER_GREEDY = ("best_fit", "omni")
 # Number of the allocation that stands for no tensor; see Peer._fit.
 STOPPER = -1
 
-# The package is optional and mypy does not look into it: omnimalloc's Allocation.
+# omnimalloc's Allocation: the package is optional, and mypy does not look into it.
 Allocation = Any
 
 
@@ -43,7 +43,7 @@ def greedy_allocators() -> tuple[str, ...]:
     require_omnimalloc()
     from omnimalloc.allocators import BaseAllocator, GreedyAllocator
 
-    # Not every subclass: its searches derive from the greedy allocator as well.
+    # Subclasses do not tell: omnimalloc's searches derive from the greedy allocator as well.
     return tuple(
         name
         for name, kind in BaseAllocator.registry().items()
@@ -186,7 +186,7 @@ class Peer:
         left = remaining()
         if left == 0:
             return Placed(None, lower_bound)
-        bound = capacity + 1  # its bounds are exclusive
+        bound = capacity + 1  # bounds of the solver are exclusive
         found = _cpp.try_solve_many(
             [base.reorder(heuristic).with_bound(bound) for heuristic in searched],
             bound,

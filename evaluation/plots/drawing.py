@@ -26,7 +26,7 @@ MARKERS = "os^Dvx+"
 FIRST_COLOURED = (
     "auto", "homosize", "pressure", "branch-and-bound", "cp-sat", "greedy-size-first", "naive",
 )  # fmt: skip
-# More lines in one panel hide each other.
+# Most lines of one panel; more lines hide each other. A guess.
 MOST_LINES = 6
 PANEL_COLUMNS = 3
 PANEL_INCHES = 1.7

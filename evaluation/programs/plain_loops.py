@@ -185,7 +185,7 @@ def _add_gradients(scene: Scene, model: nn.Module, batches: list[Tensor]) -> Non
 
 def lora(scene: Scene) -> nn.Module:
     """Train the weights that peft adds to a GPT-2 in bfloat16; its own weights are frozen."""
-    # Imported here because it is optional.
+    # Imported here because peft is optional.
     from peft import LoraConfig, get_peft_model
 
     config = LoraConfig(

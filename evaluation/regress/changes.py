@@ -59,7 +59,7 @@ class Changes:
 
     # Runs that both sets have.
     compared: int
-    # Those of them whose times were compared.
+    # Runs of both sets whose times were compared.
     timed: int
     # Runs that the new set alone has.
     added: int

@@ -58,7 +58,7 @@ def write_pictures(material: PageMaterial, folder: Path, shown_in: str | None = 
 
 def html_of(text: str, material: PageMaterial, maps: Mapping[str, ReportMap]) -> str:
     """Return Markdown as a page of its own, with its pictures in it and maps below."""
-    # Imported here because Markdown is written without it.
+    # Imported here because only the HTML page needs markdown_it.
     from markdown_it import MarkdownIt
 
     # This preset allows no HTML in Markdown: names of instances are foreign text.

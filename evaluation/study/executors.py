@@ -143,7 +143,7 @@ class _Worker:
         self._process.kill()
 
     def close(self) -> None:
-        # This ends a process that waits for its next call.
+        # A process that waits for its next call ends when the connection is closed.
         self._connection.close()
         self._process.join()
 

@@ -109,7 +109,7 @@ class _MayVary(_Given, frozen=True, kw_only=True):
 class CatalogueChoice(_MayVary, frozen=True, kw_only=True, tag="names"):
     """All instances of the catalogue that meet every condition."""
 
-    # Names or wildcards; one of them is enough.
+    # Names or wildcards; an instance has to match one of them.
     names: Texts = ("*",)
     # Tags that an instance must all have.
     tags: Texts = ()

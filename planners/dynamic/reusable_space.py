@@ -16,7 +16,7 @@ from planners.model.columns import BoolColumn, IntColumn, frozen_column, frozen_
 from planners.model.plan import Plan
 from planners.model.problem import Problem
 
-# Steps of a problem stay below it, so that their negatives fit int64 as well.
+# Steps of a problem stay below this, so that their negatives fit int64 as well.
 MAX_STEP = 1 << 62
 
 Visit = tuple[int, int]

@@ -184,7 +184,7 @@ def _answer(path: Path, form: Format, read: Callable[[], Content]) -> Content:
         ) from error
 
 
-# The name under which it was first exported.
+# The old name of `read_problem`.
 read_any = read_problem
 
 

@@ -125,7 +125,7 @@ def _parse(data: bytes) -> Any:
     except RecursionError:
         raise InstanceError("the file is no instance: its lists are nested too deeply") from None
     except ValueError:
-        # Python's own limit on the digits that it turns into a whole number.
+        # Python limits the digits of a whole number that it reads.
         raise InstanceError("the file holds a whole number of too many digits") from None
 
 

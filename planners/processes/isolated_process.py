@@ -95,7 +95,7 @@ def stream_isolated(
     """
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError, AttributeError):
-            stream.flush()  # or the child would write it once more
+            stream.flush()  # otherwise the child would write the buffer once more
     end_with_parent = tied_to_this_process()
     reader, writer = os.pipe()
     # Ctrl-C between the fork and the try would leave the child without anything to end it.
@@ -197,7 +197,7 @@ class _Child:
                     return None
                 self._received += piece
             elif ready:
-                return None  # it has ended, and nothing more is in the pipe
+                return None  # the child has ended, and the pipe is empty
             for answers, message in self._messages(most_bytes):
                 if answers:
                     return message

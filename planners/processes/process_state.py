@@ -44,7 +44,7 @@ def _ways_back() -> Iterator[Callable[[], object]]:
     yield lambda: sys.setprofile(profile)
     environment = dict(os.environ)
     yield lambda: _put_back_environment(environment)
-    with contextlib.suppress(OSError):  # it may have been removed
+    with contextlib.suppress(OSError):  # the working directory may have been removed
         folder = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         yield lambda: os.close(folder)
         yield lambda: os.fchdir(folder)
@@ -75,7 +75,7 @@ def _ways_back_of_signals() -> Iterator[Callable[[], object]]:
     timer, _ = signal.getitimer(signal.ITIMER_REAL)
 
     def put_back() -> None:
-        if not timer:  # one that was set before goes on by itself
+        if not timer:  # a timer that was set before goes on by itself
             signal.setitimer(signal.ITIMER_REAL, 0)
         for number, handler in handlers.items():
             # A handler that C code has set is not Python's to put back.

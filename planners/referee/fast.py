@@ -11,8 +11,8 @@ from planners.model.plan import Plan
 from planners.model.problem import Problem, Safety
 from planners.referee.naive import describe_overlap, find_wrong_offset, overlap_of_pairs
 
-# Caches the safety of each problem's tensors: to derive it from a graph takes longer than to judge
-# an answer, and every answer to a problem is judged.
+# Caches the safety of each problem's tensors. To derive the safety from a graph takes longer than
+# to judge an answer, and every answer to a problem is judged.
 _safety_of: WeakKeyDictionary[Problem, _core.DescendantSafety] = WeakKeyDictionary()
 
 

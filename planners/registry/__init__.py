@@ -63,7 +63,7 @@ class PlannerInfo(RegisteredInfo):
 
     kind: ClassVar[str] = "planner"
     build: Callable[..., PlannerFunction]
-    # The module that defines it.
+    # The module that defines the planner.
     module: str = ""
     # Called before the planner's time is measured; does the imports that the planner needs.
     prepare: Callable[[], object] = lambda: None

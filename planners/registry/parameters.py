@@ -72,9 +72,9 @@ class RegisteredInfo:
     name: str
     # One line for ``--list``.
     summary: str
-    # Paper, section or algorithm it comes from; may be empty.
+    # Paper, section or algorithm from which the entry comes; may be empty.
     source: str
-    # Parameters that it takes, with their defaults.
+    # Parameters of the entry, with their defaults.
     defaults: Parameters
     # Takes values for some of the parameters, and returns the function to run.
     build: Callable[..., Any]

@@ -19,7 +19,8 @@ _BYTES_OF_UNIT = {
     for base, units in ((1024, BINARY_UNITS), (1000, DECIMAL_UNITS))
     for power, unit in enumerate(units)
 }
-# Digits in groups as `exact_bytes` prints them, or in one; few enough for exact arithmetic.
+# Digits in groups of three, as `exact_bytes` prints them, or in one group; few enough for exact
+# arithmetic.
 _WRITTEN = re.compile(
     r"(?P<number>(?:\d{1,3}(?:[,_]\d{3}){1,6}|\d{1,40})(?:\.\d{1,40})?(?:[eE]\+?\d{1,2})?)"
     r" *(?P<unit>[a-zA-Z]*)",
