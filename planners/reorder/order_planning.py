@@ -44,7 +44,8 @@ FORCED, DOWN_SETS, STREAM_ORDERS = "forced", "down-sets", "stream-orders"
 # Moves, or flows, of a walk before its best order is looked at. Guesses.
 MOVES_A_SLICE = 2000
 FLOWS_A_SLICE = 20
-# Share of the time for the bound that needs no search. A guess.
+# Share of the time for the bound that needs no search. The limit leaves time for the walks on huge
+# graphs, on which this bound would not end. A guess.
 SHARE_OF_FORCED = 0.2
 # Shares of the time then left: for a first walk, which gives an early result; for the search over
 # sets; and, with several streams, for the walk over all nodes. Guesses.
