@@ -1,4 +1,4 @@
-// GMLake: blocks that are apart serve one request by a range of addresses of their own.
+// GMLake: an online allocator that maps free blocks which lie apart side by side for one request.
 #pragma once
 
 #include <array>
@@ -17,51 +17,57 @@
 
 namespace gapless::runtime {
 
-// How often a request found what it found.
+// Number of requests that ended in each of the paper's states S1 to S5. Requests of less than a
+// chunk are counted only if they are out of memory.
 struct GmlakeStates {
-    std::uint64_t exact = 0;          // S1
-    std::uint64_t single = 0;         // S2: a larger block, which is split
-    std::uint64_t whole = 0;          // S2: one that may not be split
-    std::uint64_t multiple = 0;       // S3
-    std::uint64_t insufficient = 0;   // S4
+    std::uint64_t exact = 0;          // S1: took a block of their size
+    std::uint64_t single = 0;         // S2: split a larger block
+    std::uint64_t whole = 0;          // S2: took a larger block, which `limits_blocks` keeps whole
+    std::uint64_t multiple = 0;       // S3: stitched free blocks
+    std::uint64_t insufficient = 0;   // S4: needed a new block, alone or stitched to free ones
     std::uint64_t out_of_memory = 0;  // S5
 };
 
 // Note [Virtual memory stitching]
 // ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-// Rationale. A pool that only splits keeps bytes that are free and too far apart for any request.
-// Pages may appear at several addresses, so that no bytes are too far apart.
-// Approach. The paper's: primitive blocks own chunks, stitched ones show the chunks of several
-// once more. A request takes a block of exactly its size; or else it splits the smallest larger
-// primitive block; or stitches the largest ones, of which the last is split where they are more
-// than enough; or, where all together are too few, stitches them with a new one. What was stitched
-// is kept for the next request of its size, so that steps that are alike soon find all they need.
-// Where the paper is silent, these are the readings. Requests are rounded up to chunks, and those
-// for less than a chunk are PyTorch's allocator's. Of equal blocks a primitive one is taken before
-// a stitched one, and the oldest of its kind. A block that is split is replaced by both parts in
-// the stitched blocks that it is in, and its addresses become those of the stitched block of the
-// two: no call of the device is needed for that one.
-// The limit is for requests: those below it take a block of their size, split a larger one, or get
-// a new one, and those from it on are stitched of blocks however small. The paper has it for
-// blocks: smaller ones would be neither split nor stitched. Then either a small request holds a
-// whole block below the limit or what is below it serves its own size only; either way a training
-// loop reserves up to four times what lives, which the paper's 5 to 10 percent of fragmentation
-// rule out. Its authors' code asks the request, and stitches the largest free blocks of any size.
-// `limits_blocks` has the other reading.
-// Stitched blocks above either bound leave, the least recently used first, if none of their
-// parts is active. A request is out of memory when the device has none though everything idle was
-// given back to it, as in the allocator that the paper's is built into.
-// Limits. Blocks of streams are apart, and primitive ones never grow together again: only
-// give_back() ends their being cut into smaller ones, so that requests below the limit whose sizes
-// keep changing leave pieces that none of them can have. The paper's blocks do not grow together
-// either, while the authors' code splits in place, as PyTorch does, and joins neighbours; and it
-// gives the beginning of a stitched block to smaller requests, and gets a whole new block where
-// free ones are too few, and stitches nothing while the device has memory, unless it is told to:
-// here the paper is followed. There are no pools of a graph's own: a
-// captured stream has what it had, which stays.
+// Rationale. A pool that only splits blocks keeps free bytes that serve no request, because they do
+// not lie side by side. Virtual memory can show the same pages at several addresses. So free blocks
+// that lie apart can serve one request.
+// Approach. This is the paper's algorithm. A primitive block owns physical chunks. A stitched block
+// maps the chunks of several primitive blocks a second time, side by side. A request takes a free
+// block of exactly its size. If there is none, it splits the smallest larger primitive block. If
+// all are smaller, it stitches the largest ones, and splits the last of these if they hold too many
+// bytes. If all of them together hold too few bytes, it stitches them with a new block. Stitched
+// blocks are kept for later requests of the same size. So a program that repeats its steps soon
+// finds a block of the right size for each request.
+// Where the paper is silent, this code decides as follows. Requests are rounded up to whole chunks.
+// Requests of less than a chunk go to PyTorch's caching allocator. Among free blocks of one size, a
+// primitive one is taken before a stitched one, and an older one before a newer one. When a block
+// is split, its two parts replace it in every stitched block that contains it. Its address range
+// becomes the stitched block of the two parts, which needs no device call.
+// The fragmentation limit applies to requests. A request below the limit takes a block of its size,
+// splits a larger one, or gets a new one. A larger request may stitch blocks of any size. The paper
+// applies the limit to blocks: smaller blocks are neither split nor stitched. Then either a small
+// request occupies a whole block below the limit, or such a block serves requests of its own size
+// only. Both ways, a training loop reserves up to four times its live bytes, which contradicts the
+// 5 to 10 percent of fragmentation that the paper measures. The authors' code applies the limit to
+// the request, and stitches the largest free blocks of any size. `limits_blocks` selects the
+// paper's reading.
+// When there are too many stitched blocks, or too many bytes in them, the least recently used ones
+// without an active part are dropped. A request is out of memory if the device refuses memory even
+// after all idle memory was given back. PyTorch's allocator, which contains the authors' code, does
+// the same.
+// Limits. Each stream has blocks of its own. Primitive blocks never merge; they only become smaller
+// until give_back(). So requests below the limit whose sizes keep changing leave pieces that serve
+// none of them. In the paper blocks do not merge either. The authors' code differs from the paper:
+// it splits in place, as PyTorch does, and merges neighbours. It serves smaller requests with the
+// beginning of a stitched block. If the free blocks hold too few bytes, it gets a new block for the
+// whole request. It stitches nothing while the device has memory, unless a setting says so. This
+// code follows the paper. A captured graph has no pool of its own: give_back() keeps all blocks of
+// a captured stream.
 class Gmlake final : public OnlineAllocator {
   public:
-    // Throws std::invalid_argument where the rules break one of their own.
+    // Throws std::invalid_argument if a field of `rules` is invalid.
     Gmlake(DeviceMemory& memory, const GmlakeRules& rules);
 
     Address allocate(std::size_t bytes, Stream stream) override;
@@ -69,7 +75,7 @@ class Gmlake final : public OnlineAllocator {
     bool use_on(Address address, Stream stream) override;
     void settle() override;
     void give_back() override;
-    // Stitched blocks are listed where they are handed out, instead of their parts.
+    // A stitched block that is handed out is one segment, in place of its parts.
     std::vector<OnlineSegment> segments() const override;
     std::optional<LiveBlock> live_block(Address address) const override;
     void check() const override;
@@ -80,7 +86,7 @@ class Gmlake final : public OnlineAllocator {
 
   private:
     Address serve(std::size_t requested, Stream stream);
-    // An inactive block for a request.
+    // Finds or makes an inactive block for a request of `bytes`, which are whole chunks.
     GmlakeBlock& best_fit(GmlakePool& pool, std::size_t bytes);
     GmlakeBlock* find_larger(const GmlakePool& pool, std::size_t bytes) const;
     GmlakeBlock& gather(GmlakePool& pool, std::size_t bytes);

@@ -1,4 +1,4 @@
-// The blocks of virtual memory stitching, and the lists that they are found in.
+// GMLake's primitive and stitched blocks, and the ordered lists in which they are found.
 #pragma once
 
 #include <compare>
@@ -15,44 +15,47 @@ namespace gapless::runtime {
 
 struct GmlakeBlock;
 
-// With what is compared beside the block, which need not be looked at.
+// An entry of a list: a block, with copies of the fields that order the list.
 struct ListedGmlakeBlock {
     std::size_t bytes;
     std::uint64_t number;
     GmlakeBlock* block;
     auto operator<=>(const ListedGmlakeBlock&) const = default;
 };
-// The smallest first, of one size the oldest.
+// Ordered by size; among blocks of one size, the oldest first.
 using GmlakeList = std::pmr::set<ListedGmlakeBlock>;
 
-// What a stream has.
+// The blocks of one stream.
 struct GmlakePool {
     GmlakePool(Stream owner, std::pmr::memory_resource* memory)
         : stream(owner), inactive(memory), stitched(memory) {}
 
     Stream stream;
     GmlakeList inactive;  // primitive blocks
-    GmlakeList stitched;  // all of them
+    GmlakeList stitched;  // all stitched blocks, active or not
 };
 
-// A range of addresses, mapped as a whole. A primitive block has chunks of its own; a stitched one
-// shows those of primitive blocks a second time.
+// A range of addresses with memory behind every byte. A primitive block owns its chunks. A stitched
+// block maps the chunks of several primitive blocks a second time.
 struct GmlakeBlock {
     Address address = 0;
     std::size_t bytes = 0;
     std::uint64_t number = 0;  // in the order in which blocks are made
     GmlakePool* pool = nullptr;
-    std::vector<Pages> chunks;           // of a primitive block
-    std::vector<GmlakeBlock*> parts;     // of a stitched block, in any order, or itself
-    std::vector<GmlakeBlock*> stitched;  // of which a primitive block is a part
-    // The block that was handed out with this one's memory, which may be this one; null for none.
-    // Of a stitched block it is itself or null.
+    std::vector<Pages> chunks;  // of a primitive block, in the order of addresses
+    // The primitive blocks of a stitched block, in any order; of a primitive block itself alone.
+    std::vector<GmlakeBlock*> parts;
+    std::vector<GmlakeBlock*> stitched;  // the stitched blocks that contain this primitive one
+    // The block that was handed out and holds this block's memory; null if there is none. For a
+    // primitive block: itself or a stitched block. For a stitched block: itself.
     GmlakeBlock* holder = nullptr;
     std::size_t requested = 0;
-    std::size_t pending = 0;                 // what it waits for since it was freed
-    std::vector<Stream> used_on;             // beside its own
-    GmlakeList::iterator place;              // of a stitched block, or of an inactive primitive one
-    std::list<GmlakeBlock*>::iterator turn;  // of a stitched block, by its last use
+    std::size_t pending = 0;      // number of streams whose work the freed block waits for
+    std::vector<Stream> used_on;  // other streams that used the block
+    // The entry in its pool's list; valid for a stitched block or an inactive primitive one.
+    GmlakeList::iterator place;
+    // The entry of a stitched block in the list of all, by their last use.
+    std::list<GmlakeBlock*>::iterator turn;
 
     bool is_primitive() const { return !chunks.empty(); }
 };

@@ -1,4 +1,4 @@
-// The pools of primitive and of stitched blocks, and what changes them.
+// GMLake's pools of primitive and stitched blocks, and the operations that change them.
 #pragma once
 
 #include <cstddef>
@@ -19,73 +19,78 @@
 
 namespace gapless::runtime {
 
-// The constants of virtual memory stitching.
-// Where the paper gives no number, or only an example, a user has to try.
+// The constants of virtual memory stitching. The paper gives no number for some of them, and only
+// an example for others. A user has to find good values by experiment.
 struct GmlakeRules {
-    // Physical memory comes in chunks; requests for less are small.
+    // Bytes of a chunk, the unit of physical memory. PyTorch's allocator serves smaller requests.
     std::size_t chunk_bytes = std::size_t{2} << 20;
-    // Nothing is stitched for smaller requests: the paper's example.
+    // Bytes of the smallest request for which blocks are stitched. The value is the paper's
+    // example.
     std::size_t fragmentation_limit_bytes = std::size_t{128} << 20;
-    // The other reading of it: smaller blocks are neither split nor stitched, but serve as a whole.
+    // If true, the limit applies to blocks: smaller ones are neither split nor stitched, but serve
+    // a request as a whole.
     bool limits_blocks = false;
-    // Stitched blocks that are kept, and bytes of their addresses.
+    // The most stitched blocks that are kept, and the most bytes of addresses that they have.
+    // Blocks in use may exceed both.
     std::size_t most_stitched = 4096;
     std::size_t most_stitched_bytes = std::size_t{4} << 40;
 
-    // Throws std::invalid_argument where a field breaks a rule.
+    // Throws std::invalid_argument if a field is invalid.
     void validate(std::size_t page_bytes) const;
 };
 
-// Each chunk belongs to one primitive block. What throws leaves the blocks as they were, but for
-// stitched ones that made room.
+// All blocks of all streams. No chunk belongs to two primitive blocks. If alloc(), split() or
+// stitch() throws, all blocks stay as they were.
 class GmlakePools {
   public:
-    // Throws std::invalid_argument where the rules break one of their own.
+    // Throws std::invalid_argument if a field of `rules` is invalid.
     GmlakePools(DeviceMemory& memory, const GmlakeRules& rules, OnlineAccount& account);
 
     GmlakePool& pool_of(Stream stream);
 
-    // An inactive block of exactly so many bytes, primitive or else stitched; null for none.
+    // Returns an inactive block of exactly `bytes`: a primitive one if possible, else a stitched
+    // one, else null.
     GmlakeBlock* find_exact(const GmlakePool& pool, std::size_t bytes) const;
 
-    // An inactive primitive block with memory of the device. Throws OutOfDeviceMemory,
-    // DeviceCallError, as those below.
+    // Makes an inactive primitive block of chunks from the device. alloc(), split() and stitch()
+    // throw OutOfDeviceMemory and DeviceCallError.
     GmlakeBlock& alloc(GmlakePool& pool, std::size_t bytes);
-    // Two blocks in place of an inactive primitive one, which becomes the stitched one of both, at
-    // its address. Returns the first, of so many bytes.
+    // Splits an inactive primitive block into two, and returns the first, which has `bytes`.
+    // `whole` keeps its address, and becomes the stitched block of the two.
     GmlakeBlock& split(GmlakeBlock& whole, std::size_t bytes);
-    // A stitched block of at least two inactive primitive ones.
+    // Makes a stitched block of two or more inactive primitive blocks.
     GmlakeBlock& stitch(const std::vector<GmlakeBlock*>& parts);
 
-    // A block that nobody has is somebody's, or nobody's again.
+    // Make a block and its parts active, or inactive again.
     void hand_out(GmlakeBlock& block);
     void take_back(GmlakeBlock& block);
 
-    // Lets addresses go that a stream was at work in.
+    // Releases the addresses of dropped blocks in which streams have finished their work.
     void collect() { retired_.collect(); }
-    // Gives what is inactive to the device, and lets stitched blocks go that are not handed out,
-    // but for streams that are captured. Throws DeviceCallError; then some stays.
+    // Gives inactive primitive blocks back to the device, and drops stitched blocks that are not
+    // handed out. Captured streams keep theirs. Throws DeviceCallError; then some blocks stay.
     void release_inactive();
 
-    // Every block that is handed out or inactive and primitive: those that share no memory.
+    // Returns the blocks that are handed out, and the primitive ones that are inactive. Together
+    // they hold every chunk of a block exactly once.
     std::vector<const GmlakeBlock*> holders() const;
     std::size_t stitched_count() const { return by_use_.size(); }
     std::size_t primitive_count() const { return primitive_count_; }
-    // Of chunks that no block has and the device did not take.
+    // Bytes of chunks that belong to no block, and that the device refused to take back.
     std::size_t kept_bytes() const { return stock_.kept_bytes(); }
 
-    // Throws std::logic_error.
+    // Throws std::logic_error if an invariant of the blocks is broken.
     void check() const;
 
   private:
-    // Chunks side by side at addresses of their own.
+    // Maps chunks side by side into a new range of addresses, and returns its address.
     Address map_range(std::span<const Pages> chunks);
     GmlakeBlock& new_block(GmlakePool& pool, Address address, std::size_t bytes);
     GmlakeBlock& add_primitive(GmlakePool& pool, Address address, std::span<const Pages> chunks);
-    // A block becomes the stitched one of its parts.
+    // Makes `block` the stitched block of `parts`.
     void add_stitched(GmlakeBlock& block, std::vector<GmlakeBlock*> parts);
-    // Lets the least recently used stitched blocks go that are inactive, where one more would be
-    // too many.
+    // Drops inactive stitched blocks, the least recently used first, until the rules allow one more
+    // of `bytes`.
     void make_room(std::size_t bytes);
     void drop_stitched(GmlakeBlock& block);
     void release_pool(GmlakePool& pool);

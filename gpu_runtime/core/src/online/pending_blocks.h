@@ -1,4 +1,4 @@
-// Freed blocks that other streams may be at work in.
+// Freed blocks that other streams may still use.
 #pragma once
 
 #include <cstddef>
@@ -10,16 +10,17 @@
 
 namespace gapless::runtime {
 
-// A block comes back when all streams that used it have done what they were given before it was
-// freed. A stream that is captured is marked when it is not any more, which is later and hence
-// safe; where there is no event, because the stream is gone or the device refused, the device is
-// waited for. `Block` counts in `std::size_t pending` what it waits for.
+// A freed block comes back when the streams that used it have finished the work that was submitted
+// before the free. An event on each stream tells when. On a captured stream the event is recorded
+// after the capture, which is later and hence safe. If there is no event, because the stream is
+// gone or the device refused, await_all() waits for the whole device. `Block` needs a field
+// `std::size_t pending`, the number of streams that it waits for.
 template <class Block>
 class PendingBlocks {
   public:
     explicit PendingBlocks(DeviceMemory& memory) : memory_(memory) {}
 
-    // The block waits for the streams, at least one.
+    // Adds a freed block, which waits for one or more streams.
     void add(Block& block, const std::vector<Stream>& streams) {
         for (const Stream stream : streams) {
             ++block.pending;
@@ -28,7 +29,8 @@ class PendingBlocks {
         }
     }
 
-    // Calls come_back(block) for those that are seen to wait for nothing. Throws DeviceCallError.
+    // Calls come_back(block) for each block whose streams are done, without waiting. Throws
+    // DeviceCallError.
     template <class ComeBack>
     void collect(ComeBack come_back) {
         if (uses_ == 0) return;
@@ -40,13 +42,14 @@ class PendingBlocks {
         }
     }
 
-    // Waits, and does the same for all but those of captured streams. Throws DeviceCallError; then
-    // some stay.
+    // Waits for all streams that are not captured, and calls come_back(block) for each block that
+    // waits for no other. Throws DeviceCallError; then some blocks stay.
     template <class ComeBack>
     void await_all(ComeBack come_back) {
         mark_captured();
         if (!unmarked_.empty()) memory_.synchronize();
-        // Streams of another device have to be waited for by themselves.
+        // synchronize() waits for one device only; events of other devices need a wait of their
+        // own.
         for (Queue& queue : queues_) {
             while (!queue.uses.empty()) {
                 memory_.await(queue.uses.front().event);
@@ -69,7 +72,7 @@ class PendingBlocks {
     };
     struct Queue {
         Stream stream;
-        std::deque<Use> uses;  // in the order of their ends
+        std::deque<Use> uses;  // in the order in which their events were recorded
     };
 
     void mark(Block& block, Stream stream) {
@@ -103,7 +106,7 @@ class PendingBlocks {
         try {
             memory_.destroy_event(use.event);
         } catch (const DeviceCallError&) {
-            // An event is lost; nothing depends on it any more.
+            // The event leaks, which is harmless: no code reads it again.
         }
         release(*use.block, come_back);
     }

@@ -1,4 +1,4 @@
-// A pool of pages that move to where a request needs them side by side.
+// VPMM: an online allocator that maps free pages side by side where a request needs them.
 #pragma once
 
 #include <cstddef>
@@ -21,42 +21,49 @@
 
 namespace gapless::runtime {
 
-// VPMM_PAGE_SIZE, VPMM_PAGES and VPMM_VA_SIZE of the paper.
+// The paper's VPMM_PAGE_SIZE, VPMM_PAGES and VPMM_VA_SIZE. A chunk is a range of addresses that is
+// reserved at once.
 struct VpmmSettings {
     std::size_t page_bytes = std::size_t{2} << 20;
-    std::size_t pages = 0;  // that are made and mapped before the first request
+    std::size_t pages = 0;  // created and mapped before the first request
     std::size_t chunk_bytes = std::size_t{8} << 40;
 
-    // Itself; throws std::invalid_argument where a field breaks a rule.
+    // Returns these settings, or throws std::invalid_argument if a field is invalid.
     const VpmmSettings& validated(const DeviceMemory& memory) const;
 };
 
 // Note [VPMM's rules]
 // ~~~~~~~~~~~~~~~~~~~
-// Rationale. A plan is judged against an allocator that defragments: free memory anywhere serves
-// any request of whole pages, and no stream is waited for on the host.
-// Approach. Phase 0: zombies whose work is seen to be done become holes. Phase 1, without waiting:
-// the smallest free region of the stream, else the smallest one of another stream whose event is
-// done. Phase 2: the smallest hole; pages for what all free regions are short of; the rest from
-// free regions, those of the stream first, then of others, where the stream is made to wait. Their
-// pages are mapped into the hole beside where they were, and what they leave behind is a zombie.
-// Where the paper leaves a choice: of equal free regions the last one serves, as its case B has it
-// for ten pages left; the stream's own regions give their pages in the order in which they were
-// freed, as the other streams' do; a region is one with those of its stream beside it, for the
-// latest event speaks for all that the stream was given before. The pages of the start belong to
-// stream 0. New pages come before the others in the hole, and what moves lies in the hole alone:
-// the paper's phases say so, its cases draw it at the end of what is active.
-// A region that another stream used waits as PendingBlocks has it, and is free then. Where the
-// device has no page left, those are waited for, and idle memory of small requests goes back.
-// A region without an event, because its stream is captured or gone or the device refused, serves
-// its own stream where it is, until phase 2 can record one or the device was waited for. A stream
-// that is captured waits for nothing: it gets its own pages, those that are done, and new ones.
+// Rationale. Plans are compared with an allocator that defragments: free pages at any addresses can
+// serve any request of whole pages, and the host never waits for a stream.
+// Approach. A *hole* is a region without memory. A *zombie* is a region whose pages have moved,
+// while earlier work may still use them at its addresses. A region's event tells when the work of
+// its stream is done. Each request of a page or more goes through these phases:
+// - Phase 0. Zombies whose events are done become holes.
+// - Phase 1, without waiting. The request gets the smallest free region of its stream that is large
+//   enough. If there is none, it gets the smallest one of another stream whose event is done.
+// - Phase 2. The request gets the smallest hole that is large enough. Pages of free regions are
+//   mapped into it, first those of its stream, then those of others, for whose events the stream is
+//   made to wait. They stay mapped where they were, as zombies. New pages supply the rest.
+// The paper leaves some choices open. Of equal free regions the last one by address serves, as in
+// the paper's case B when ten pages are left. The stream's own regions give their pages in the
+// order in which they were freed, like those of other streams. Free regions of one stream that
+// touch are merged, since the later event covers all earlier work of the stream. Pages of the start
+// belong to stream 0. In the hole, new pages come before moved ones. Moved pages go into the hole
+// only: so say the paper's phases, while its cases draw them at the end of the active memory. A
+// freed region that another stream used waits in PendingBlocks, and is free afterwards. If the
+// device has no page left, the host waits for these regions, and idle memory of small requests goes
+// back to the device.
+// A region has no event if its stream is captured or gone, or if the device refused one. Such a
+// region serves its own stream where it lies. Other uses need an event, which phase 2 tries to
+// record, or a wait for the device. A captured stream waits for no event: it gets its own pages,
+// pages whose events are done, and new ones.
 // Limits. A request of more than a chunk is refused. Pages are kept until give_back(). Two mappings
-// of a page are two names of one memory between kernels, not within one: those who use the one are
-// behind those who used the other.
+// of a page are coherent between kernels, not within one. So kernels that use one mapping run after
+// those that used the other.
 class Vpmm final : public OnlineAllocator {
   public:
-    // Throws std::invalid_argument where the settings break a rule, OutOfDeviceMemory,
+    // Throws std::invalid_argument if a field of `settings` is invalid, OutOfDeviceMemory, and
     // DeviceCallError.
     Vpmm(DeviceMemory& memory, const VpmmSettings& settings);
 
@@ -70,15 +77,15 @@ class Vpmm final : public OnlineAllocator {
     std::optional<LiveBlock> live_block(Address address) const override;
     void check() const override;
 
-    // All regions, by address.
+    // Returns all regions in the order of addresses.
     std::vector<VpmmView> regions() const;
-    // From now on remembers, of a request in phase 2, the regions after each of its steps.
+    // From now on, keeps all regions after each step of phase 2, for stages().
     void keep_stages() { keeps_stages_ = true; }
-    // Those of the last request.
+    // The kept regions of the last request, one list for each step of phase 2.
     const std::vector<std::vector<VpmmView>>& stages() const { return stages_; }
 
   private:
-    // A part of a free region that a request gets: its first bytes.
+    // The first `bytes` of a free region, whose pages move to a request.
     struct Harvest {
         VpmmRegion* region;
         std::size_t bytes;
@@ -93,11 +100,12 @@ class Vpmm final : public OnlineAllocator {
     void leave(const Harvest& part);
     void come_back(VpmmRegion& region);
 
-    // Into its list, as one with its neighbours.
+    // Frees a region: merges it with free neighbours of its stream, and lists the result.
     void put(VpmmRegion& region);
     void list(VpmmRegion& region);
     void unlist(VpmmRegion& region);
-    // Memory is behind a region, or not any more: stretches of memory join or part.
+    // Update the number of segments after a region has got or lost its memory. A segment is a
+    // maximal stretch of addresses with memory.
     void appear(const VpmmRegion& region);
     void disappear(const VpmmRegion& region);
 
@@ -122,7 +130,7 @@ class Vpmm final : public OnlineAllocator {
     std::map<Stream, VpmmList> free_;
     AddressTable<VpmmRegion> live_;
     PendingBlocks<VpmmRegion> pending_;
-    // By stream, in the order of their events.
+    // Keyed by stream and region id; ids of one stream ascend in the order of its events.
     std::map<std::pair<Stream, std::uint64_t>, VpmmRegion*> zombies_;
     std::uint64_t last_id_ = 0;
     bool keeps_stages_ = false;
