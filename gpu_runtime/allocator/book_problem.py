@@ -1,4 +1,4 @@
-"""From kinds of step to one problem."""
+"""The problem of a book: one arena for the requests of several kinds of step."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from gpu_runtime.allocator.step_kind import StepKind, block_bytes
 from planners.model.columns import BoolColumn, IntColumn
 from planners.model.problem import Problem
 
-# A kind that needs fewer bytes at once is not planned.
+# A kind whose most bytes in use at once are below this number gets no places. A guess.
 LEAST_PEAK = 1 << 20
-# Blocks of other streams than the busiest are kept from others for so many requests before and
-# after, within their step and as far as the arena grows by no more than a share for it: what
-# another stream did with their bytes is over by then, and nobody waits for it.
+# A side stream is any stream of a kind but the busiest. A block of a side stream shares its bytes
+# with no other block for up to `SIDE_MARGIN` requests before its allocation and after its free. By
+# then the earlier work on these bytes is over, so that no stream has to wait for it. The margins
+# stay within the step, and raise the most bytes in use by at most `MARGIN_SHARE`. Both are guesses.
 SIDE_MARGIN = 32
 MARGIN_SHARE = 0.0025
 
@@ -29,32 +30,33 @@ class BookProblem:
 
     Note: one timeline
     ------------------
-    Rationale. Kinds of step share an arena, since they run one after the other. What one leaves
-    for a while meets what the next ones make.
+    Rationale. Steps run one after the other, so all kinds share one arena. A block that outlives
+    its step is alive together with blocks of the steps that follow.
 
-    Approach. The kinds lie on one line of time one behind the other, in any order. A tensor needs
-    memory in its own kind from its request on, and in each kind that came after while it was in
-    use from the beginning on. The lifetime is the hull of these; the rest of it are gaps. Two
-    tensors of one kind, or one of another kind that lives in it, meet on the line wherever they
-    ever met; steps of different kinds never do, so that their order does not matter.
+    Approach. All kinds lie one behind the other on one line of time. A tensor is alive in its own
+    kind from its request to its latest end. In each kind that followed while the tensor was in
+    use, it is alive from the beginning to its latest end there. Its lifetime spans all these
+    intervals, and the time between them is gaps. So two tensors that were ever seen alive together
+    overlap on the line. Steps of different kinds never overlap, so their order does not matter.
 
-    Limits. What was never seen together may come together: a tensor that lives through kind A
-    where B comes between for the first time. Then its place is taken, and the next book knows.
+    Limits. Two tensors may be alive together that never were before. An example is a tensor that
+    outlives its step when a step of kind B follows for the first time. Its place may then be taken
+    already: the heap serves one of the requests, and the next book knows of the overlap.
     """
 
     kinds: tuple[StepKind, ...]
-    # Kind, by its place in `kinds`, and slot of each tensor, and whether it is for steps in which
-    # the slot's other place is held by a step before.
+    # One entry a tensor: index of its kind in `kinds`, its slot, and whether it is a spare place,
+    # which serves the slot while an earlier step holds the first place. Guests have -1, -1, False.
     kind: IntColumn
     slot: IntColumn
     is_spare: BoolColumn
-    # Rows ``(offset, bytes)`` of blocks in the arena that no kind knows, and that stay.
+    # Rows ``(offset, bytes)`` of blocks that belong to no kind and keep their place in the arena.
     guests: NDArray[np.int64]
-    # Sizes rounded up to blocks, time counted in requests; the guests come last.
+    # Sizes are rounded up to whole blocks, and time is counted in requests. Guests come last.
     problem: Problem
-    # Most bytes that each kind has in use at once, of its own and of others.
+    # Most bytes in use at once during each kind, blocks of other kinds included.
     peaks: tuple[int, ...]
-    # Kinds with a lower one have no places.
+    # Kinds with a lower peak have no places.
     least_peak: int
 
 
@@ -66,7 +68,7 @@ def book_problem(
     least_peak: int = LEAST_PEAK,
     guests: NDArray[np.int64] = NO_GUESTS,
 ) -> BookProblem:
-    """Return the problem of some kinds beside guests; kinds below a peak have no places."""
+    """Return the problem of kinds and guests; kinds below the least peak get no places."""
     tensors = _Tensors(kinds, [True] * len(kinds))
     peaks = tensors.peaks()
     if min(peaks, default=least_peak) < least_peak:
@@ -102,7 +104,7 @@ _Hulls = tuple[IntColumn, IntColumn, NDArray[np.int64]]
 
 
 class _Tensors:
-    """The tensors of kinds on the line of time, those of a kind by slot, then its spare ones."""
+    """The tensors of all kinds on one line of time; of each kind all first places, then spares."""
 
     def __init__(self, kinds: Sequence[StepKind], has_places: Sequence[bool]) -> None:
         self._kinds = kinds
@@ -118,11 +120,11 @@ class _Tensors:
 
     @property
     def duration(self) -> int:
-        """Requests on the line of time."""
+        """Number of requests on the line of time."""
         return int(self._base[-1])
 
     def hulls(self) -> _Hulls:
-        """Return lifetimes, and rows ``(tensor, start, end)`` of what they do without."""
+        """Return starts and ends of all lifetimes, and rows ``(tensor, start, end)`` of gaps."""
         if self._hulls is None:
             self._hulls = self._made_hulls()
         return self._hulls
@@ -133,7 +135,7 @@ class _Tensors:
         return [int(live[begin:stop].max(initial=0)) for begin, stop in pairwise(base)]
 
     def widen_side_streams(self) -> None:
-        """Let blocks of side streams begin earlier and end later, where there is room for it."""
+        """Extend lifetimes of side streams at both ends, as far as `MARGIN_SHARE` allows."""
         is_side = np.concatenate([np.empty(0, dtype=np.bool_), *map(_is_side, self._kinds)])
         sides = np.flatnonzero(is_side[self._base[self.kind] + self.slot])
         if not len(sides):
@@ -159,7 +161,8 @@ class _Tensors:
         tensor, start, end = rows[:, np.lexsort((rows[1], rows[0]))]
         if not len(tensor):
             return tensor, start, np.empty((0, 3), dtype=np.int64)
-        # The latest end so far, of the own tensor: ends of the ones before are below.
+        # The latest end so far among intervals of the same tensor. The multiple of `span` keeps the
+        # ends of earlier tensors below.
         span = int(end.max()) + 1
         reach = np.maximum.accumulate(end + tensor * span) - tensor * span
         first = np.flatnonzero(np.diff(tensor, prepend=-1))
@@ -169,7 +172,7 @@ class _Tensors:
         return start[first], reach[last], gaps
 
     def _intervals(self) -> NDArray[np.int64]:
-        """Columns ``(tensor, start, end)``; those of a tensor may overlap."""
+        """Return columns ``(tensor, start, end)`` of use; intervals of one tensor may overlap."""
         tensor = np.arange(len(self.kind))
         base = self._base[self.kind]
         rows = [np.stack([tensor, base + self._start, base + self._end])]
@@ -186,7 +189,7 @@ class _Tensors:
         return np.concatenate(rows, axis=1)
 
     def _live(self) -> IntColumn:
-        """Bytes in use at each time of the line, and none at its end."""
+        """Return the bytes in use at each time of the line, and 0 for its end."""
         start, end, gaps = self.hulls()
         change = np.zeros(self._base[-1] + 1, dtype=np.int64)
         np.add.at(change, start, self.size)
@@ -197,7 +200,7 @@ class _Tensors:
 
 
 def _placed(kind: StepKind, index: int, has_places: bool) -> NDArray[np.int64]:
-    """Columns of the tensors of a kind: its index, slot, spare or not, bytes, start and end."""
+    """Return columns of a kind's tensors: kind, slot, 1 for a spare, bytes, start, end."""
     if not has_places:
         return np.empty((6, 0), dtype=np.int64)
     slots = np.flatnonzero(~kind.escapes)
@@ -210,7 +213,7 @@ def _placed(kind: StepKind, index: int, has_places: bool) -> NDArray[np.int64]:
 
 
 def _room(live: IntColumn, most: int) -> int:
-    """Return for how long no more than some bytes are in use."""
+    """Return how many entries come before the first that is above `most`."""
     full = np.flatnonzero(live > most)
     return int(full[0]) if len(full) else len(live)
 

@@ -1,4 +1,4 @@
-"""One piece of work at a time, beside the program."""
+"""A thread that does one piece of work at a time while the program goes on."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
-# A program that ends waits so long for a planner that does not stop at once.
+# The most seconds that a program which ends waits for its planner to stop. A guess.
 _GRACE_SECONDS = 30
 
 
@@ -23,23 +23,23 @@ class PlanningThread(Generic[T]):
         self._outcome: T | None = None
         self._error: BaseException | None = None
         self._is_interrupted = False
-        # Compiled code may not run on while the interpreter goes.
+        # Compiled code must not run while the interpreter shuts down.
         atexit.register(_stop, weakref.ref(self))
 
     @property
     def is_busy(self) -> bool:
-        """Whether something was started whose outcome was not taken."""
+        """Whether work was started whose outcome has not been taken yet."""
         return self._thread is not None
 
     def start(self, work: Callable[[], T]) -> None:
-        """Run a function beside the program; the outcome of the one before has to be taken."""
+        """Start a function in the thread; the outcome of the last one must have been taken."""
         assert self._thread is None
         self._is_interrupted = False
         self._thread = Thread(target=self._run, args=(work,), name="gapless-planning", daemon=True)
         self._thread.start()
 
     def take(self, *, wait: bool = False) -> T | None:
-        """Return what came out, or raise what was raised; None as long as nothing was."""
+        """Return the outcome of the work, or raise its error; None if no work has ended."""
         if self._thread is None or (self._thread.is_alive() and not wait):
             return None
         self._thread.join()
@@ -50,12 +50,12 @@ class PlanningThread(Generic[T]):
         return outcome
 
     def wait(self) -> None:
-        """Return when nothing runs; the outcome is still to be taken."""
+        """Wait until the work has ended; its outcome can still be taken."""
         if self._thread is not None:
             self._thread.join()
 
     def interrupt(self) -> None:
-        """End the work as Ctrl-C would, soon."""
+        """Raise ``KeyboardInterrupt`` in the thread, as Ctrl-C would; do not wait."""
         thread = self._thread
         if thread is None or not thread.is_alive() or self._is_interrupted:
             return
@@ -65,7 +65,7 @@ class PlanningThread(Generic[T]):
         )
 
     def stop(self) -> None:
-        """End the work and wait for it."""
+        """Interrupt the work, and wait at most `_GRACE_SECONDS` for its end."""
         self.interrupt()
         if self._thread is not None:
             self._thread.join(_GRACE_SECONDS)
@@ -73,7 +73,7 @@ class PlanningThread(Generic[T]):
     def _run(self, work: Callable[[], T]) -> None:
         try:
             self._outcome = work()
-        except BaseException as error:  # whoever takes the outcome raises it
+        except BaseException as error:  # take() raises it
             self._error = error
 
 

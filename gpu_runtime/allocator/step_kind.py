@@ -15,12 +15,12 @@ from planners.model.columns import BoolColumn, IntColumn
 class StepKind:
     """Steps with the same requests on the same streams, of sizes that may differ.
 
-    A *slot* is a request, by its number in the step. Time is counted in requests of all streams
-    together: what is freed before request ``q`` is made ends at ``q``, and with ``n`` requests
+    A *slot* is a request, by its number in the step. Time is counted in requests of all streams:
+    a block that is freed before request ``q`` is made ends at ``q``. In a step of ``n`` requests,
     ``n`` is the end.
     """
 
-    # Of the kind, among all that a program ever had.
+    # Unique among all kinds that a program ever had.
     number: int
     label: int
     stream: IntColumn
@@ -28,54 +28,59 @@ class StepKind:
     least: IntColumn
     most: IntColumn
     last: IntColumn
-    # The latest end of each slot within its own step; the number of slots where it was in use at
-    # the end.
+    # The latest end of each slot within its own step; the number of slots if it ever outlived the
+    # step.
     end: IntColumn
-    # The latest end of each slot among the steps that freed it themselves, 0 for none.
+    # The latest end of each slot among steps that freed it themselves; 0 if none did.
     short_end: IntColumn
-    # Whether each slot was ever freed, and whether it was ever in use when it was asked for again.
+    # Whether each slot was ever freed, and whether it was ever still in use when requested again.
     was_freed: BoolColumn
     renewed: BoolColumn
-    # By number of a kind that came after it: until when each slot was in use there, at the latest.
+    # By the number of a kind that came later: the latest end of each slot within a step of that
+    # kind; 0 if the slot was never in use there.
     later: dict[int, IntColumn] = field(default_factory=dict)
-    # How many steps there were, and which step of all came last.
+    # Number of steps of this kind; position of the last one among the steps of all kinds.
     seen: int = 0
     last_seen: int = 0
 
     @classmethod
     def of(cls, record: KindRecord) -> StepKind:
-        """Return a kind as it was seen so far."""
+        """Return the kind that a record of the core describes."""
         seen = {each.name: getattr(record, each.name) for each in fields(cls)}
         return cls(**{name: _swapped(value, np.uint8, np.bool_) for name, value in seen.items()})
 
     def record(self) -> KindRecord:
-        """Return the kind as the core goes on with it."""
+        """Return this kind as a record, to which the core adds further steps."""
         seen = (getattr(self, each.name) for each in fields(self))
         return KindRecord(*(_swapped(value, np.bool_, np.uint8) for value in seen))
 
     @property
     def slot_count(self) -> int:
-        """Requests in a step."""
+        """Number of requests in a step."""
         return len(self.stream)
 
     @property
     def escapes(self) -> BoolColumn:
-        """Whether each slot lives too long for a place: it is always renewed, or never freed."""
+        """Whether each slot lives too long for a place.
+
+        Its block was never freed; or it was still in use when requested again, and its own step
+        never freed it.
+        """
         has_short = self.short_end > 0
         return ~(self.was_freed & (has_short | ~self.renewed))
 
     @property
     def alternates(self) -> BoolColumn:
-        """Whether each slot was renewed, and freed within its step at other times.
+        """Whether each slot was still in use when requested again, and at other times ended early.
 
-        Gradients are, where they are summed over several steps: the first one stays, and the later
-        ones are added to it.
+        An example is a gradient that several steps accumulate. The block of the first step stays.
+        Each later step adds its own block to it, and frees its own block.
         """
         has_short = self.short_end > 0
         return self.was_freed & self.renewed & has_short
 
     def on_streams(self, stream: IntColumn) -> StepKind:
-        """Return the same kind whose streams have other names."""
+        """Return this kind with other handles of its streams."""
         return replace(self, stream=stream)
 
 
@@ -85,6 +90,6 @@ def block_bytes(size: IntColumn) -> IntColumn:
 
 
 def _swapped(value: Any, found: type, wanted: type) -> Any:
-    """Return a column of one type as one of the other, the core's flags being bytes."""
+    """Return a column of the type `found` as one of the type `wanted`; any other value as it is."""
     is_found = isinstance(value, np.ndarray) and value.dtype == found
     return value.view(wanted) if is_found else value

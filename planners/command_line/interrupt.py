@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and SIGHUP: they interrupt a run, which keeps its results so far."""
+"""Ctrl-C and other signals that end a run tidily: work is interrupted, and its results are kept."""
 
 from __future__ import annotations
 
@@ -10,17 +10,19 @@ from types import FrameType, TracebackType
 from planners.command_line import standard_output
 from planners.command_line.starting import ENDING_SIGNALS, ending_line, exit_status_of
 
-# The signal of this number ends the process: a program that survives two may never end itself.
+# The signal with this number ends the process at once: a program that still runs after two
+# interrupts will not end by itself. A guess.
 PATIENCE_SIGNALS = 3
 
 
 class Interrupt:
-    """Remembers that Ctrl-C came; Ctrl-C still interrupts the running code.
+    """Raises ``KeyboardInterrupt`` when Ctrl-C comes, and remembers that it came.
 
-    A planner may catch ``KeyboardInterrupt`` and answer with its best plan; its caller learns here
-    to start no other planner. SIGTERM and SIGHUP act as Ctrl-C, so that children are ended and
-    unfinished files removed. The second signal interrupts as the first does, and the third ends
-    the process. An ``Interrupt`` entered within another one returns that other one.
+    A planner may catch ``KeyboardInterrupt`` and answer with its best plan. The caller of the
+    planner then sees here that it must not start another one. SIGTERM and SIGHUP are handled like
+    Ctrl-C, so that child processes are ended and unfinished files removed. The second signal
+    interrupts like the first, and the third ends the process. An `Interrupt` that is entered within
+    another gives the outer one.
     """
 
     _entered: Interrupt | None = None
@@ -32,17 +34,17 @@ class Interrupt:
 
     @property
     def came(self) -> bool:
-        """True if an interrupt came."""
+        """Whether a signal came, so that the run has to stop."""
         return self.number is not None
 
     @property
     def exit_status(self) -> int:
-        """The exit status of the interrupted process."""
+        """Exit status of a process that the first signal interrupted; of Ctrl-C if none came."""
         return exit_status_of(self.number or signal.SIGINT)
 
     @property
     def line(self) -> str:
-        """The line to print after an interrupted run."""
+        """The line that a program prints when its run was interrupted."""
         return ending_line(self.number or signal.SIGINT)
 
     def __enter__(self) -> Interrupt:
@@ -51,7 +53,8 @@ class Interrupt:
         Interrupt._entered = self
         for number in ENDING_SIGNALS:
             before = signal.getsignal(number)
-            # A shell's background job and ``nohup`` ignore these signals on purpose.
+            # A shell's background job, or ``nohup``, starts the program with signals ignored. They
+            # stay ignored.
             if before is not signal.SIG_IGN:
                 self._before[number] = before
                 signal.signal(number, self._handle)
@@ -71,7 +74,7 @@ class Interrupt:
 
     @classmethod
     def has_come(cls) -> bool:
-        """Return True if an interrupt came to the running program; it may cause any failure."""
+        """Return True if a signal came to this program, which may explain an error."""
         return cls._entered is not None and cls._entered.came
 
     def _handle(self, number: int, _frame: FrameType | None) -> None:
@@ -84,10 +87,11 @@ class Interrupt:
 
 
 def signals_wait() -> ExitStack:
-    """Delay signals until the returned stack is closed.
+    """Hold back the signals that end a run until the returned stack is closed.
 
-    The mask holds for this thread and its children. Any other thread may receive a signal, and
-    Python then runs the handler in the main thread: there the handlers are delayed as well.
+    The signal mask applies to this thread and its child processes. The system may still deliver a
+    signal to another thread, and Python then runs the handler in the main thread. So a call in the
+    main thread also replaces the handlers by ones that only remember the signals.
     """
     with ExitStack() as undo:
         came: list[int] = []

@@ -24,19 +24,21 @@ from planners.errors import GaplessError, InstanceError
 from planners.processes.child_process import signal_name, tied_to_this_process
 from planners.text.plain_text import describe_error, shown
 
-# Seconds that a planner has after Ctrl-C to hand over its best plan. A guess.
+# Seconds in which a child must answer after Ctrl-C, with the best that it has. A guess.
 INTERRUPT_GRACE_SECONDS = 2.0
 
-# Seconds that a child has to end after it closed its pipe without an answer. A guess.
+# Seconds in which a child must end after it closed its pipe without an answer. A guess.
 CLOSED_GRACE_SECONDS = 1.0
 
-# A message begins with its length. Messages before the answer have one more bit set there.
+# A message begins with its length in so many bytes. In messages before the answer, the length also
+# has the bit `BEFORE_THE_ANSWER`.
 PREFIX_BYTES = 8
 BEFORE_THE_ANSWER = 1 << 63
 PIECE_BYTES = 1 << 20
-# Seconds. A signal right before a wait is handled after it, so each wait is short. A guess.
+# The longest single wait. A signal that arrives right before a wait does not end the wait, and is
+# handled only after it. A guess.
 MOST_WAIT_SECONDS = 0.5
-# Exit status of a child whose call raised an error, which it has printed on standard error.
+# Exit status of a child whose call raised an error, which the child printed on standard error.
 EXIT_RAISED = 70
 # Limit of an answer of a user's code; a guess.
 MOST_ANSWER_BYTES = 1 << 20
@@ -44,12 +46,12 @@ MOST_ANSWER_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Ended:
-    """The end of a process that did not answer."""
+    """The end of a child process that gave no answer."""
 
     how: str
-    # True if the process was killed because its time was over.
+    # Whether the parent killed the child because its time was over.
     late: bool = False
-    # The signal that killed the process; 0 if it ended by itself.
+    # The signal that ended the child; 0 if it exited, or if the parent killed it.
     signal: int = 0
 
 
@@ -61,13 +63,14 @@ def call_isolated(
     most_bytes: int,
     interrupt_grace_seconds: float = INTERRUPT_GRACE_SECONDS,
 ) -> bytes | Ended:
-    """Run a call in a process of its own, and kill it if it exceeds its time.
+    """Run a call in a process of its own, and kill the process if it does not end in time.
 
-    Note: a fork lets the call be any closure over any object, such as a plugin's planner and a
-    problem of gigabytes, and the child begins at once. Other threads do not exist in the child,
-    and a lock that one of them held stays locked; a call that waits for such a lock hits its
-    limit like any other call that hangs. The answer comes as bytes and not as a pickle, because
-    the code that ran may have corrupted the child: the caller checks the answer like a file.
+    Note: the process is a fork. So the call may be any closure over any object, such as a planner
+    of a plugin or a problem of gigabytes, and the child begins at once. The child has no other
+    threads of its parent, and a lock that one of them held stays locked. A call that waits for
+    such a lock is killed at its time limit, like any other call that hangs. The answer is bytes and
+    not a pickle, since the call may have run code that corrupted its process: the caller checks
+    the answer like a file.
     """
     return stream_isolated(
         lambda _: call(),
@@ -88,21 +91,22 @@ def stream_isolated(
     most_bytes: int,
     interrupt_grace_seconds: float = INTERRUPT_GRACE_SECONDS,
 ) -> bytes | Ended:
-    """Run a call as :func:`call_isolated` does, and receive its messages while it runs.
+    """Run a call as :func:`call_isolated` does, and receive messages from it while it runs.
 
-    The call gets a function that sends a message. Messages sent before the call was ended are not
-    lost. ``most_bytes`` limits each message.
+    The call gets a function that sends a message, and `receive` is called with each message.
+    Messages that arrived before the process was killed are not lost. ``most_bytes`` limits each
+    message.
     """
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError, AttributeError):
-            stream.flush()  # otherwise the child would write the buffer once more
+            stream.flush()  # else the child would write the same text again
     end_with_parent = tied_to_this_process()
     reader, writer = os.pipe()
-    # Ctrl-C between the fork and the try would leave the child without anything to end it.
+    # A Ctrl-C between the fork and the second ``try`` would leave a child that no code ends.
     waiting = signals_wait()
     try:
         with warnings.catch_warnings():
-            # Python warns of threads at a fork; see the note.
+            # Python warns of a fork in a process with threads; see the note of `call_isolated`.
             warnings.simplefilter("ignore", DeprecationWarning)
             pid = os.fork()
         if not pid:
@@ -117,7 +121,7 @@ def stream_isolated(
     try:
         os.close(writer)
         try:
-            # A waiting Ctrl-C comes here at once; within the try it is passed to the child.
+            # A Ctrl-C that was held back is raised here, and passed on to the child below.
             waiting.close()
             answer = child.receive(time.monotonic() + seconds, most_bytes)
         except KeyboardInterrupt:
@@ -171,7 +175,7 @@ def answer_apart(
 
 
 class _Child:
-    """The parent's side of its child."""
+    """A child process, as its parent sees it: the pipe, the messages, the end."""
 
     def __init__(self, pid: int, reader: int, receive: Callable[[bytes], None]) -> None:
         self.pid = pid
@@ -184,7 +188,7 @@ class _Child:
         self._process = os.pidfd_open(pid)
 
     def receive(self, deadline: float, most_bytes: int) -> bytes | None:
-        """Return the answer, or None if the child ends or its time is over before it is whole."""
+        """Return the answer; None if the child ends, is late, or sends a message too long."""
         while True:
             wait = min(MOST_WAIT_SECONDS, deadline - time.monotonic())
             if wait <= 0:
@@ -197,7 +201,7 @@ class _Child:
                     return None
                 self._received += piece
             elif ready:
-                return None  # the child has ended, and the pipe is empty
+                return None  # the child has ended, and its pipe is empty
             for answers, message in self._messages(most_bytes):
                 if answers:
                     return message
@@ -206,7 +210,7 @@ class _Child:
                 return None
 
     def _messages(self, most_bytes: int) -> Iterator[tuple[bool, bytes]]:
-        """Remove and yield each whole message, behind True if it is the answer."""
+        """Take complete messages; yield whether each is the answer, and its bytes."""
         while len(self._received) >= PREFIX_BYTES:
             prefix = int.from_bytes(self._received[:PREFIX_BYTES], "little")
             length = prefix & ~BEFORE_THE_ANSWER
@@ -223,7 +227,7 @@ class _Child:
             return Ended("did not end in time and was killed", late=True)
         if self.too_long:
             return Ended("sent more than an answer")
-        # A child that closed the pipe without an answer may still run.
+        # A child that has closed its pipe without an answer may still run.
         select.select([self._process], [], [], CLOSED_GRACE_SECONDS)
         self.end()
         assert self.status is not None
@@ -236,7 +240,7 @@ class _Child:
         """Kill the child and the rest of its process group; a second call does nothing."""
         if self.status is not None:
             return
-        # No other process can get its number before this process has waited for it.
+        # The system reuses the process id only after the wait below.
         for kill in (os.kill, os.killpg):
             with suppress(ProcessLookupError):
                 kill(self.pid, signal.SIGKILL)
@@ -254,7 +258,8 @@ def _be_child(
     code = EXIT_RAISED
     try:
         end_with_parent()
-        # A session of its own keeps the terminal's Ctrl-C away, and puts its children in one group.
+        # In a session of its own, the child gets no Ctrl-C from the terminal. The processes that it
+        # starts are in its process group, so that the parent can kill them all.
         os.setsid()
         signal.signal(signal.SIGINT, signal.default_int_handler)
         for number in (signal.SIGTERM, signal.SIGHUP):
@@ -268,7 +273,7 @@ def _be_child(
         pid, pipe = os.getpid(), os.fstat(writer)
 
         def send(message: bytes, mark: int = BEFORE_THE_ANSWER) -> None:
-            # The call may have forked, or closed the pipe and opened a file of the same number.
+            # The call may have forked, or closed the pipe and opened a file with its descriptor.
             if os.getpid() != pid or not os.path.samestat(os.fstat(writer), pipe):
                 raise BrokenPipeError("the pipe that the answer goes through is not there any more")
             _write(writer, message, mark)
@@ -276,7 +281,7 @@ def _be_child(
         send(call(send), 0)
         code = 0
     except KeyboardInterrupt:
-        pass  # the parent knows
+        pass  # the parent sent the interrupt
     except BaseException as error:
         with suppress(BaseException):
             print(describe_error(error), file=sys.stderr)

@@ -1,4 +1,4 @@
-"""The judge: makes a result of a planner's findings, and alone decides its status."""
+"""The judge: turns the findings of a planner into a result, and alone decides its status."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ from planners.model.plan import Claim, Result, Status
 from planners.model.problem import Problem
 from planners.referee.fast import find_violation_fast
 
-# A result of these statuses keeps only its reason.
+# Of results with these statuses only the reason counts, and neither plan nor bound.
 NO_ANSWER = (Status.INVALID, Status.UNSUPPORTED)
 
 
 def judge(
     problem: Problem, found: Findings, bounds: Sequence[Bound] = (), *, proofs_count: bool = True
 ) -> Result:
-    """Judge a planner's findings by the referee, the capacity and the bounds."""
+    """Return the result of a planner's findings, checked by referee, capacity and known bounds.
+
+    Unless `proofs_count`, what the planner says to have proven becomes a claim.
+    """
     result = Result(
         Status.NO_PLAN_FOUND, found.plan, found.lower_bound, found.certificate, found.reason,
         statistics=found.statistics, interrupted=found.interrupted,
@@ -36,10 +39,10 @@ def judge(
 
 
 def settle(problem: Problem, labels: Sequence[str], results: Sequence[Result]) -> list[Result]:
-    """Judge the answers of several planners against each other.
+    """Compare the results of several planners with each other, and return them with new statuses.
 
-    A claim that another planner's valid plan refutes makes its result invalid. The best remaining
-    bound holds for all results, so any plan that meets it is optimal.
+    If a valid plan refutes the bound or the claim of a result, that result becomes invalid. Then
+    the best of the other bounds applies to all results: every plan that meets it is optimal.
     """
     settled = _without_refuted(problem, labels, results)
     nothing = np.empty(0, dtype=np.int64)
@@ -55,7 +58,7 @@ def settle(problem: Problem, labels: Sequence[str], results: Sequence[Result]) -
 
 
 def _what_is_wrong(problem: Problem, found: Findings) -> str:
-    """Return the fault of a planner's plan, or the planner's claim that the plan refutes."""
+    """Return what is wrong with a planner's plan, or what it refutes of the planner's findings."""
     plan, capacity = found.plan, problem.capacity
     if plan is None:
         return ""
@@ -75,7 +78,7 @@ def _what_is_wrong(problem: Problem, found: Findings) -> str:
 
 
 def _as_claim(result: Result) -> Result:
-    """Move the proofs of a planner to the field ``claim``, since they cannot be checked."""
+    """Move what a planner says to have proven into a claim, and leave its plan to be judged."""
     claim = Claim(
         result.certificate, result.lower_bound, infeasible=result.status is Status.INFEASIBLE
     )
@@ -83,18 +86,19 @@ def _as_claim(result: Result) -> Result:
 
 
 def _held_against(problem: Problem, result: Result, bounds: Sequence[Bound]) -> Result:
-    """Give a result the best of the known bounds, and the status that follows.
+    """Return a result with the best known bound, and the status that follows from it.
 
-    Note: a result may come here again, with more bounds. Each time its status and its reason are
-    made anew from its plan, its bound and the planner's own reason, which the result keeps in
-    ``said``; so no reason is repeated. A proof that no plan fits stays as it is.
+    Note: a result may pass through this function again, with more bounds. Each time its status and
+    its reason are derived anew from its plan, its bound and the planner's own reason, which the
+    field `said` keeps. So no reason is repeated. A result that is infeasible stays so, and needs no
+    better bound.
     """
     result = _with_status(problem, result)
     if result.status is Status.INFEASIBLE:
         return result
     best = max(bounds, key=lambda bound: bound.bytes, default=None)
-    # A planner that proved nothing has a bound of 0 without a certificate, and so may give way
-    # to a bound of 0 that has one.
+    # A planner that proved nothing has the bound 0 without a certificate. A known bound of 0 with a
+    # certificate replaces it.
     if best is not None and (
         best.bytes > result.lower_bound
         or (best.bytes == result.lower_bound and not result.certificate)
@@ -119,7 +123,7 @@ def _with_status(problem: Problem, result: Result) -> Result:
         status = Status.NO_PLAN_FOUND
         over = plan.peak - capacity
         reason = f"the best plan needs {over} bytes more than the capacity of {capacity}"
-        # The planner's own reason tells the user whether more time could help.
+        # The planner's own reason tells whether more time could help.
         reason += f"; {said}" if said else ""
     else:
         status = Status.OPTIMAL if plan.peak == bound else Status.FEASIBLE
@@ -127,7 +131,7 @@ def _with_status(problem: Problem, result: Result) -> Result:
 
 
 def _is_confirmed(result: Result) -> bool:
-    """Return True if a result has a claim, and the claim is proven by now."""
+    """Return True if a result has a claim, and the claim says no more than is proven by now."""
     claim = result.claim
     if claim is None or claim.lower_bound > result.lower_bound:
         return False
@@ -137,7 +141,7 @@ def _is_confirmed(result: Result) -> bool:
 def _without_refuted(
     problem: Problem, labels: Sequence[str], results: Sequence[Result]
 ) -> list[Result]:
-    """Return the results; those whose claims a valid plan refutes are invalid."""
+    """Return the results; those with a bound or claim that a valid plan refutes become invalid."""
     plans = {
         index: result.plan.peak
         for index, result in enumerate(results)
@@ -158,7 +162,7 @@ def _without_refuted(
 
 
 def _refuted_claim(result: Result, peak: int, fits: bool) -> str:
-    """Return the claim of a result that a valid plan of this peak refutes, or an empty text."""
+    """Return the bound or claim of a result that a valid plan of this peak refutes, if any."""
     if result.status in NO_ANSWER:
         return ""
     own = Claim(result.certificate, result.lower_bound, result.status is Status.INFEASIBLE)

@@ -35,7 +35,7 @@ struct VpmmSettings {
 // Note [VPMM's rules]
 // ~~~~~~~~~~~~~~~~~~~
 // Rationale. Plans are compared with an allocator that defragments: free pages at any addresses can
-// serve any request of whole pages, and the host never waits for a stream.
+// serve any request of whole pages, and the host waits for no stream until memory runs out.
 // Approach. A *hole* is a region without memory. A *zombie* is a region whose pages have moved,
 // while earlier work may still use them at its addresses. A region's event tells when the work of
 // its stream is done. Each request of a page or more goes through these phases:
