@@ -33,7 +33,8 @@ from planners.text.table import Column, Row, Table
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-# Formats by their names, which stand behind the colon of a formula; any other is Python's.
+# The formats that a template may name after a formula, such as ``{peak:human}``. Any other format
+# is a format specification of Python.
 FORMATS: Mapping[str, Callable[[Any], str]] = {
     "percent": percent, "share": figure_texts.percent, "digits": three_digits,
     "ms": figure_texts.milliseconds, "s": figure_texts.seconds,
@@ -51,11 +52,11 @@ class Frames:
     def __init__(self, material: PageMaterial) -> None:
         self._made = frames_of(material.cases)
         self._texts = named_tables("frames", material.words)
-        # Frames in the making, each of which needs the next: a name that comes again is a cycle.
+        # Frames whose making has begun; each needs the next, and a repeated name is an error.
         self._being_made: list[str] = []
 
     def frame(self, name: str, where: str) -> DataFrame:
-        """Return a frame; ``where`` begins the message of an error."""
+        """Return a frame; ``where`` names in errors the place that refers to it."""
         if name not in self._made:
             if name not in self._texts:
                 known = [*self._made, *self._texts]
@@ -73,7 +74,7 @@ class Frames:
         if steps.page:
             return frame_of_page(steps.page, steps.heading)
         if steps.rows is not None:
-            # TOML has no null: an empty text stands for an unknown value.
+            # TOML has no null value, so an empty text stands for an unknown value.
             known = [[None if its == "" else its for its in row] for row in steps.rows]
             return frame_of_rows(steps.columns, known)
         rows = self.rows(steps, where)
@@ -102,7 +103,8 @@ class Frames:
                     frame[key] = steps.each[key].over(frame)
                 require_columns([key], frame, "field join")
                 require_columns([key], other, "field join")
-                # A column without a known value has the type float and does not merge with texts.
+                # A column without known values has the type of numbers, and pandas does not merge
+                # numbers with texts. So the keys are compared as objects.
                 as_it_is = {key: object}
                 frame = frame.astype(as_it_is).merge(other.astype(as_it_is), how="left", on=key)
             for name, formula in steps.each.items():
@@ -112,7 +114,7 @@ class Frames:
 
 
 def groups_of(frame: DataFrame, by: Sequence[str]) -> Iterator[DataFrame]:
-    """Yield the groups of rows that are equal in ``by``, by first row; each row if it is empty."""
+    """Yield groups of rows that are equal in all given columns; without columns, single rows."""
     if not len(frame):
         return
     if by:
@@ -124,7 +126,7 @@ def groups_of(frame: DataFrame, by: Sequence[str]) -> Iterator[DataFrame]:
 
 
 def table_fillers(material: PageMaterial) -> dict[str, Callable[[], str]]:
-    """Return functions that fill the tables and texts of a page, by name."""
+    """Return, by name, functions that fill the tables and texts that a page describes."""
     tables = named_tables("tables", material.words)
     texts = named_texts(material.words)
 
@@ -144,7 +146,7 @@ def table_fillers(material: PageMaterial) -> dict[str, Callable[[], str]]:
 
 
 def fill_table(table: TableText, frames: Frames, where: str) -> str:
-    """Return the table in Markdown, or an empty text if the records have no row."""
+    """Return a filled table as Markdown; empty if the records have no row for it."""
     rows = frames.rows(table, where)
     with errors_at(where):
         if not table.sections:
@@ -167,11 +169,11 @@ class CellText:
 
 @dataclass(frozen=True)
 class _Leaf:
-    """A column of the printed table, and the rows that it shows."""
+    """One column of a finished table, and the rows of the frame that it shows."""
 
     column: ColumnText
-    # With a ``name``: the frame's column that cells call ``value``. Without one: the frame's column
-    # that equals ``value`` in the rows of this leaf.
+    # A column of the frame, or empty. Without a `name`, only rows with `value` in it are shown.
+    # With a `name`, all rows are shown, and formulas find the column under the name ``value``.
     across: str = ""
     value: Any = None
     name: str = ""
@@ -210,7 +212,7 @@ def _section(table: TableText, frame: DataFrame) -> str:
 
 
 def _lines_of(table: TableText, frame: DataFrame) -> Iterator[DataFrame]:
-    """Yield the rows of each line that has any."""
+    """Yield the rows that each line of a table is about; lines without rows are left out."""
     for line in table.lines:
         where, value = (
             Expression.read(line[key]) if key in line else None for key in ("where", "value")
@@ -279,7 +281,7 @@ def _cell(leaf: _Leaf, group: DataFrame) -> CellText:
 
 
 def _text_of(template: Template | None, frame: DataFrame) -> CellText:
-    """Return a text with its formulas filled in, or ``NOTHING`` if one of them is unknown."""
+    """Return a text with its formulas filled in; `NOTHING` if one of them is unknown."""
     if template is None:
         return CellText("")
     texts = []

@@ -1,17 +1,19 @@
-"""Reads untrusted JSON files: bounded, strict, and each fault an ``InstanceError`` of one line.
+"""Reads and writes JSON files. Readers trust no file: memory is bounded, and faults are one line.
 
 Note: what a file may unfold to
 -------------------------------
-Rationale. A gzip file of 256 KiB can unpack to 256 MiB of ``[],[],...``, of which Python makes a
-list of 64 bytes for every three bytes: 7 GiB. A limit on one of these steps does not limit both.
+Rationale. A gzipped file of a quarter of a megabyte can unpack to 256 MiB of ``[],[],...``. Python
+makes an object of 64 bytes of every three of these: 7 GiB. A limit on the unpacking alone, or on
+the parsing alone, does not limit the product of both.
 
-Approach. The reader unpacks the text and estimates the bytes of its Python objects from its commas,
-quotes and brackets. It parses nothing before the estimate is known to stay within a multiple of the
-bytes given. Instances that Gapless writes take 20 to 85 times their gzipped bytes; a plain file
-takes at most some 60 times its own bytes, and only the absolute limit can stop it.
+Approach. While the text is unpacked, the memory of its Python objects is estimated from its commas,
+quotes and brackets. The text is parsed only if the estimate stays within `OBJECT_BYTES`, which
+grows with the bytes of the file. Instances that Gapless writes take 20 to 85 times their gzipped
+bytes as objects. A plain file takes at most some 60 times its own bytes, so that only the absolute
+limit of `OBJECT_BYTES` can refuse it.
 
-Limits. Signs within strings count as if they stood outside, so the estimate errs upwards. A sound
-gzipped file of millions of equal entries can be refused; the same file unpacked is read.
+Limits. Signs within strings are counted as well, so the estimate may be too high. A valid gzipped
+file of millions of equal entries may be refused; the same file is read if it is not gzipped.
 """
 
 from __future__ import annotations
@@ -36,8 +38,9 @@ OBJECT_BYTES = Allowance(
 
 GZIP_MAGIC = b"\x1f\x8b"
 
-# Most bytes of Python objects for a sign: a slot in a list or a dictionary, half a string, a list,
-# a dictionary with an entry. Every byte of the text counts `_BYTES_OF_BYTE` besides.
+# Estimated bytes of memory for each sign of the text: a comma stands for a slot in a list or a
+# dictionary, a quote for half a string, a bracket for a list, a brace for a dictionary with one
+# entry. Every byte of the text, signs included, adds `_BYTES_OF_BYTE`.
 _BYTES_OF_SIGN = {b",": 9, b'"': 25, b"[": 96, b"{": 256}
 _BYTES_OF_BYTE = 8
 
@@ -54,7 +57,7 @@ def parse_json(given: bytes, *, gzipped: bool = False) -> Any:
 
 
 def require_fields(prefix: str, fields: Any, required: set[str], optional: set[str]) -> None:
-    """Refuse an object that lacks a field or has one too many; `prefix` stands before its name."""
+    """Refuse an object that lacks a field or has an unknown one; errors name it after `prefix`."""
     if not isinstance(fields, dict):
         refuse(prefix.rstrip(".") or "file", "an object", fields)
     for field in sorted(required - fields.keys()):
@@ -80,7 +83,7 @@ def _key(key: str) -> str:
 
 
 def _text_of(given: bytes, *, gzipped: bool) -> bytes:
-    """Return the text, unpacked, after a check that its Python objects stay within the limits."""
+    """Return the unpacked text; refuse a text whose Python objects would take too much memory."""
     most = OBJECT_BYTES.of(len(given))
     objects = length = 0
     pieces: list[bytes] = []
@@ -104,7 +107,7 @@ def _text_of(given: bytes, *, gzipped: bool) -> bytes:
 
 
 def _object_bytes(text: bytes) -> int:
-    """Return an upper estimate of the bytes of Python objects for a piece of a text."""
+    """Return an upper estimate of the memory that a piece of text takes as Python objects."""
     signs = sum(text.count(sign) * cost for sign, cost in _BYTES_OF_SIGN.items())
     return signs + _BYTES_OF_BYTE * len(text)
 
@@ -125,7 +128,7 @@ def _parse(data: bytes) -> Any:
     except RecursionError:
         raise InstanceError("the file is no instance: its lists are nested too deeply") from None
     except ValueError:
-        # Python limits the digits of a whole number that it reads.
+        # Python limits the number of digits from which it makes a whole number.
         raise InstanceError("the file holds a whole number of too many digits") from None
 
 
@@ -146,7 +149,7 @@ def compact_json(value: Any) -> str:
 
 
 def write_fields(fields: Mapping[str, Any], path: Path) -> None:
-    """Write an object with a line for each field, the same bytes for the same fields."""
+    """Write an object with one line for each field; the same fields give the same bytes."""
     lines = [f"{compact_json(key)}: {compact_json(value)}" for key, value in fields.items()]
     data = ("{\n" + ",\n".join(lines) + "\n}\n").encode()
     write_output(path, gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)

@@ -1,11 +1,12 @@
-"""The only writer of files: an old file stays whole until the new one is complete.
+"""Writes all output files: an old file stays whole until the new one in its place is complete.
 
-Note: how. The bytes go to a new file in the folder of the target and are brought to the disk. Then
-the new file is renamed to the target, which is atomic. So a full disk, Ctrl-C or a power cut leave
-the old file or the new one and nothing between. The new file has the permissions of the old one,
-or those that the umask leaves. A symbolic link stays, and its target is replaced; other hard links
-keep the old content. A pipe or a device has no content to keep, so bytes are written to it
-directly. A killed process leaves its unfinished file, whose name begins with ``.gapless-``.
+Note: how. The bytes go to a new file in the folder of the target. This file is synced to the disk
+and then renamed to the target, which is atomic. So a full disk, Ctrl-C or a power cut leaves either
+the old file or the new one. The new file has the permissions of the old one; if there was none, the
+umask decides. A symbolic link stays, and the file that it leads to is replaced. Other hard links
+keep the old content. A pipe, a device or a standard stream has no old content to keep, and is
+written directly. A process that is killed by SIGKILL leaves its unfinished file, whose name begins
+with ``.gapless-``.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _STANDARD_STREAMS = (1, 2)
 
 @contextlib.contextmanager
 def replacing(path: str | Path) -> Iterator[IO[bytes]]:
-    """Yield a file to write; it replaces the target when the body ends without an error."""
+    """Give a file to write, which replaces the target if the ``with`` body raises no error."""
     try:
         with _opened(path) as file:
             yield file
@@ -41,22 +42,22 @@ def replacing(path: str | Path) -> Iterator[IO[bytes]]:
 
 
 def write_output(path: str | Path, data: bytes) -> None:
-    """Write a file at once, as :func:`replacing` does."""
+    """Write these bytes as a whole file, as :func:`replacing` does."""
     with replacing(path) as file:
         file.write(data)
 
 
 def say_written(path: Path, text: str) -> None:
-    """Print a line on a written file: on standard error if the file may be standard output."""
+    """Print a line on standard output, or on standard error unless the path is a plain file."""
     stream = sys.stdout if _is_plain(path) else sys.stderr
     print(text, file=stream, flush=True)
 
 
 def require_targets(targets: Mapping[str, Path | None], inputs: Iterable[Path | None] = ()) -> None:
-    """Check the output files of a command before it does any work.
+    """Check the files that a command will write, before it does any work.
 
-    Targets are given by their options; an option that was not given has None. No target may be a
-    folder, an input or another target, under any name.
+    `targets` has the path that each option gives, or None if the option was not given. No target
+    may be a folder, an input, or another target, even if a link gives it another name.
     """
     chosen = {option: path for option, path in targets.items() if path is not None}
     sources = [instance_file(path) for path in inputs if path is not None and chosen]
@@ -75,7 +76,7 @@ def require_targets(targets: Mapping[str, Path | None], inputs: Iterable[Path | 
 
 
 def require_suffix(option: str, path: Path, content: str, suffixes: Iterable[str]) -> None:
-    """Refuse the name of an output file whose suffix is not one of the content's."""
+    """Refuse the name of a plain file that ends in none of the suffixes of its content."""
     known = tuple(suffixes)
     if path.name.lower().endswith(known) or not _is_plain(path):
         return
@@ -113,7 +114,7 @@ def _replacing_plain_file(target: str, there: os.stat_result | None) -> Iterator
         descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         with open(descriptor, "wb") as file:
             if there is not None:
-                # The new file keeps the owner of the old one, if this process may set it.
+                # The new file gets the owner of the old one, if this process may change owners.
                 with contextlib.suppress(PermissionError):
                     os.fchown(descriptor, there.st_uid, there.st_gid)
                 os.fchmod(descriptor, stat.S_IMODE(there.st_mode))
@@ -129,7 +130,7 @@ def _replacing_plain_file(target: str, there: os.stat_result | None) -> Iterator
 
 
 def _bring_to_disk(folder: str) -> None:
-    # The file is whole and in its place; some file systems cannot sync a folder.
+    # The file is already complete and in place. If its folder cannot be synced, that is no error.
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -163,19 +164,19 @@ def _is_same_file(path: Path, other: Path) -> bool:
     with contextlib.suppress(OSError, ValueError):
         second = _status(other)
     if first is not None and second is not None:
-        # Writing to a terminal or a device does not destroy its input.
+        # Writing to a terminal or a device destroys nothing that is read from it.
         return stat.S_ISREG(first.st_mode) and os.path.samestat(first, second)
     return first is second and os.path.realpath(path) == os.path.realpath(other)
 
 
 def _is_plain(path: Path) -> bool:
-    """Return True if a path leads to a plain file or to none yet, and not to a standard stream."""
+    """Return True if a path leads to nothing yet, or to a plain file that is no standard stream."""
     there = _status(path)
     return there is None or (stat.S_ISREG(there.st_mode) and _standard_stream(there) is None)
 
 
 def _status(path: str | Path) -> os.stat_result | None:
-    """Return the status of the file that a path leads to, or None if there is none."""
+    """Return the status of the file that a path leads to; None if there is none."""
     try:
         return os.stat(path)
     except FileNotFoundError:
@@ -183,7 +184,10 @@ def _status(path: str | Path) -> os.stat_result | None:
 
 
 def _standard_stream(there: os.stat_result | None) -> int | None:
-    """Return the standard stream that is this file: opened again, it would be overwritten."""
+    """Return the descriptor of the standard stream that leads to a file, if any.
+
+    Such a file is written through this descriptor. Opened anew, it would be written from its start.
+    """
     for stream in _STANDARD_STREAMS:
         with contextlib.suppress(OSError):
             if there is not None and os.path.samestat(os.fstat(stream), there):

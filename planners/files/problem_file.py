@@ -1,4 +1,4 @@
-"""Reads and writes the instance file: versioned, columnar JSON, plain or gzipped."""
+"""Reads and writes instance files: versioned JSON with one list a field, plain or gzipped."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from planners.text.plain_text import shown
 FORMAT = "gapless-problem"
 SUFFIXES = (".json", ".json.gz")
 VERSION = 1
-# The format of files by `planners.files.plan_file`, which hold no instance.
+# The format of plan files, which `planners.files.plan_file` writes. They hold no instance.
 PLAN_FORMAT = "gapless-plan"
 
 _REQUIRED = {"format", "version", "size"}
@@ -51,7 +51,7 @@ def read_gapless_json(path: str | Path) -> Problem:
         return problem_from_fields(read_json(path))
 
 
-# The old name of this function; `planners.read_problem` reads every format.
+# An old name, kept for callers. `planners.read_problem` is another function, for every format.
 read_problem = read_gapless_json
 
 
@@ -68,7 +68,7 @@ def write_problem(problem: Problem, path: str | Path) -> None:
     Raises
     ------
     GaplessError
-        The file cannot be written; an old file stays.
+        The file cannot be written; an old file of this name stays.
     """
     write_fields(problem_to_fields(problem), Path(path))
 

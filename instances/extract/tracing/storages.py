@@ -1,4 +1,4 @@
-"""Traced operations to kernels: views vanish and in-place results merge, storage by storage."""
+"""Turns traced operations into kernels: views vanish, and in-place results keep their storage."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class TracedOp:
     # Operator without namespace and overload, ``"mul"``.
     op: str
     phase: StepPhase
-    # Those of all its tensor arguments.
+    # Storages of all its tensor arguments.
     inputs: tuple[int, ...]
-    # Those of them that it writes in place.
+    # Those of the `inputs` that it writes in place.
     mutated: tuple[int, ...]
     # Storages of its results; an output that is no new storage is a view or the argument that was
     # written in place.
@@ -42,7 +42,7 @@ class Trace:
 
     # In the order in which they ran.
     ops: tuple[TracedOp, ...]
-    # Bytes of each storage, and what it is called.
+    # Bytes and name of each storage.
     size: tuple[int, ...]
     name: tuple[str, ...]
     # Storages that every step gets anew: tokens, labels.
@@ -51,8 +51,8 @@ class Trace:
     persistent: frozenset[int]
     # For a storage that holds a new value of a persistent one, that persistent storage.
     updates: Mapping[int, int]
-    # Storage of each gradient that ranks have in common, in the order of the parameters: of every
-    # trained parameter but experts that no other rank has.
+    # Storages of the gradients that ranks have in common, in the order of the parameters: those of
+    # all trained parameters, except experts that only one rank has.
     gradients: tuple[int, ...]
     # Storages of the results of the step: the loss.
     returned: tuple[int, ...]
@@ -70,14 +70,14 @@ class Kernel:
     reads: tuple[int, ...] = ()
     # Storages that exist before and that it changes in place, whether it reads them or not.
     writes: tuple[int, ...] = ()
-    # Storages that begin with it.
+    # Storages that it creates.
     creates: tuple[int, ...] = ()
-    # Storages that the kernel does not touch. It waits for their readers so far.
+    # Storages that it does not touch, but for whose earlier readers it waits.
     after: tuple[int, ...] = ()
 
     @property
     def touches(self) -> tuple[int, ...]:
-        """Storages it reads, writes or begins."""
+        """Storages that it reads, writes or creates."""
         return (*self.reads, *self.writes, *self.creates)
 
 
@@ -96,12 +96,12 @@ class StorageTable:
 
 
 def merge_storages(trace: Trace) -> list[Kernel]:
-    """Return the kernels of a traced step, between a source of the batch and a sink of the loss.
+    """Return the kernels of a traced step; the first creates the batch, the last reads the loss.
 
-    An operation that neither writes nor begins a storage is a view and runs nothing. An in-place
-    operation writes the storage that is there. New parameters and moments are written into the
-    persistent storage they replace, as a step on a device does, and so are no tensors of their
-    own. The sink keeps the loss alive until the host can fetch it.
+    An operation that neither writes nor creates a storage is a view, and no kernel. An in-place
+    operation writes its existing storage. New values of parameters and moments are written into
+    the persistent storage that they replace, as on a device, and so are no tensors of their own.
+    The last kernel keeps the loss alive until the host can fetch it.
     """
     kernels = [Kernel("input", StepPhase.FORWARD, creates=trace.batch)]
     known = {*trace.batch, *trace.persistent}
@@ -138,12 +138,12 @@ def _distinct(storages: Iterable[int]) -> tuple[int, ...]:
 def find_control_arcs(kernels: Sequence[Kernel]) -> list[tuple[int, int]]:
     """Return the arcs, beyond producer to consumer, that every execution must respect.
 
-    A tensor's arcs lead from its producer to all that touch it. They say nothing of the order
-    among those, which matters as soon as one of them writes in place, and nothing of persistent
-    storages, which are no tensors: a reader waits for the latest write before it, and a write
-    for the latest write and for all that read since. So the optimizer waits for the all-reduce
-    of a gradient, and overwrites a parameter only when the backward pass has read it. A kernel
-    that comes *after* storages waits for those who have read them by then. Arcs are sorted.
+    Arcs from a producer to its consumers do not order the consumers, which matters if one of them
+    writes in place. They also say nothing of persistent storages, which are no tensors. So a reader
+    waits for the latest write before it. A write waits for the latest write before it, and for all
+    reads between the two. For example, the optimizer waits for the all-reduce of a gradient, and
+    overwrites a parameter only after the backward pass has read it. A kernel with storages in
+    `after` waits for all reads of them since their latest write. Arcs are sorted.
     """
     arcs: set[tuple[int, int]] = set()
     creator: dict[int, int] = {}
@@ -172,7 +172,7 @@ def find_control_arcs(kernels: Sequence[Kernel]) -> list[tuple[int, int]]:
 
 
 def planned_storages(kernels: Iterable[Kernel]) -> list[int]:
-    """Return the storages that begin with a kernel, in the order of the problem's tensors."""
+    """Return the storages that kernels create, in the order of the problem's tensors."""
     return [storage for kernel in kernels for storage in kernel.creates]
 
 
@@ -181,7 +181,7 @@ def graph_of_kernels(
     streams: Sequence[int] | None = None,
     control: Iterable[tuple[int, int]] = (),
 ) -> Graph:
-    """Return the graph of the planned storages; without streams the kernels run in order."""
+    """Return the graph of the planned storages; by default all kernels run on one stream."""
     planned = planned_storages(kernels)
     tensor = {storage: index for index, storage in enumerate(planned)}
     consumers: list[list[int]] = [[] for _ in planned]
