@@ -1,4 +1,4 @@
-"""The Dynamic Reusable Space: the idle addresses of a static plan, by group of dynamic tensors."""
+"""The Dynamic Reusable Space: the static pool's idle addresses, per group of dynamic tensors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from planners.model.columns import BoolColumn, IntColumn, frozen_column, frozen_
 from planners.model.plan import Plan
 from planners.model.problem import Problem
 
-# Steps of a problem stay below this, so that their negatives fit int64 as well.
+# No step is further from 0, so that the negatives of steps fit int64 as well.
 MAX_STEP = 1 << 62
 
 Visit = tuple[int, int]
@@ -25,24 +25,24 @@ Rows = Iterable[Sequence[int]] | IntColumn
 
 @dataclass(frozen=True, eq=False, init=False)
 class ReusableSpace:
-    """The addresses of the static pool that each group of dynamic tensors may use.
+    """The addresses of the static pool in which each group of dynamic tensors may lie.
 
-    Flat int64 arrays, which compiled code can read as they are: group ``g`` may lie in the rows
-    ``offsets[space[g]]`` to ``offsets[space[g] + 1]`` of `intervals`.
+    The arrays are flat int64 arrays, which compiled code can read directly. Group ``g`` may lie in
+    the rows ``offsets[space[g]]`` to ``offsets[space[g] + 1]``, exclusive, of `intervals`.
 
     Source: Huang et al. 2026, section 5.2, equations 2 to 5.
     """
 
     # Bytes of the static pool.
     pool: int
-    # One row a group, ascending and distinct, as in
+    # One row for each group, ascending, no two of them equal; columns as in
     # :class:`planners.dynamic.layer_groups.LayerGroups`.
     visits: IntColumn
-    # One row a group, steps ``[begin, end)``.
+    # One row for each group: the steps ``[begin, end)`` over which its addresses are idle.
     times: IntColumn
-    # One entry a group: the number of its list of intervals.
+    # One entry for each group: the number of its list of intervals; groups may share a list.
     space: IntColumn
-    # The beginning of each list in `intervals`, and last the number of intervals.
+    # The row of `intervals` at which each list begins, and then the number of all rows.
     offsets: IntColumn
     # Rows ``[start, end)`` in bytes; within a list ascending, and apart by at least a byte.
     intervals: IntColumn
@@ -73,21 +73,21 @@ class ReusableSpace:
         return len(self.visits)
 
     def group_of(self, allocates: Visit, frees: Visit) -> int | None:
-        """Return the group of the dynamic tensors of two visits, or None, in constant time."""
+        """Return the group that one visit allocates and another frees; None if there is none."""
         return self._group_at.get((*allocates, *frees))
 
     def idle_intervals(self, group: int) -> IntColumn:
-        """Return the intervals that no static tensor uses during the times of a group."""
+        """Return the addresses that are idle for a group's whole time, as rows ``[start, end)``."""
         list_ = self.space[group]
         return self.intervals[self.offsets[list_] : self.offsets[list_ + 1]]
 
     def best_fit(
         self, group: int, size: int, free: IntColumn | None = None, alignment: int = 1
     ) -> int | None:
-        """Return the offset for a dynamic tensor with the least room left over, or None.
+        """Return the offset at which a tensor leaves the least room over; None if it fits nowhere.
 
-        `free` are the rows ``[start, end)`` of the pool that are free right now, ascending and
-        disjoint; None if the pool holds no dynamic tensors.
+        `free` has the rows ``[start, end)`` of the pool that are free right now, ascending and
+        disjoint. It is None if the pool holds nothing but tensors of the static plan.
 
         Source: Huang et al. 2026, section 6.2, equation 6.
         """
@@ -164,8 +164,8 @@ def space_of_groups(static: Problem, plan: Plan, groups: LayerGroups) -> Reusabl
 
 
 def intersection(a: IntColumn, b: IntColumn) -> IntColumn:
-    """Return the intersection of two sets of intervals, both ascending and disjoint."""
-    # A row of a meets the rows of b that end behind its start and start before its end.
+    """Return the intersection of two lists of ascending, disjoint intervals, as such a list."""
+    # A row of `a` meets the rows of `b` that end after its start and start before its end.
     first = np.searchsorted(b[:, 1], a[:, 0], side="right")
     count = np.maximum(np.searchsorted(b[:, 0], a[:, 1], side="left") - first, 0)
     row = np.repeat(np.arange(len(a)), count)
@@ -174,7 +174,7 @@ def intersection(a: IntColumn, b: IntColumn) -> IntColumn:
 
 
 def _ascends(rows: IntColumn) -> BoolColumn:
-    """Return True for each row that is greater than the row before, in lexicographic order."""
+    """Return for each row whether it is above the row before it in lexicographic order."""
     ascends = np.zeros(len(rows), dtype=np.bool_)
     ascends[:1] = True
     first = (rows[1:] != rows[:-1]).argmax(axis=1)

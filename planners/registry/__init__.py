@@ -1,4 +1,4 @@
-"""Registers planners and online allocators, from this package, from files and from packages."""
+"""The registry of planners and online allocators: our own, and those of files and packages."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from planners.text.plain_text import describe_error, one_line, text_of
 
 ENTRY_POINT_GROUP = "gapless.planners"
 
-# The modules register the planners of this package, which are listed in this order.
+# These modules register the planners of this package. Lists of planners keep this order.
 BUILT_IN_MODULES = (
     "planners.greedy.naive",
     "planners.greedy.family",
@@ -65,7 +65,7 @@ class PlannerInfo(RegisteredInfo):
     build: Callable[..., PlannerFunction]
     # The module that defines the planner.
     module: str = ""
-    # Called before the planner's time is measured; does the imports that the planner needs.
+    # Called before the planner's time is measured; imports the modules that the planner needs.
     prepare: Callable[[], object] = lambda: None
 
     @property
@@ -113,8 +113,8 @@ def register(
     source
         Paper, section or algorithm.
     prepare
-        Called before each run, outside of its measured time: it does the imports that the planner
-        would otherwise do in its first run.
+        Called before each run, outside of its measured time. It imports the modules that the
+        planner would otherwise import during its first run.
 
     Returns
     -------
@@ -122,7 +122,7 @@ def register(
         A decorator. It takes a function ``(problem, budget) -> Plan | Result``, whose further
         keyword parameters with defaults are the planner's parameters, or a class with such a
         ``__call__``, whose constructor takes the parameters. A parameter annotated
-        ``Literal[...]`` takes no other values. The decorated function or class stays as it is.
+        ``Literal[...]`` takes no other values. It returns the function or class unchanged.
 
     Raises
     ------
@@ -144,7 +144,7 @@ def register_online(
     Parameters
     ----------
     name, summary, source
-        As for :func:`register`; a planner and an online allocator may have one name.
+        As for :func:`register`; an online allocator may have the same name as a planner.
 
     Returns
     -------
@@ -174,7 +174,8 @@ def _decorator(
             signature = list(inspect.signature(run).parameters.values())
             defaults = _defaults(signature[2:])
             build = partial(partial, run)
-        # `functools.wraps` copies the module of the wrapped function, which may be built in.
+        # `functools.wraps` copies ``__module__``: without this test, a third party's wrapper of one
+        # of our planners would count as built in.
         module = "" if hasattr(run, "__wrapped__") else str(getattr(run, "__module__", ""))
         add_fields(module, line, source, defaults, build, _rules(run, defaults))
         return run
@@ -183,20 +184,20 @@ def _decorator(
 
 
 def add(info: PlannerInfo) -> None:
-    """Put a planner into the registry, as a third party's."""
+    """Put a planner into the registry, as one that is not built in."""
     _add_planner(replace(info, module=""))
 
 
 def _add_planner(info: PlannerInfo) -> None:
     if not info.built_in:
-        load_built_in()  # first, so that their names are always taken
+        load_built_in()  # first, so that no other planner can take their names
     info = replace(info, summary=text_of(info.summary), source=text_of(info.source))
     PLANNERS.add(info.name, info)
 
 
 @cache
 def load_built_in() -> None:
-    """Import the modules of built-in planners, and put these planners first, in their order."""
+    """Import the modules that register our planners, and list our planners first, in that order."""
     for module in BUILT_IN_MODULES:
         import_module(module)
     order = {module: place for place, module in enumerate(BUILT_IN_MODULES)}
@@ -233,13 +234,13 @@ def choose(patterns: str) -> list[ChosenPlanner]:
 
 
 def choose_online(patterns: str) -> list[ChosenOnline]:
-    """Return online allocators with parameters, by a text as in :func:`choose`."""
+    """Return online allocators with parameters, from patterns as in :func:`choose`."""
     load_entry_points()
     return ONLINE_ALLOCATORS.choose(patterns)
 
 
 def choose_one(pattern: str) -> ChosenPlanner:
-    """Return the one planner that a user wrote."""
+    """Return the one planner that a pattern matches; an error if there are none or several."""
     chosen = choose(pattern)
     if len(chosen) != 1:
         raise UnknownPlannerError(f"one planner is needed, found {len(chosen)} by {pattern!r}")
@@ -269,9 +270,9 @@ def get(name: str, **parameters: Scalar) -> ChosenPlanner:
 
 
 def load_entry_points() -> None:
-    """Import built-in planners, and those that packages offer in ``gapless.planners``, once.
+    """Import, once, our planners and the ``gapless.planners`` entry points of installed packages.
 
-    A package that fails to import is left out with a warning.
+    If a package fails to import, a warning names it, and it is left out.
     """
     global _loaded_entry_points
     if _loaded_entry_points:
@@ -283,7 +284,7 @@ def load_entry_points() -> None:
 
 
 def load_plugin(path: str | Path) -> list[PlannerInfo]:
-    """Run a Python file that registers planners."""
+    """Run a Python file that registers planners or online allocators; return the new planners."""
     path = Path(path)
     if not path.is_file():
         raise GaplessError(f"plugin {path}: a Python file is needed, found none")

@@ -1,19 +1,19 @@
-"""The search for an order: bounds, sets of nodes, and two walks, each with a share of the time.
+"""Searches for an order of nodes with a lower peak: a bound, exact searches and local searches.
 
 Note [What is free]
 ~~~~~~~~~~~~~~~~~~~
-Rationale. The bounds of a problem hold for the given order of its nodes. Part of that order is
-necessary, and part of it is only the way in which the graph was written down.
+Rationale. The bounds of a problem hold for the order in which it lists its nodes. One part of this
+order is forced. The rest is only the way in which the graph was written down.
 
-Approach. The search keeps the nodes, the stream of each node, every arc from a producer to its
-consumers, every control arc, and the tensors with their sizes, alignments, pins and chains. It may
-change the order of the nodes, and so the order within each stream, as far as the arcs allow. It
-minimises the lower bound of the new problem: the lifetime bound for one stream, the heaviest
-antichain for several. It never returns an order with a higher bound than the given one.
+Approach. These stay: the nodes, the stream of each, every arc from a producer to its consumers, and
+every control arc; the tensors with their sizes, alignments, pins and chains. The order of the nodes
+is free as far as arcs allow, and with it the order within each stream. The search minimises the
+lower bound on the peak of the reordered problem: the lifetime bound for one stream, the heaviest
+antichain for several. It never returns an order whose bound is above that of the given order.
 
-Limits. The search knows arcs alone. A tensor has one producer. If a later node writes into the
-tensor, only an arc keeps earlier readers before that node. If nodes draw random numbers, only an
-arc keeps the draws in their order. So Gapless reorders a graph only if the user asks for it.
+Limits. The search knows no constraints but arcs. A tensor has one producer. If a later node writes
+into the tensor, only control arcs keep earlier readers before that node. If nodes draw random
+numbers, only control arcs keep the draws in order. So a graph is reordered only on request.
 """
 
 from __future__ import annotations
@@ -39,20 +39,21 @@ from planners.referee.order import check_order
 from planners.reorder.reordering import Reordering, bound_of_order, in_order
 
 DEFAULT_TIME_LIMIT_SECONDS = 10.0
-# Names of the proofs that no order is better.
+# Certificates: the names of the proofs of a bound that no order stays below.
 FORCED, DOWN_SETS, STREAM_ORDERS = "forced", "down-sets", "stream-orders"
-# Moves, or flows, of a walk before its best order is looked at. Guesses.
+# Moves that a walk over global orders, or over orders of streams, tries in a row. Then its best
+# order and the budget are looked at.
 MOVES_A_SLICE = 2000
 FLOWS_A_SLICE = 20
-# Share of the time for the bound that needs no search. The limit leaves time for the walks on huge
-# graphs, on which this bound would not end. A guess.
+# Share of the time for the bound `FORCED`, which needs no search.
 SHARE_OF_FORCED = 0.2
-# Shares of the time then left: for a first walk, which gives an early result; for the search over
-# sets; and, with several streams, for the walk over all nodes. Guesses.
+# Each of these is a share of the time and nodes that are left when its part begins: the first walk,
+# which gives a search that is ended early a result; the search over down-sets; and, with several
+# streams, the second walk over global orders.
 SHARE_OF_FIRST_WALK = 0.05
 SHARE_OF_SETS = 0.3
 SHARE_OF_WALK = 0.3
-# Share of the time left after these, for the search over orders of few nodes on several streams.
+# The same for the search over all orders of several streams, which is for graphs of few nodes.
 SHARE_OF_STREAM_ORDERS = 0.5
 MOST_NODES_IN_ALL_ORDERS = 64
 UNLIMITED = 1 << 62
@@ -67,15 +68,16 @@ def reorder(problem: Problem, budget: Budget | None = None) -> Reordering:
     Parameters
     ----------
     problem
-        One with a graph. Arcs of data and control have to be all that orders its nodes.
+        Must have a graph. Only its data and control arcs may constrain the order of its nodes.
     budget
-        Ten seconds by default. With a node limit and without a time limit, the same seed gives the
-        same order. Sets of nodes and tried moves count as nodes.
+        Ten seconds by default. With a node limit and no time limit, the same seed gives the same
+        order. The node limit counts down-sets taken, moves tried, and flows of the search over
+        orders of streams.
 
     Returns
     -------
     Reordering
-        The best order found, judged; the given order if none is better.
+        The best order found, which the referee has checked; the given order if none is better.
 
     Raises
     ------
@@ -113,7 +115,7 @@ def reorder(problem: Problem, budget: Budget | None = None) -> Reordering:
 
 @dataclass
 class _Share:
-    """The time and nodes that one part of the search may use."""
+    """The time and the nodes that one part of the search may still use."""
 
     deadline: float
     nodes: int
@@ -146,9 +148,10 @@ class _Search:
         self.statistics = {"sets taken": 0, "moves": 0, "flows": 0}
 
     def run(self) -> None:
-        """Search until the best order is proven or the budget is spent."""
+        """Search until the best order is proven, or the budget is spent."""
         given = self.best
-        # The time of this bound grows with the square of the number of nodes; it is optional.
+        # The time of this bound grows with the square of the number of nodes. If it takes too long,
+        # the search goes on without it.
         with suppress(TimeoutError):
             seconds = SHARE_OF_FORCED * self._budget.remaining_seconds()
             self._raise_least(self._core.forced_bytes(seconds), FORCED)
@@ -195,8 +198,9 @@ class _Search:
             self.least_bytes, self.certificate = least_bytes, certificate
 
     def _offer(self, order: Order) -> None:
-        """Judge an order, and keep it if it is the best."""
-        # The most live bytes of a global order are never more than the antichain of its streams.
+        """Judge an order, and keep it if its bound is the lowest so far."""
+        # The most live bytes of a global order never exceed the heaviest antichain of its streams,
+        # so that an order refused here has no lower bound.
         if self._core.peak(order) >= self.bound.bytes:
             return
         problem = in_order(self._problem, order.astype(np.int64))
@@ -205,7 +209,7 @@ class _Search:
             self.bound, self.best, self.best_problem = bound, order, problem
 
     def _walk(self, walks: list[_core.OrderWalk], share: _Share) -> None:
-        """Run the walks in turns, a slice each."""
+        """Run walks over global orders in turn, slice by slice."""
         while not share.over and not self._is_proven:
             if all(walk.best_peak <= self.least_bytes for walk in walks):
                 return
@@ -217,7 +221,7 @@ class _Search:
                     self._offer(walk.best)
 
     def _search_sets(self, share: _Share) -> None:
-        """Prove the best order, or a bound on what any order reaches."""
+        """Search over down-sets, to find a better order or to raise the bound on all orders."""
         if self._is_proven or share.over:
             return
         search = _core.DownSetSearch(self._core)
@@ -241,7 +245,7 @@ class _Search:
         )  # fmt: skip
 
     def _search_stream_orders(self, share: _Share) -> None:
-        """Prove the best order of several streams, if there are few nodes."""
+        """If the graph has few nodes, search over all orders of its several streams."""
         few = self._graph.node_count <= MOST_NODES_IN_ALL_ORDERS
         if not few or self._is_proven or share.over:
             return
@@ -258,7 +262,7 @@ class _Search:
             self._raise_least(self.bound.bytes, STREAM_ORDERS)
 
     def _walk_streams(self, starts: list[Order], share: _Share) -> None:
-        """Walk by the heaviest antichain, from each start in turn."""
+        """Run walks over orders of streams in turn; they judge moves by the heaviest antichain."""
         walks = [
             _core.StreamWalk(
                 self._core, self._columns, start, self.least_bytes, self._budget.seed + index
