@@ -1,4 +1,4 @@
-"""The requests of a run, served by an online allocator of the core."""
+"""Replays the requests of a run to an online allocator of the core."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ CORE_ACTION = np.zeros(len(RequestAction), dtype=np.uint8)
 CORE_ACTION[RequestAction.ALLOCATE] = RecordedAction.ALLOCATE
 CORE_ACTION[RequestAction.FREE_REQUESTED] = RecordedAction.FREE_REQUESTED
 CORE_ACTION[RequestAction.FREE_COMPLETED] = RecordedAction.FREE_COMPLETED
-# A segment that is given back, of whichever kind, frees all idle memory.
+# If the recorded run gave back a segment of any kind, the replayed allocator gives back all of its
+# idle memory.
 CORE_ACTION[RequestAction.GIVE_BACK] = RecordedAction.SEGMENT_FREED
 
 
@@ -36,10 +37,11 @@ def replay_online(
     make: Callable[[DeviceMemory], OnlineAllocator],
     dictated: str = "",
 ) -> OnlineResult:
-    """Make the requests to an online allocator.
+    """Replay the requests to an online allocator, and return its result.
 
-    `dictated` names the memory that the ledger puts at its recorded addresses, ``"plain"`` or
-    ``"ranges"``: the allocator chooses between blocks of one size by their addresses.
+    `dictated` is ``"plain"``, ``"ranges"`` or empty: the kind of memory that a ledger puts at the
+    recorded addresses. Addresses matter, since the allocator chooses by them between blocks of one
+    size.
     """
     device = open_replay_device(requests, terms)
     if isinstance(device.memory, LedgerMemory):
@@ -72,7 +74,7 @@ def replay_result(
     outcome: ReplayOutcome,
     last_iteration_seconds: float,
 ) -> OnlineResult:
-    """Return the result of a replay that has just ended; it takes the arrays of the outcome."""
+    """Return the result of a replay that has just ended; it empties the arrays of `outcome`."""
     figures, ended = allocator.figures(), outcome.out_of_memory_row
     return OnlineResult(
         requested_peak=figures.requested_peak,
@@ -107,7 +109,7 @@ def return_memory(
 
 
 def too_few_marks(requests: RequestSequence) -> str:
-    """Return why a recording of fewer than two marked iterations cannot be planned; or empty."""
+    """Return why a recording of fewer than two marked iterations has no plan; else ``""``."""
     marked = len(requests.iteration_rows)
     if marked > 1:
         return ""
@@ -118,7 +120,7 @@ def too_few_marks(requests: RequestSequence) -> str:
 
 
 def core_log(requests: RequestSequence) -> RequestLog:
-    """Return the requests for the core, which tells blocks apart by their addresses."""
+    """Return the requests as a log of the core, with request number + 1 as address of a block."""
     return RequestLog(
         CORE_ACTION[requests.action],
         (requests.request + 1).astype(np.uint64),

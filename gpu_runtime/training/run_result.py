@@ -35,7 +35,7 @@ class DeviceCounts(msgspec.Struct, frozen=True):
 class RunResult(msgspec.Struct, frozen=True, kw_only=True, tag="result"):
     """Times and memory of a run; of a check the digests of everything that it computed."""
 
-    # Seconds of each timed step, by turn; each from the end of a step to the end of the next.
+    # Seconds of each timed step, by turn, from the end of the step before it to its own end.
     step_seconds: tuple[tuple[float, ...], ...] = ()
     # Peaks within the turns; None on a device without an allocator.
     peaks: PeakFigures | None = None
@@ -46,7 +46,8 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True, tag="result"):
     device_bytes: int | None = None
     # Device calls within the turns; None if the allocator does not count them.
     counts: DeviceCounts | None = None
-    # How well steps followed the plan since the warm-up; None without planned memory.
+    # How well steps followed the plan: after the warm-up, but all steps of a check. None without
+    # planned memory.
     plan: MemoryReport | None = None
     # Losses of every microbatch, by step, as hexadecimal floats; a NaN is followed by its bits.
     losses: tuple[tuple[str, ...], ...] = ()
@@ -99,7 +100,10 @@ def read_answer(line: str) -> Answer:
 
 
 def of_all_ranks(answers: list[Answer]) -> Answer:
-    """Return the result of a program of several processes: the worst figures, and all bits."""
+    """Combine the answers of all processes of a program: the worst figures, and all digests.
+
+    If a process failed, its failure is the answer.
+    """
     results = [answer for answer in answers if isinstance(answer, RunResult)]
     if len(results) < len(answers):
         return next(answer for answer in answers if isinstance(answer, Failure))

@@ -115,10 +115,12 @@ class TrainingRun(msgspec.Struct, frozen=True, kw_only=True):
     scale: Scale = Scale.FULL
     # Steps before the first turn.
     warm_up: int = 10
-    # Each turn times `turn_steps` steps after one that is not timed: an idle device starts slower.
+    # A turn is one step that is not timed, since an idle device starts slower, and `turn_steps`
+    # timed steps after it.
     turns: int = 1
     turn_steps: int = 4
-    # Steps after the last turn whose kernels are noted, also after one that is not.
+    # Steps after the last turn whose kernels are recorded. One step whose kernels are not used
+    # comes before them.
     profiled_steps: int = 0
     # Seed of weights, inputs and dropout.
     seed: int = 0
@@ -166,7 +168,8 @@ def model_run(
         program=model.name,
         entry="gpu_runtime.training.model_program:train",
         model=model,
-        # Few steps are compared, and the plan has to serve all timed steps.
+        # The program waits for its plan: a check compares few steps, and all timed steps are to be
+        # served by the plan.
         planning="between",
     )
     if purpose is Purpose.CHECK:

@@ -19,7 +19,7 @@ from planners.errors import GaplessError
 
 
 def answer_to(line: str) -> Answer:
-    """Make a run; every error becomes an answer."""
+    """Return the result of the run that a line describes; every error becomes a `Failure`."""
     try:
         require_packages()
         # Imported here because they need PyTorch.
@@ -49,7 +49,7 @@ def answer_to(line: str) -> Answer:
 
 
 def wait_for_turn() -> None:
-    """Say that this process waits, until a line lets it go on."""
+    """Tell the parent that this process waits, and wait for a line that lets it go on."""
     standard_output.write_before_the_answer(WAITS_FOR_ITS_TURN)
     if not sys.stdin.readline():
         raise EOFError("nobody is there to say whose turn it is")
@@ -86,11 +86,11 @@ def _answer() -> Answer:
 
 
 def main() -> None:
-    """Import the packages, read the run, make it, write the answer."""
+    """Import the packages, read the run, carry it out, and write the answer."""
     with standard_output.kept_for_the_answer():
         answer = _answer()
     standard_output.write(write_answer(answer) + "\n")
-    # After an error, threads of a library may wait forever.
+    # After an error, threads of a library may wait forever, so the process does not join them.
     if isinstance(answer, Failure):
         standard_output.leave_at_once(0)
 

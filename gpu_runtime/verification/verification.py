@@ -34,7 +34,8 @@ class VerificationRequest:
     # Whether one word of arena stands for all bytes that the same tensors cover.
     is_compressed: bool = False
     # Pairs of tensors that trials make collide on purpose, until each collision was seen. Every
-    # other trial does so, or all but the first if there are more pairs than trials.
+    # second trial does so, and every trial but the first while at least as many pairs are left as
+    # trials.
     overlaps: tuple[tuple[int, int], ...] = ()
 
     def __post_init__(self) -> None:
@@ -106,7 +107,7 @@ class Verification:
 def verify(
     problem: Problem, offsets: IntColumn, open_device: OpenDevice, request: VerificationRequest
 ) -> Verification:
-    """Run the program of a problem with tensors at right or wrong offsets, trial after trial."""
+    """Run all trials of a problem with its tensors at the given offsets, which may be wrong."""
     begun = time.perf_counter()
     program = make_stamp_check_program(problem)
     layout = full_layout(problem, offsets)
