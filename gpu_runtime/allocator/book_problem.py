@@ -40,8 +40,8 @@ class BookProblem:
     overlap on the line. Steps of different kinds never overlap, so their order does not matter.
 
     Limits. Two tensors may be alive together that never were before. An example is a tensor that
-    outlives its step when a step of kind B follows for the first time. Its place may then be taken
-    already: the heap serves one of the requests, and the next book knows of the overlap.
+    outlives its step when a step of another kind follows for the first time. If its place is then
+    needed for another tensor, the heap serves that request, and the next book knows of the overlap.
     """
 
     kinds: tuple[StepKind, ...]

@@ -55,8 +55,9 @@ class AllocationTrace:
     alloc: IntColumn
     # int64 event at which the program freed the block; ``event_count`` if it never did.
     free_requested: IntColumn
-    # int64 event at which the free completed on the device, after `alloc` and not before
-    # `free_requested`; ``event_count`` if it never did.
+    # int64 event at which the free completed on the device, not before `free_requested`;
+    # ``event_count`` if it never did. Both frees come after `alloc`, but a block in `before` may be
+    # freed at event 0.
     freed: IntColumn
     # int64 handle of the requesting stream; 0, the default stream, by default.
     stream: IntColumn
@@ -264,7 +265,7 @@ def resolve_iteration(trace: AllocationTrace, iteration: int) -> int:
 
 
 def persistent_requests(trace: AllocationTrace, iteration: int) -> BoolColumn:
-    """Return True for blocks that were there before an iteration and outlive it."""
+    """Return for each request whether its block was there before an iteration and outlived it."""
     begin, end = iteration_window(trace, iteration)
     persistent: BoolColumn = ((trace.alloc < begin) | trace.before) & (trace.freed >= end)
     return persistent

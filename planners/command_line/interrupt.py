@@ -10,8 +10,8 @@ from types import FrameType, TracebackType
 from planners.command_line import standard_output
 from planners.command_line.starting import ENDING_SIGNALS, ending_line, exit_status_of
 
-# The signal with this number ends the process at once: a program that still runs after two
-# interrupts will not end by itself. A guess.
+# After so many signals the process ends at once: a program that still runs after two interrupts
+# will not end by itself. A guess.
 PATIENCE_SIGNALS = 3
 
 

@@ -3,7 +3,7 @@
 Note: what a file may unfold to
 -------------------------------
 Rationale. A gzipped file of a quarter of a megabyte can unpack to 256 MiB of ``[],[],...``. Python
-makes an object of 64 bytes of every three of these: 7 GiB. A limit on the unpacking alone, or on
+makes a list of 64 bytes of every three of these bytes: 7 GiB. A limit on the unpacking alone, or on
 the parsing alone, does not limit the product of both.
 
 Approach. While the text is unpacked, the memory of its Python objects is estimated from its commas,

@@ -30,15 +30,16 @@ INTERRUPT_GRACE_SECONDS = 2.0
 # Seconds in which a child must end after it closed its pipe without an answer. A guess.
 CLOSED_GRACE_SECONDS = 1.0
 
-# A message begins with its length in so many bytes. In messages before the answer, the length also
-# has the bit `BEFORE_THE_ANSWER`.
+# Each message begins with its length, in `PREFIX_BYTES` bytes. In messages before the answer, the
+# bit `BEFORE_THE_ANSWER` is added to the length.
 PREFIX_BYTES = 8
 BEFORE_THE_ANSWER = 1 << 63
 PIECE_BYTES = 1 << 20
 # The longest single wait. A signal that arrives right before a wait does not end the wait, and is
 # handled only after it. A guess.
 MOST_WAIT_SECONDS = 0.5
-# Exit status of a child whose call raised an error, which the child printed on standard error.
+# Exit status of a child whose call raised. The child printed the error on standard error, unless
+# it was a ``KeyboardInterrupt``.
 EXIT_RAISED = 70
 # Limit of an answer of a user's code; a guess.
 MOST_ANSWER_BYTES = 1 << 20

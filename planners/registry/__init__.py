@@ -197,7 +197,7 @@ def _add_planner(info: PlannerInfo) -> None:
 
 @cache
 def load_built_in() -> None:
-    """Import the modules that register our planners, and list our planners first, in that order."""
+    """Import our `BUILT_IN_MODULES`, and list their planners first, in the order of the modules."""
     for module in BUILT_IN_MODULES:
         import_module(module)
     order = {module: place for place, module in enumerate(BUILT_IN_MODULES)}

@@ -1,4 +1,4 @@
-// GMLake: an online allocator that maps free blocks which lie apart side by side for one request.
+// GMLake: an online allocator that serves a request from free blocks, mapped side by side.
 #pragma once
 
 #include <array>
@@ -35,11 +35,11 @@ struct GmlakeStates {
 // that lie apart can serve one request.
 // Approach. This is the paper's algorithm. A primitive block owns physical chunks. A stitched block
 // maps the chunks of several primitive blocks a second time, side by side. A request takes a free
-// block of exactly its size. If there is none, it splits the smallest larger primitive block. If
-// all are smaller, it stitches the largest ones, and splits the last of these if they hold too many
-// bytes. If all of them together hold too few bytes, it stitches them with a new block. Stitched
-// blocks are kept for later requests of the same size. So a program that repeats its steps soon
-// finds a block of the right size for each request.
+// block of exactly its size. If there is none, it splits the smallest larger free primitive block.
+// If all are smaller, it stitches the largest ones, and splits the last of these if they hold too
+// many bytes. If all of them together hold too few bytes, it stitches them with a new block.
+// Stitched blocks are kept for later requests of the same size. So a program that repeats its steps
+// soon finds a block of the right size for each request.
 // Where the paper is silent, this code decides as follows. Requests are rounded up to whole chunks.
 // Requests of less than a chunk go to PyTorch's caching allocator. Among free blocks of one size, a
 // primitive one is taken before a stitched one, and an older one before a newer one. When a block
@@ -55,8 +55,8 @@ struct GmlakeStates {
 // paper's reading.
 // When there are too many stitched blocks, or too many bytes in them, the least recently used ones
 // without an active part are dropped. A request is out of memory if the device refuses memory even
-// after all idle memory was given back. PyTorch's allocator, which contains the authors' code, does
-// the same.
+// after all idle memory was given back. PyTorch's allocator, into which the authors built GMLake,
+// does the same.
 // Limits. Each stream has blocks of its own. Primitive blocks never merge; they only become smaller
 // until give_back(). So requests below the limit whose sizes keep changing leave pieces that serve
 // none of them. In the paper blocks do not merge either. The authors' code differs from the paper:

@@ -50,8 +50,8 @@ struct VpmmSettings {
 // order in which they were freed, like those of other streams. Free regions of one stream that
 // touch are merged, since the later event covers all earlier work of the stream. Pages of the start
 // belong to stream 0. In the hole, new pages come before moved ones. Moved pages go into the hole
-// only: so say the paper's phases, while its cases draw them at the end of the active memory. A
-// freed region that another stream used waits in PendingBlocks, and is free afterwards. If the
+// only: so say the paper's phases, while its cases draw them at the end of the active memory.
+// A freed region that another stream used waits in PendingBlocks, and is free afterwards. If the
 // device has no page left, the host waits for these regions, and idle memory of small requests goes
 // back to the device.
 // A region has no event if its stream is captured or gone, or if the device refused one. Such a
