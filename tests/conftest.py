@@ -11,11 +11,9 @@ from random import SystemRandom
 import pytest
 from hypothesis import settings
 
-# "few" is the default. CI takes "many", and "some" under sanitizers: there the same properties run
-# several times slower, and the lane of slow tests tries them on many examples. The numbers are
-# guesses. No machine is too slow for an example.
+# "few" is the default, and CI takes "many". The numbers are guesses. No machine is too slow for an
+# example.
 settings.register_profile("few", max_examples=30, deadline=None)
-settings.register_profile("some", max_examples=100, deadline=None)
 settings.register_profile("many", max_examples=300, deadline=None)
 settings.load_profile("few")
 

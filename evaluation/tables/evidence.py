@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import mean
 from typing import TYPE_CHECKING, Any
 
-from evaluation.report.figure_texts import percent
+from evaluation.report.figure_texts import NOTHING, percent
 from evaluation.report.slots import PageMaterial, slot
 from evaluation.tables.claim import Claim, Figures, Verdict, claims_of
 from evaluation.tables.expression import Expression, is_known, require_columns
@@ -19,8 +19,6 @@ from planners.text.table import Row, Table, columns_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
-
-NOTHING = "-"
 
 
 @dataclass(frozen=True)
