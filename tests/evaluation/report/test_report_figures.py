@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from typing import Literal
 
+import numpy as np
 import pytest
 from matplotlib.image import imread
 
@@ -15,9 +16,14 @@ from evaluation.plots.drawing import (
     MOST_PANELS,
     bytes_of,
     line_looks,
+    logarithmic,
+    new_figure,
 )
 from evaluation.report.cases import cases_of
 from evaluation.report.planner_figures import (
+    LEAST_GAP,
+    MOST_TICKS,
+    ProfileLine,
     anytime_curves,
     anytime_figure,
     profile_figure,
@@ -173,3 +179,22 @@ def test_the_same_figure_has_the_same_bytes(suffix: Literal["png", "svg"]) -> No
     lines = profile_lines(cases_of(records()))
     first, second = (profile_figure(lines, line_looks(lines)) for _ in range(2))
     assert bytes_of(first, suffix) == bytes_of(second, suffix)
+
+
+@pytest.mark.parametrize("widest", [10 * LEAST_GAP, 0.5, 3.0, 1.2e3, 1e9])
+def test_the_axis_of_gaps_has_few_labels_up_to_the_widest_gap(widest: float) -> None:
+    lines = {"naive": ProfileLine(np.array([0.0, widest / 1.2]))}
+    [axes] = profile_figure(lines, line_looks(lines)).axes
+    zero, *powers = axes.xaxis.get_majorticklocs()
+    assert zero == 0
+    assert 1 <= len(powers) <= MOST_TICKS
+    assert LEAST_GAP < powers[0] <= powers[-1] <= widest
+
+
+def test_an_axis_of_less_than_a_power_of_ten_has_few_labels() -> None:
+    _, [axes] = new_figure(2.0)
+    axes.plot([0.55e-3, 1.75e-3], [0, 1])
+    logarithmic(axes, "x", str)
+    low, high = axes.get_xlim()
+    shown = [at for at in axes.xaxis.get_minorticklocs() if low <= at <= high]
+    assert shown == pytest.approx([0.7e-3, 1.5e-3])
