@@ -1,4 +1,4 @@
-"""What this package offers to ``gapless``."""
+"""The commands of this package for ``gapless``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``gapless`` offers: a command for each command line, in this package and in others."""
+"""Commands of ``gapless``: one for each command line, in this package and in others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What installed packages offer: entry points, where a broken one warns and never breaks."""
+"""Entry points of installed packages; a broken one gives a warning and never an error."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 
 from planners.text.plain_text import printable
 
-# What was found in a file may be long, and a message quotes it.
+# Limit of a value from a file that a message quotes.
 MAX_MESSAGE_CHARACTERS = 2000
 
 MOST_NEAR = 3

@@ -1,4 +1,4 @@
-"""What to do where the sources of Gapless are imported, and their C++ core is not built."""
+"""The error of an import from sources whose C++ core is not built."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``planners`` exports; it is imported when somebody takes the first name of it."""
+"""The exports of ``planners``; importing the first of these names imports this module."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What measurements stand on: cores, resident memory, and what the machine is."""
+"""The base of measurements: pinned cores, resident memory, properties of the machine."""

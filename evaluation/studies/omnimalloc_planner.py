@@ -27,7 +27,7 @@ def omnimalloc(
     """
     peer = Peer(allocator, replace(budget, threads=threads or budget.threads))
     allocations = peer.allocations_of(problem)
-    # What that has freed would serve the allocator at no cost.
+    # Memory that the first plan freed would serve the allocator at no cost.
     give_back_heap()
     before = restart_peak()
     begun = time.process_time()

@@ -24,7 +24,8 @@ from instances.catalogue.catalogue_entry import Best
 from instances.catalogue.catalogue_file import read_catalogue
 from planners.errors import GaplessError
 
-# Shown characters of a digest: "sha256:" and 8 digits, which tell problems of one name apart.
+# Characters of a digest that a label shows: "sha256:" and 8 hexadecimal digits. They tell problems
+# with the same name apart.
 SHOWN_DIGEST = 15
 CATALOGUED = "the catalogue of instances"
 

@@ -37,7 +37,7 @@ _COLUMNS = {"stream", "least", "most", "end", "short_end", "was_freed", "renewed
 
 @dataclass(frozen=True)
 class SavedBook:
-    """What a file holds: a valid plan, and names of labels."""
+    """The content of a file: a book with a valid plan, and the names of labels."""
 
     book: Book
     names: Mapping[int, str]

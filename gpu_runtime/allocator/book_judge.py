@@ -1,4 +1,4 @@
-"""Whether a program is one that a book of plans serves."""
+"""Judges from recent steps if a book of plans serves a program."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class BookJudge:
 
     @property
     def may_plan(self) -> bool:
-        """Whether a book is likely to serve the steps to come."""
+        """Return True if a book is likely to serve the steps to come."""
         if self._pause_left or not self._known:
             return False
         if len(self._known) < RECENT_STEPS:
@@ -90,12 +90,12 @@ class BookJudge:
 
     @property
     def is_in_the_way(self) -> bool:
-        """Whether the book in force serves the program too badly."""
+        """Return True if the book in force serves the program too badly."""
         return sum(self._unlike) >= self._too_many or sum(self._wasteful) >= TOO_MANY_WASTEFUL
 
     @staticmethod
     def is_little_above(reserved_bytes: int, live_peak: int) -> bool:
-        """Whether memory is little more than has lived at one time."""
+        """Return True if memory is little more than has lived at one time."""
         return reserved_bytes - live_peak <= max(MOST_ABOVE_LIVE * live_peak, LEAST_ABOVE_LIVE)
 
     def pause(self) -> None:

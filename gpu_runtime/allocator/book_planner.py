@@ -34,7 +34,7 @@ QUIET_LOGS = 8
 # now and then: every 16th, then every 32nd, and so on.
 VAIN_LOGS = 16
 LONGEST_INTERVAL = 256
-# What lies where a book has not put it for so many logs is not about to go.
+# A block that stayed outside the places of a book for this many logs is expected to stay. A guess.
 OLD_LOGS = 4
 # Training goes on with a plan that was made in so many seconds; one that takes longer follows where
 # it saves so much of the arena.
@@ -61,7 +61,7 @@ class _Figures(Protocol):
 
 
 class SteppedAllocator(Protocol):
-    """What is asked of an allocator here."""
+    """The methods of an allocator that the planner of books calls."""
 
     def begin_step(self, label: int = 0) -> StepEnd:
         """Begin a step; return how went what ran before it."""
@@ -113,7 +113,7 @@ class BookPlanner:
         # Books that were adopted, and why the last one was not.
         self.plans = 0
         self.reason = ""
-        # What outlived the steps that were looked at last, in whole blocks.
+        # Bytes of the blocks that outlived the steps of the last log.
         self.persisting_bytes = 0
         # By number of a kind: requests that its plan served or expected, and all of its steps.
         self.served: dict[int, list[int]] = {}
@@ -248,7 +248,7 @@ class BookPlanner:
         blocks = self.allocator.blocks_in_arena()
         offset, request, kind = blocks[:, 0], blocks[:, 2], blocks[:, 3]
         stays = self._record.stays(np.ascontiguousarray(request)).view(np.bool_)
-        # What is younger may be about to go.
+        # A younger block may be freed soon.
         is_guest = ((kind < 0) | stays) & (request <= older)
         is_guest |= ~self.book.has_at_places(blocks) & (request <= oldest)
         is_guest |= np.isin(offset, self._guests[:, 0]) & (request <= self._youngest_guest)
@@ -289,7 +289,7 @@ class BookPlanner:
         self._judge.pause()
 
     def _skips(self) -> bool:
-        """Whether a log is not read, since nothing was learnt from the ones before."""
+        """Return True if a log is left unread, because the logs before it taught nothing."""
         if self._vain_logs < VAIN_LOGS:
             self._interval = VAIN_LOGS
             return False
@@ -443,8 +443,9 @@ class BookPlanner:
         if self.book is None:
             self._wait = 1
         numbers = self.book.numbers if self.book else []
-        # What was made by the book before has its numbers, when it is freed. Kinds keep their
-        # places as long as none is forgotten; the next log then says nothing of older requests.
+        # A block that the former book placed is logged under the former numbers when it is freed.
+        # Kinds keep their places as long as no kind is forgotten; the next log then says nothing of
+        # older requests.
         same = book.numbers[: len(numbers)] == numbers
         self._in_log = book.numbers if same else []
         self.book = book

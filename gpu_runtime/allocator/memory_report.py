@@ -1,4 +1,4 @@
-"""What a planned memory did: bytes, requests, and what did not match the plan."""
+"""The report of a planned memory: bytes, requests, and mismatches with the plan."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ class PlannedMemory:
 
     @property
     def installed(self) -> bool:
-        """Whether an allocator is served already."""
+        """Return True if an allocator is served already."""
         return self._planner is not None
 
     @contextmanager
@@ -259,7 +259,7 @@ class PlannedMemory:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """What was planned, all kinds in one problem; empty before a plan is made."""
+        """The problem of the plan, with the requests of all kinds; empty before the first plan."""
         book = self._installed()[0].book
         return () if book is None else (book.problem.problem,)
 

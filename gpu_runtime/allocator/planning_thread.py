@@ -28,7 +28,7 @@ class PlanningThread(Generic[T]):
 
     @property
     def is_busy(self) -> bool:
-        """Whether work was started whose outcome has not been taken yet."""
+        """Return True if work was started whose outcome has not been taken yet."""
         return self._thread is not None
 
     def start(self, work: Callable[[], T]) -> None:

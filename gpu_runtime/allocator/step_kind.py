@@ -33,7 +33,7 @@ class StepKind:
     end: IntColumn
     # The latest end of each slot among steps that freed it themselves; 0 if none did.
     short_end: IntColumn
-    # Whether each slot was ever freed, and whether it was ever still in use when requested again.
+    # Columns with a flag for each slot: ever freed; ever still in use when requested again.
     was_freed: BoolColumn
     renewed: BoolColumn
     # By the number of a kind that came later: the latest end of each slot within a step of that
@@ -61,7 +61,7 @@ class StepKind:
 
     @property
     def escapes(self) -> BoolColumn:
-        """Whether each slot lives too long for a place.
+        """Return a flag for each slot: True if it lives too long for a place.
 
         Its block was never freed; or it was still in use when requested again, and its own step
         never freed it.
@@ -71,7 +71,7 @@ class StepKind:
 
     @property
     def alternates(self) -> BoolColumn:
-        """Whether each slot was still in use when requested again, and at other times ended early.
+        """Return True for each slot that was once in use at its next request, and once ended early.
 
         An example is a gradient that several steps accumulate. The block of the first step stays.
         Each later step adds its own block to it, and frees its own block.

@@ -1,4 +1,4 @@
-"""Whether the requests of a trace fit into some bytes, under each of several allocators."""
+"""Checks if the requests of a trace fit into a memory, under each of several allocators."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PYTORCH = "pytorch-"
 
 
 class Fits(enum.Enum):
-    """Whether a program fits into the bytes that there are."""
+    """The answer to the question if a program fits into a memory."""
 
     YES = "yes"
     ONLY_PLANNED = "only_planned"
@@ -31,13 +31,13 @@ class Fits(enum.Enum):
 
 @dataclass(frozen=True)
 class AllocatorFit:
-    """What a program needs under one allocator."""
+    """The memory that a program needs under one allocator."""
 
     # Name and parameters as on the command line, or :data:`LIVE`.
     label: str
     # Peak of reserved bytes on a device with more than enough memory.
     reserved_peak: int
-    # Whether the program runs in the given room; None if no room is given.
+    # True if the program runs in the given room; None if no room is given.
     fits: bool | None
 
     def gives_back(self, room: int | None) -> bool:
@@ -47,7 +47,7 @@ class AllocatorFit:
 
 @dataclass(frozen=True)
 class FitCheck:
-    """What a program needs under several allocators."""
+    """The memory that a program needs under several allocators."""
 
     trace: AllocationTrace
     peak: LivePeak
@@ -61,7 +61,7 @@ class FitCheck:
 
     @property
     def answer(self) -> Fits:
-        """Whether the program fits under an allocator of PyTorch's, another one alone, or none."""
+        """YES if an allocator of PyTorch's fits, ONLY_PLANNED if only another one does, else NO."""
         if any(label.startswith(PYTORCH) for label in self.fitting):
             return Fits.YES
         return Fits.ONLY_PLANNED if self.fitting else Fits.NO

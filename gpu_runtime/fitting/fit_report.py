@@ -1,4 +1,4 @@
-"""Whether a program fits: the tables for people, and the record for programs."""
+"""The answer if a program fits: tables for people, and a record for programs."""
 
 from __future__ import annotations
 

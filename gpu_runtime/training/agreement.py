@@ -1,4 +1,4 @@
-"""Whether two runs computed the same bits, and where they first differ."""
+"""Compares the bits of two runs, and finds the first difference."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class AllocatorComparison:
 
     @property
     def nothing_was_planned(self) -> bool:
-        """Whether the plan served no request of a run that it should have served."""
+        """Return True if the plan served no request of a run that it should have served."""
         return any(
             plan is None or not plan.planned_steps or not plan.planned_requests
             for _, plan in self._plans()
@@ -59,7 +59,7 @@ class AllocatorComparison:
 
     @property
     def passed(self) -> bool:
-        """Whether everything ran, the same bits came out, and the plan served steps."""
+        """Return True if everything ran, the same bits came out, and the plan served steps."""
         agreement = self.agreement
         agrees = agreement is None or agreement.is_bit_identical
         return agrees and not self.failures and not self.nothing_was_planned

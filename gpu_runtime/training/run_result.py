@@ -79,7 +79,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True, tag="result"):
 
 class Failure(msgspec.Struct, frozen=True, tag="failure"):
     message: str
-    # Whether every other worker would fail alike, for example because there is no device.
+    # True if every other worker would fail alike, for example because there is no device.
     is_general: bool = False
     # The operator without a deterministic algorithm that ended a strict check; else empty.
     undetermined: str = ""

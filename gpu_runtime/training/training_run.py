@@ -130,7 +130,7 @@ class TrainingRun(msgspec.Struct, frozen=True, kw_only=True):
     planning: Planning = "beside"
     # ``"cuda"``, or ``"cpu"`` for tests, where the allocator cannot be chosen.
     device: str = "cuda"
-    # Whether an operator without a deterministic algorithm ends a check.
+    # True if an operator without a deterministic algorithm ends a check.
     strict: bool = True
     # Time limit of each part: the steps before the first turn, a turn, the steps after the last.
     limit_seconds: float | None = None

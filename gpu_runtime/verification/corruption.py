@@ -28,7 +28,7 @@ class Corruption:
     # Numbers of the trials that found it.
     trials: tuple[int, ...]
     disturbances: frozenset[Disturbance]
-    # Whether the two tensors may not share bytes; None without a writer.
+    # True if the two tensors may not share bytes; None without a writer.
     unsafe: bool | None
 
     @property

@@ -31,7 +31,7 @@ class VerificationRequest:
     trials: int = DEFAULT_TRIALS
     # Start of every random choice, at least 0.
     seed: int = 0
-    # Whether one word of arena stands for all bytes that the same tensors cover.
+    # True if one word of arena stands for all bytes that the same tensors cover.
     is_compressed: bool = False
     # Pairs of tensors that trials make collide on purpose, until each collision was seen. Every
     # second trial does so, and every trial but the first while at least as many pairs are left as
@@ -67,12 +67,12 @@ class Verification:
     corruptions: list[Corruption]
     # Wrong words that the device had no room to report.
     lost: int
-    # Whether Ctrl-C ended the verification early.
+    # True if Ctrl-C ended the verification early.
     interrupted: bool = False
 
     @property
     def passed(self) -> bool:
-        """Whether every tensor held its pattern in every trial."""
+        """Return True if every tensor held its pattern in every trial."""
         return not self.corruptions and not self.lost
 
     @property

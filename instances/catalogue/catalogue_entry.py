@@ -23,7 +23,7 @@ CONSTRUCTION = "construction"
 
 @dataclass(frozen=True)
 class Facts:
-    """What follows from an instance alone; a test derives it again."""
+    """Facts that follow from an instance alone; a test derives them again."""
 
     digest: str
     tensors: int
@@ -73,7 +73,7 @@ class CatalogueEntry:
     # Versions of the packages that made it.
     made_with: str
     tags: tuple[str, ...]
-    # What a reader should know, such as differences from a published instance.
+    # Notes for the reader, such as differences from a published instance.
     notes: str
     facts: Facts
     best: Best

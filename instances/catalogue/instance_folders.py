@@ -1,4 +1,4 @@
-"""Where files of instances lie, and which instance is in which file."""
+"""The folders of instance files, and the file of each instance."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class StepSettings:
     layers: int | None = None
     # ``"training"``, the whole step, or ``"inference"``, the forward pass alone.
     mode: str = TRAINING
-    # Whether the backward pass recomputes each layer instead of keeping its activations.
+    # True if the backward pass recomputes each layer instead of keeping its activations.
     checkpointing: bool = False
     # Dtype of parameters and activations, ``"float32"`` or ``"bfloat16"``.
     precision: str = "float32"

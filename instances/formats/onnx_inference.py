@@ -60,7 +60,7 @@ class Bytes:
 
 @dataclass(frozen=True)
 class TensorType:
-    """What is known of a tensor: its kind of elements, or 0, and its shape; None is unknown."""
+    """The known facts of a tensor: its ONNX element type (0 if unknown), and its shape or None."""
 
     element: int = 0
     lengths: tuple[int | None, ...] | None = None

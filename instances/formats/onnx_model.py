@@ -131,10 +131,10 @@ class _Storages:
     """The storages of a graph, numbered as they begin, and the kernels that touch them."""
 
     def __init__(self, graph: GraphProto) -> None:
-        # What each is called: the first tensor in it.
+        # The name of each storage: that of the first tensor in it.
         self.name: list[str] = []
         self.constants: list[str] = []
-        # What else a storage is called, with the name of the storage.
+        # Pairs of another name of a storage and its name.
         self.renamed: list[tuple[str, str]] = []
         # Of each tensor; None for a weight.
         self._of: dict[str, int | None] = dict.fromkeys(weights_of(graph))

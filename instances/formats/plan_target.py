@@ -1,4 +1,4 @@
-"""What all formats that show a plan need: a judged plan, steps, names, and one error."""
+"""The plan that a format shows: judged, with its steps and names, or one error."""
 
 from __future__ import annotations
 

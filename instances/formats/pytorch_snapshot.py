@@ -45,7 +45,7 @@ def read_pytorch_snapshot_trace(path: Path, device: int | None = None) -> Alloca
     without having been allocated was there before, and its free says how large it was; a block that
     the snapshot itself still shows as held, and of which no event tells, was there all along.
     If `device` is None, exactly one device must be in use. Sizes are the bytes that were requested.
-    Nothing that the file holds is run.
+    The reader executes no code from the file.
     """
     with errors_at(path):
         data = read_bounded(path, MAX_BINARY_BYTES)

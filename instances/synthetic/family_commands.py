@@ -44,7 +44,7 @@ def command_of(family: Callable[..., Problem]) -> Callable[..., None]:
         for parameter in inspect.signature(family, eval_str=True).parameters.values()
     ]
     output = inspect.Parameter("output", inspect.Parameter.KEYWORD_ONLY, annotation=Output)
-    # What typer reads instead of the function's own parameters.
+    # Typer reads these parameters instead of the function's own.
     command.__signature__ = inspect.Signature([*options, output])  # type: ignore[attr-defined]
     command.__doc__ = (inspect.getdoc(family) or "").partition("\n\n")[0]
     return command

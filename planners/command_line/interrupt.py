@@ -34,7 +34,7 @@ class Interrupt:
 
     @property
     def came(self) -> bool:
-        """Whether a signal came, so that the run has to stop."""
+        """Return True if a signal came, so that the run has to stop."""
         return self.number is not None
 
     @property

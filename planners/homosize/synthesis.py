@@ -53,7 +53,7 @@ def _synthesize(
 
 @dataclass(frozen=True)
 class Fragmentation:
-    """What a plan reserves, in byte-steps: ``used + in_groups + in_layers == reserved``."""
+    """Reserved byte-steps of a plan: ``used + in_groups + in_layers == reserved``."""
 
     # From the first allocation to the last free.
     steps: int

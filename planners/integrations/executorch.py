@@ -43,7 +43,7 @@ DEFAULT_MEMORY = 1
 
 
 class TensorSpec(Protocol):
-    """What is read of ExecuTorch's own class of that name."""
+    """The fields of ExecuTorch's class of this name that the planner reads."""
 
     # First and last step in which the tensor is needed.
     lifetime: list[int]

@@ -88,7 +88,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Result:
-    """What one planner answered on one problem.
+    """The answer of one planner to one problem.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ Scalar = str | int | float | bool
 
 
 class Safety(enum.Enum):
-    """What decides which pairs of tensors may share bytes."""
+    """The source of safety: it says which pairs of tensors may share bytes."""
 
     LIFETIMES = "lifetimes"
     GRAPH = "graph"
@@ -59,7 +59,7 @@ class ProblemFields:
 
     @property
     def safety(self) -> Safety:
-        """What decides which pairs of tensors may share bytes."""
+        """The source of safety: it says which pairs of tensors may share bytes."""
         if self.graph is not None:
             return Safety.GRAPH
         return Safety.LIFETIMES if self.unsafe_pairs is None else Safety.PAIRS

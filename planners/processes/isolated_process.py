@@ -50,7 +50,7 @@ class Ended:
     """The end of a child process that gave no answer."""
 
     how: str
-    # Whether the parent killed the child because its time was over.
+    # True if the parent killed the child because its time was over.
     late: bool = False
     # The signal that ended the child; 0 if it exited, or if the parent killed it.
     signal: int = 0

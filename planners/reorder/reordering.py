@@ -1,4 +1,4 @@
-"""What a search for an order found, also as a line for people and as fields for programs."""
+"""The result of a search for an order, as a line for people and as fields for programs."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def in_order(problem: Problem, order: IntColumn) -> Problem:
 
 
 class ReorderingFields(TypedDict):
-    """What JSON says of a reordering; docs/reordering.md says what each means."""
+    """The fields of a reordering in JSON; docs/reordering.md explains each field."""
 
     bound: str
     given: int

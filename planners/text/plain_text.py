@@ -78,7 +78,7 @@ class _ShortRepr(reprlib.Repr):
 _SHORT = _ShortRepr()
 
 
-# What spreadsheets take for the begin of a formula; a number may begin so.
+# Spreadsheets take such a beginning for a formula, unless a number follows a sign.
 _FORMULA = re.compile(r"\s*(?:[=@]|[+-](?!\d+(\.\d+)?$))|[\t\r]")
 
 

@@ -68,7 +68,7 @@ def compile_command(pytorch: Any) -> list[str]:
         *compiler.split(),
         *("-std=c++20", "-O2", "-fPIC", "-fvisibility=hidden"),
         f"-D_GLIBCXX_USE_CXX11_ABI={int(pytorch.compiled_with_cxx11_abi())}",
-        # What is in others' headers is theirs to mend.
+        # Warnings in the headers of other packages do not count.
         *(option for folder in headers for option in ("-isystem", str(folder))),
     ]
 

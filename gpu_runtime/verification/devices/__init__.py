@@ -1,1 +1,1 @@
-"""What a trial runs on: this machine's memory, with simulated streams or threads, or a GPU."""
+"""Devices of trials: memory of this machine, with simulated streams or threads, or a GPU."""

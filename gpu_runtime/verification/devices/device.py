@@ -49,7 +49,7 @@ class DeviceOutcome:
     broken: list[BrokenWord] = field(default_factory=list)
     # Wrong words that the device had no room to report.
     lost: int = 0
-    # Whether Ctrl-C ended it before its end.
+    # True if Ctrl-C ended it before its end.
     interrupted: bool = False
 
 

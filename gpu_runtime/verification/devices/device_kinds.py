@@ -10,7 +10,7 @@ from gpu_runtime.verification.devices.threaded_device import ThreadedDevice
 
 
 class DeviceKind(enum.Enum):
-    """What a verification can run on: streams on a clock, as threads, or on the first GPU."""
+    """Kinds of device for a verification: simulated streams, threads, or the first GPU."""
 
     SIMULATED = "simulated"
     CPU = "cpu"
@@ -18,7 +18,7 @@ class DeviceKind(enum.Enum):
 
     @property
     def is_host(self) -> bool:
-        """Whether the arena is memory of this machine, which may be compressed."""
+        """Return True if the arena is memory of this machine, which may be compressed."""
         return self is not DeviceKind.CUDA
 
 

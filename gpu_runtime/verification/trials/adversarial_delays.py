@@ -30,7 +30,7 @@ class AdversarialDelays:
     first: int | None
     # Held for longer.
     last: int | None
-    # Whether ``last`` is held between stamping and checking.
+    # True if ``last`` is held between stamping and checking.
     within: bool
 
 

@@ -59,14 +59,14 @@ class Category(enum.Enum):
 
 
 class Role(enum.Enum):
-    """What a stream is for, where there is one stream a role."""
+    """The role of a stream, if each role has one stream."""
 
     COMPUTE = "compute"
     COMMUNICATION = "communication"
     COPY = "copy"
 
 
-# What makes or moves data without arithmetic. An operator that is named in neither set computes.
+# Operators that make or move data without arithmetic. An operator in neither set computes.
 OTHER_OPS = frozenset(
     {
         "_to_copy", "arange", "cat", "clone", "constant_pad_nd", "copy_", "dispatch_rows",

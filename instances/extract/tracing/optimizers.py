@@ -15,7 +15,7 @@ CLIP_EPSILON = 1e-6
 
 
 class Optimizer(Protocol):
-    """What a traced step needs of an optimizer."""
+    """The methods of an optimizer that a traced step calls."""
 
     def initial_state(self, parameter: Tensor) -> tuple[Tensor, ...]:
         """Return the state kept for a parameter from step to step."""

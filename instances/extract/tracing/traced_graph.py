@@ -67,7 +67,7 @@ class TracedGraph:
     given: tuple[int, ...]
     # Storages that the graph holds itself, such as tables a module keeps outside its buffers.
     constants: frozenset[int]
-    # What the function returned: a node each, or none.
+    # The results of the function: a node for each, or None.
     returned: tuple[Node | None, ...]
 
     def storage_of(self, node: Node) -> int:

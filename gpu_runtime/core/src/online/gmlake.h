@@ -40,7 +40,7 @@ struct GmlakeStates {
 // many bytes. If all of them together hold too few bytes, it stitches them with a new block.
 // Stitched blocks are kept for later requests of the same size. So a program that repeats its steps
 // soon finds a block of the right size for each request.
-// Where the paper is silent, this code decides as follows. Requests are rounded up to whole chunks.
+// The paper leaves the following choices open. Requests are rounded up to whole chunks here.
 // Requests of less than a chunk go to PyTorch's caching allocator. Among free blocks of one size, a
 // primitive one is taken before a stitched one, and an older one before a newer one. When a block
 // is split, its two parts replace it in every stitched block that contains it. Its address range

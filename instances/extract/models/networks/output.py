@@ -1,4 +1,4 @@
-"""What a network returns."""
+"""The output of a network: its loss, or its results."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from transformers.models.mobilenet_v2.modeling_mobilenet_v2 import (
     MobileNetV2InvertedResidual,
 )
 
-# What eight bits hold.
+# The range of eight bits.
 LOWEST, HIGHEST = -128, 127
 
 # Range before anything was seen.
