@@ -56,14 +56,27 @@ def new_figure(
 def line_looks(labels: Iterable[str]) -> dict[str, Look]:
     """Return colour, dashes and marker of each line: all pairs of lines differ.
 
-    A built-in planner has one colour on all pages; any other planner has one colour on each page.
+    A planner of ``FIRST_COLOURED`` has the same colour on all pages. Any other planner has one
+    colour on each page, which no other planner there has as long as there are enough colours.
     """
     ours = [info.name for info in planners() if info.built_in and info.name not in FIRST_COLOURED]
     place_of = {name: place for place, name in enumerate([*FIRST_COLOURED, *ours])}
     looks: dict[str, Look] = {}
     taken = set[tuple[int, int]]()
-    for label in sorted(set(labels), key=lambda label: (label not in place_of, label)):
-        place = place_of.setdefault(label.partition(":")[0], len(place_of))
+    settled = set(FIRST_COLOURED)
+
+    def turn(label: str) -> tuple[bool, bool, str]:
+        return label.partition(":")[0] not in FIRST_COLOURED, label not in place_of, label
+
+    for label in sorted(set(labels), key=turn):
+        planner = label.partition(":")[0]
+        place = place_of.setdefault(planner, len(place_of))
+        if planner not in settled:
+            settled.add(planner)
+            colours = ((place + beside) % len(LINE_COLOURS) for beside in range(len(LINE_COLOURS)))
+            used = {colour for _, colour in taken}
+            place = next((colour for colour in colours if colour not in used), place)
+            place_of[planner] = place
         first, colour = divmod(place, len(LINE_COLOURS))
         # Settings of one planner share a colour and differ in dashes, until no dashes are left.
         free = (

@@ -217,7 +217,7 @@ def anytime_figure(
     for axes in panels[len(shown) :]:
         axes.set_visible(False)
     of = f"; the best {len(best)} of {len(ends)} planners" if len(best) < len(ends) else ""
-    figure.supxlabel(f"time since the begin of the run{of}", fontsize=10)
+    figure.supxlabel(f"time since the run began{of}", fontsize=10)
     figure.supylabel("above the best known peak", fontsize=10)
     add_legend(figure, panels[: len(shown)])
     return figure

@@ -113,6 +113,13 @@ def test_no_two_lines_look_alike() -> None:
     assert len({(look["color"], look["linestyle"]) for look in looks.values()}) == len(labels)
 
 
+def test_few_planners_share_no_colour() -> None:
+    few = ["branch-and-bound", "cp-sat", "ilp-cbc", "ilp-highs", "greedy-breadth-best", "guest"]
+    looks = line_looks([*few, "ilp-cbc:seed=1"])
+    assert len({looks[label]["color"] for label in few}) == len(few)
+    assert looks["ilp-cbc:seed=1"]["color"] == looks["ilp-cbc"]["color"]
+
+
 def test_a_planner_has_one_colour_over_all_figures() -> None:
     some = line_looks(["zebra", "auto", "naive", "ant"])
     others = line_looks(["auto", "auto:seed=1", "cp-sat"])
