@@ -19,14 +19,13 @@ def percent(share: float) -> str:
     return f"{share:.3%}".replace("%", " %")
 
 
-def percent_above(value: float, reference: float) -> str:
-    """Return the share by which a value is above a reference, or below it with a minus."""
-    if reference == 0:
-        return "0 %" if value == 0 else "-"
-    share = value / reference - 1
+def percent_above(share: float) -> str:
+    """Return a share as a percentage with four decimals, or without any if it is 0."""
     if share == 0:
         return "0 %"
-    return f"{share:.4%}" if abs(share) >= SMALLEST_SHARE else "<0.0001%"
+    if abs(share) < SMALLEST_SHARE:
+        return "<0.0001 %"
+    return f"{share:.4%}".replace("%", " %")
 
 
 def milliseconds(seconds: float) -> str:
@@ -45,6 +44,14 @@ def seconds_text(value: float) -> str:
         if value >= 0.9995 * scale:
             return f"{three_digits(value / scale)} {unit}"
     return f"{three_digits(value / 1e-6)} µs"
+
+
+def count_text(count: float) -> str:
+    """Return a count in few characters, such as 500, 20k or 10M."""
+    for scale, unit in ((1e6, "M"), (1e3, "k")):
+        if count >= scale:
+            return f"{count / scale:g}{unit}"
+    return f"{count:g}"
 
 
 def cell(text: str) -> str:

@@ -40,7 +40,7 @@ FORMATS: Mapping[str, Callable[[Any], str]] = {
     "ms": figure_texts.milliseconds, "s": figure_texts.seconds,
     "time": figure_texts.seconds_text,
     "human": lambda size: human_bytes(int(size)),
-    "above": lambda share: figure_texts.percent_above(1 + share, 1),
+    "above": figure_texts.percent_above,
     "times": lambda ratio: f"{ratio:,.1f}x",
     "yes": lambda holds: "yes" if holds else "no",
 }  # fmt: skip
