@@ -25,7 +25,7 @@ from evaluation.plots.drawing import (
     plain_label,
 )
 from evaluation.report.cases import Case, by_planner
-from evaluation.report.figure_texts import seconds_text
+from evaluation.report.figure_texts import count_text, seconds_text
 from evaluation.study.record import OffsetsRecord
 
 # The axis of gaps is linear below this gap, and logarithmic above it.
@@ -129,7 +129,7 @@ def time_figure(
         axes.plot(tensors, seconds, **{**look, "linestyle": "none"}, markersize=4, alpha=0.8)
 
     def dress(axes: Any) -> None:
-        logarithmic(axes, "x", lambda count: f"{count:,.0f}")
+        logarithmic(axes, "x", count_text)
         logarithmic(axes, "y", seconds_text)
 
     texts = {label: label for label in points}

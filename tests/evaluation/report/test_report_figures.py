@@ -20,6 +20,7 @@ from evaluation.plots.drawing import (
     new_figure,
 )
 from evaluation.report.cases import cases_of
+from evaluation.report.figure_texts import count_text, seconds_text
 from evaluation.report.planner_figures import (
     LEAST_GAP,
     MOST_TICKS,
@@ -28,7 +29,6 @@ from evaluation.report.planner_figures import (
     anytime_figure,
     profile_figure,
     profile_lines,
-    seconds_text,
     time_figure,
     timed_points,
 )
@@ -87,6 +87,13 @@ def test_times_are_drawn_where_they_count_on_two_logarithmic_axes() -> None:
 )
 def test_a_time_has_its_unit(seconds: float, text: str) -> None:
     assert seconds_text(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(1, "1"), (500, "500"), (20_000, "20k"), (1_500_000, "1.5M"), (1e7, "10M")]
+)
+def test_a_count_of_an_axis_is_short(count: float, text: str) -> None:
+    assert count_text(count) == text
 
 
 def test_a_curve_falls_and_lasts_until_the_run_ends() -> None:
