@@ -48,6 +48,8 @@ def new_figure(
     for each in axes:
         each.spines[["top", "right"]].set_visible(False)
         each.tick_params(which="both", labelsize=9)
+        # Minor ticks are shorter; with this their labels stand in line with the others.
+        each.tick_params(which="minor", pad=5)
         each.grid(visible=True, color="#e6e6e6", linewidth=0.7)
         each.set_axisbelow(True)
     return figure, axes
