@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from textwrap import wrap
 from typing import Any, Literal
 
 import matplotlib
@@ -33,6 +35,8 @@ PANEL_INCHES = 1.7
 OTHERS_COLOUR = "#cccccc"
 MOST_PANELS = 30
 MOST_LABEL_CHARACTERS = 48
+# So many characters of eight points fit above one of `PANEL_COLUMNS` panels.
+PANEL_TITLE_CHARACTERS = 38
 
 Look = Mapping[str, Any]
 
@@ -124,7 +128,8 @@ def line_figure(
             for other in shown:
                 draw(axes, other, {**looks[other], "color": OTHERS_COLOUR, "rasterized": True})
             draw(axes, label, looks[label])
-            axes.set_title(plain_label(shown[label]), fontsize=8.5, loc="left")
+            title = in_lines(shown[label], PANEL_TITLE_CHARACTERS)
+            axes.set_title(title, fontsize=8, loc="left")
             axes.tick_params(labelsize=8)
         dress(panels[0])
         for axes in panels[len(shown) :]:
@@ -143,6 +148,17 @@ def plain_label(text: str) -> str:
     line = one_line(text, MOST_LABEL_CHARACTERS).replace("$", r"\$")
     # Legends leave out an empty label and a label that begins with an underscore.
     return line if line and not line.startswith("_") else f" {line}"
+
+
+def in_lines(text: str, most: int) -> str:
+    """Return foreign text as lines of at most ``most`` characters, broken behind colons first."""
+    lines = [""]
+    for part in re.findall(r"[^: ]+[: ]*|[: ]+", one_line(text, MOST_LABEL_CHARACTERS)):
+        if lines[-1] and len(lines[-1] + part.rstrip()) > most:
+            lines.append("")
+        *full, last = wrap(lines[-1] + part, most, drop_whitespace=False) or [""]
+        lines[-1:] = [*full, last]
+    return "\n".join(plain_label(line.rstrip()) for line in lines)
 
 
 def add_legend(figure: Figure, panels: Sequence[Any]) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from statistics import mean
-from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from evaluation.plots.drawing import (
     MOST_LINES,
     Look,
     add_legend,
+    in_lines,
     line_figure,
     logarithmic,
     new_figure,
@@ -211,8 +211,7 @@ def anytime_figure(
         logarithmic(axes, "x", seconds_text)
         # The axis begins below 0, so that a line at 0 is seen.
         axes.set_ylim(bottom=-0.03 * axes.get_ylim()[1])
-        title = fill(plain_label(instance), MOST_TITLE_CHARACTERS, break_on_hyphens=False)
-        axes.set_title(title, fontsize=9, loc="left")
+        axes.set_title(in_lines(instance, MOST_TITLE_CHARACTERS), fontsize=9, loc="left")
         axes.yaxis.set_major_formatter(FuncFormatter(lambda gap, _: f"{100 * gap:.3g} %"))
     for axes in panels[len(shown) :]:
         axes.set_visible(False)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+from itertools import combinations
 from typing import Literal
 
 import numpy as np
 import pytest
 from matplotlib.image import imread
+from matplotlib.text import Text
 
 from evaluation.plots.drawing import (
     LINE_COLOURS,
@@ -173,6 +175,22 @@ def test_many_planners_have_a_panel_each_and_few_curves() -> None:
     lines = profile_lines(cases_of([record("a", label, 10) for label in most]))
     shown = profile_figure(lines, line_looks(most))
     assert "the first 30 of 60 planners" in shown.get_supxlabel()
+
+
+def test_titles_of_panels_have_room() -> None:
+    names = [f"omnimalloc:allocator=greedy_by_conflict_size:{n}" for n in range(2 * MOST_LINES)]
+    cases = cases_of([record("a", name, 10) for name in names])
+    figure = profile_figure(profile_lines(cases), line_looks(names))
+    figure.draw_without_rendering()
+    boxes = []
+    for axes in figure.axes:
+        (title,) = (
+            child for child in axes.get_children()
+            if isinstance(child, Text) and child.get_text() == axes.get_title(loc="left")
+        )  # fmt: skip
+        boxes.append(title.get_window_extent())
+    assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
+    assert max(box.x1 for box in boxes) <= figure.bbox.x1
 
 
 @pytest.mark.parametrize(
