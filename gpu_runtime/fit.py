@@ -98,22 +98,23 @@ def fit_program(
     memory: Annotated[
         str | None,
         typer.Option(
-            metavar="BYTES", help="Of the GPU, such as 24GiB; without it, what is needed."
+            metavar="BYTES",
+            help="Memory of the GPU, such as 24GiB; by default only the need is shown.",
         ),
     ] = None,
     beside: Annotated[
-        str, typer.Option(metavar="BYTES", help="Of it, what libraries and kernels take.")
+        str, typer.Option(metavar="BYTES", help="Part of it for libraries and kernels.")
     ] = BESIDE,
     vary: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Find the largest value that fits, such as of batch."),
+        typer.Option(metavar="NAME", help="Find the largest value that fits, of batch say."),
     ] = None,
     by: Annotated[int, typer.Option(help="Try only multiples of this.")] = 1,
     allocators: Annotated[
-        str, typer.Option(metavar="NAMES", help="As in `gpu_runtime.replay`.")
+        str, typer.Option(metavar="NAMES", help="Online allocators, as in `gpu_runtime.replay`.")
     ] = ALLOCATORS,
     groups: Annotated[
-        int, typer.Option(help="Lines of the table of what lives at the peak; 0 for none.")
+        int, typer.Option(help="Most rows of the table of live blocks at the peak; 0: no table.")
     ] = 12,
     batch: Batch = None,
     seq: Seq = None,
@@ -121,7 +122,7 @@ def fit_program(
     layers: Layers = None,
     checkpointing: Checkpointing = None,
     steps: Annotated[
-        int, typer.Option(help="Steps that are traced; the third is the first under a plan.")
+        int, typer.Option(help="Steps to trace; the third is the first under a plan.")
     ] = TraceSettings.steps,
     microbatches: Microbatches = None,
     precision: Precision = None,
@@ -136,7 +137,7 @@ def fit_program(
     about the given values, even with --vary.
     """
     if vary is not None and memory is None:
-        raise GaplessError("--vary: --memory is needed, in which the largest value is to fit")
+        raise GaplessError("--vary: --memory is needed, the limit for the largest value")
     for option, value, least in (("--by", by, 1), ("--groups", groups, 0)):
         if value < least:
             raise GaplessError(f"{option}: at least {least} is needed, found {value}")

@@ -67,25 +67,26 @@ def replay_requests(
     ] = ALL,
     device: Annotated[
         OnlineDevice,
-        typer.Option(help="Accounts without memory, memory of this machine, or the first GPU."),
+        typer.Option(help="ledger (no memory), simulated (host memory), or the first GPU."),
     ] = OnlineDevice.LEDGER,
     settings: Annotated[
         str,
         typer.Option(
-            metavar="KEY:VALUE,...", help="Of PyTorch's allocator, as PYTORCH_CUDA_ALLOC_CONF has."
+            metavar="KEY:VALUE,...",
+            help="Settings of PyTorch's allocator, as in PYTORCH_CUDA_ALLOC_CONF.",
         ),
     ] = "",
     capacity: Annotated[
         str | None,
-        typer.Option(metavar="BYTES", help="What the device has; more than enough by default."),
+        typer.Option(metavar="BYTES", help="Memory of the device; more than enough by default."),
     ] = None,
     check: Annotated[
         bool,
-        typer.Option("--check", help="Hold the replay against recorded segments and addresses."),
+        typer.Option("--check", help="Compare with recorded segments and addresses."),
     ] = False,
     verify: Annotated[
         bool,
-        typer.Option("--verify", help="Stamp every block, and look that no other writes there."),
+        typer.Option("--verify", help="Stamp every block, and check that it stays whole."),
     ] = False,
     plot: Annotated[
         Path | None,
@@ -96,10 +97,10 @@ def replay_requests(
         bool, typer.Option("--list", help="List the online allocators, one line each, and stop.")
     ] = False,
 ) -> None:
-    """Replay what a run asked of its allocator: peaks, efficiency, device calls, time.
+    """Replay a run's requests to online allocators: peaks, efficiency, device calls, time.
 
-    Exits with 130 after Ctrl-C, which keeps the rows that are whole, 2 after an error or where an
-    allocator failed, and 1 where --check finds a difference.
+    Exits with 130 after Ctrl-C, which keeps the complete rows; with 2 after an error, also of an
+    allocator; and with 1 if --check finds a difference.
     """
     with standard_output.kept_for_the_answer():
         chosen = choose_online("*" if allocators == ALL else allocators)
@@ -111,7 +112,7 @@ def replay_requests(
     if trace is None:
         raise GaplessError("no trace named; give one, or --list for the online allocators")
     if check and device is not OnlineDevice.LEDGER:
-        raise GaplessError("--check: only on the ledger memory can lie where it was recorded")
+        raise GaplessError("--check: --device ledger is needed; no other can repeat addresses")
     require_targets({"--plot": plot}, [trace])
     picture = None if plot is None else find_plot(PICTURE, OnlinePlot)
     if plot is not None and picture is not None:
@@ -169,7 +170,7 @@ def _as_recorded(requests: RequestSequence, chosen: list[ChosenOnline]) -> list[
     recorded = [allocator for allocator in chosen if allocator.info.name == name]
     if not recorded:
         named = ", ".join(allocator.label for allocator in chosen)
-        raise GaplessError(f"--check: {name} was recorded and is needed, found {named}")
+        raise GaplessError(f"--check: the recorded allocator, {name}, is needed, found {named}")
     return recorded[:1]
 
 

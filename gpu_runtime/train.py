@@ -70,15 +70,15 @@ app = CommandLine()
 
 @app.command("train")
 def train_model(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="Such as bert-base.")],
-    planner: Annotated[str, typer.Option(metavar="NAME", help="Who plans.")] = "auto",
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="Model, such as bert-base.")],
+    planner: Annotated[str, typer.Option(metavar="NAME", help="Planner.")] = "auto",
     steps: Annotated[
-        int, typer.Option(help="Steps that are compared bit by bit; three come before a plan.")
+        int, typer.Option(help="Steps to compare bit by bit; the plan comes after three.")
     ] = STEPS,
-    timed_steps: Annotated[int, typer.Option(help="Steps that are timed.")] = 30,
+    timed_steps: Annotated[int, typer.Option(help="Steps to time.")] = 30,
     warm_up: Annotated[int, typer.Option(help="Steps before the timed ones.")] = FEWEST_WARM_UP,
-    time_limit: Annotated[float, typer.Option(help="Seconds that planning may take.")] = 10.0,
-    seed: Annotated[int, typer.Option(help="Of weights, inputs and dropout.")] = 0,
+    time_limit: Annotated[float, typer.Option(help="Most seconds of planning.")] = 10.0,
+    seed: Annotated[int, typer.Option(help="Seed of weights, inputs and dropout.")] = 0,
     batch: Batch = None,
     seq: Seq = None,
     image: Image = None,
@@ -89,20 +89,21 @@ def train_model(
     optimizer: Optimizer = None,
     models: Models = None,
     allocators: Annotated[
-        str, typer.Option(metavar="NAMES", help=f"Of {', '.join(Allocator)}, in this order.")
+        str, typer.Option(metavar="NAMES", help=f"Some of {', '.join(Allocator)}, in run order.")
     ] = ",".join(JUDGED),
     turns: Annotated[
         int,
         typer.Option(
-            min=1, help="In which timed steps are taken; with several, all have memory at once."
+            min=1,
+            help="Rounds of timed steps; with several, all allocators hold memory at once.",
         ),
     ] = 1,
     as_json: AsJson = False,
 ) -> None:
     """Train on the GPU under a plan: the same bits, how much memory, how long.
 
-    Every allocator has processes of its own. Exits with 1 where losses, gradients or parameters
-    differ or no step was served by the plan, and 2 after an error.
+    Every allocator has processes of its own. Exits with 1 if losses, gradients or parameters
+    differ or the plan served no step, and with 2 after an error.
     """
     if timed_steps % turns:
         raise GaplessError(f"--turns: {timed_steps} timed steps are to be split evenly, found "

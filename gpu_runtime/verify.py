@@ -62,44 +62,45 @@ def verify_plan(
     instance: Annotated[Path, typer.Argument(metavar="FILE", help="Instance file.")],
     planner: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help=f"Who plans; {DEFAULT_PLANNER} by default."),
+        typer.Option(metavar="NAME", help=f"Planner; {DEFAULT_PLANNER} by default."),
     ] = None,
     plan: Annotated[
-        Path | None, typer.Option(metavar="FILE.json", help="A plan file, in place of a planner.")
+        Path | None, typer.Option(metavar="FILE.json", help="Plan file, instead of a planner.")
     ] = None,
     device: Annotated[
         DeviceKind,
         typer.Option(
-            help="Streams on a simulated clock, which a seed repeats; as threads of this "
-            "machine's processor; or on the first GPU."
+            help="simulated (streams on a clock, repeatable by seed), cpu (a thread for each "
+            "stream), or the first GPU."
         ),
     ] = DeviceKind.SIMULATED,
     trials: Annotated[int, typer.Option(help="Runs of the whole schedule.")] = DEFAULT_TRIALS,
-    seed: Annotated[int, typer.Option(help="Start of every random choice.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of all random choices.")] = 0,
     injected: Annotated[
         int,
         typer.Option(
             "--inject",
             metavar="K",
-            help="Move K tensors onto an unsafe partner; exits 0 where all are caught.",
+            help="Move K tensors onto an unsafe partner; exit with 0 if all are caught.",
         ),
     ] = 0,
     ignore_streams: Annotated[
-        bool, typer.Option("--ignore-streams", help="Plan by single-stream lifetimes, wrongly.")
+        bool, typer.Option("--ignore-streams", help="Plan wrongly, as if there was one stream.")
     ] = False,
     every_byte: Annotated[
         bool,
         typer.Option(
             "--every-byte",
-            help="Off the GPU, hold every byte; else a word for all that the same tensors cover.",
+            help="Hold every byte also without a GPU, instead of a word for each range of bytes "
+            "that the same tensors cover.",
         ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Verify a plan: stamp and check every tensor while the instance's streams run for real.
 
-    Exits with 1 where a tensor lost bytes, or an injected mistake went unseen, 2 after an error,
-    and 130 after Ctrl-C, which still prints what was found until then.
+    Exits with 1 if a tensor lost bytes or an injected mistake went unseen, with 2 after an error,
+    and with 130 after Ctrl-C, which still prints the findings so far.
     """
     if injected and ignore_streams:
         # The mistakes of such a plan could not be told from the injected ones.

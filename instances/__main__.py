@@ -42,7 +42,8 @@ app = CommandLine(no_args_is_help=True, help=__doc__)
 app.add_typer(synthetic_app, name="synthetic")
 
 Catalogue = Annotated[
-    Path, typer.Option("--catalogue", metavar="FILE", help="With its instances beside it.")
+    Path,
+    typer.Option("--catalogue", metavar="FILE", help="Catalogue, with its instances beside it."),
 ]
 Patterns = Annotated[
     list[str] | None, typer.Argument(metavar="[NAME]...", help="Names or wildcards; all if none.")
@@ -84,7 +85,7 @@ def show(
 def make_entries(
     names: Patterns = None,
     missing: Annotated[
-        bool, typer.Option("--missing", help="Every instance whose file is not here.")
+        bool, typer.Option("--missing", help="Make every instance whose file is not here.")
     ] = False,
     output: Annotated[
         Path | None,
@@ -92,8 +93,8 @@ def make_entries(
             "--output",
             "-o",
             metavar="DIR",
-            help="Where the files go; by default where a name "
-            "finds them, $XDG_DATA_HOME/gapless/instances.",
+            help="Folder for the files; by default $XDG_DATA_HOME/gapless/instances, in which "
+            "names are looked up.",
         ),
     ] = None,
     catalogue: Catalogue = CATALOGUE,
@@ -124,10 +125,10 @@ def update(
     names: Patterns = None,
     folder: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Where regenerated instances lie; new ones are added."),
+        typer.Option(metavar="DIR", help="Folder of regenerated instances; adds new ones."),
     ] = None,
     planners: Annotated[
-        str, typer.Option(metavar="NAMES", help="Who looks for plans, as in planners.compare.")
+        str, typer.Option(metavar="NAMES", help="Planners to run, as in planners.compare.")
     ] = DEFAULT_PLANNERS,
     time_limit: Annotated[
         float, typer.Option(metavar="SECONDS", help="Wall-clock limit of each planner.")

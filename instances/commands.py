@@ -9,4 +9,4 @@ CONVERT = Command(
 )
 INSTANCES = Command("list, show, make and synthesise instances", "instances.__main__:main")
 EXTRACT = Command("extract a step of a PyTorch model", "instances.extract.__main__:main")
-COMPARE_TRACES = Command("hold two traces of one program together", "instances.traces.compare:main")
+COMPARE_TRACES = Command("compare two traces of one program", "instances.traces.compare:main")

@@ -91,6 +91,6 @@ def _help(known: Mapping[str, Command]) -> str:
         "usage: gapless COMMAND ...\n\n"
         "Plan tensor memory, prove how far a plan is from optimal, run it.\n\n"
         f"{lines}\n"
-        "gapless COMMAND --help says what a command takes; gapless --version which one this is.\n"
+        "gapless COMMAND --help shows a command's options; gapless --version shows the version.\n"
         "gapless --install-completion lets your shell complete commands and options.\n"
     )

@@ -20,6 +20,6 @@ def missing_core(error: ImportError) -> MissingDependencyError:
     if installed.resolve() == ROOT or not (installed / "planners" / "__init__.py").is_file():
         return MissingDependencyError(f"{said}; {build}")
     return MissingDependencyError(
-        f"{said}, and these sources are found before the Gapless that is installed in {installed}; "
-        f"run that one from another folder, or as `gapless COMMAND`; or {build}"
+        f"{said}, and Python finds these sources before the Gapless installed in {installed}; to "
+        f"use the installed one, run from another folder, or run `gapless COMMAND`; or {build}"
     )

@@ -46,7 +46,7 @@ Output = Annotated[Path | None, typer.Option("-o", help="Write the page here as 
 
 @app.command()
 def responsiveness(repetitions: Repetitions = 5, output: Output = None) -> None:
-    """Time what a user waits for: the command line, the import, the reader."""
+    """Time the waits of a user: for the command line, the import and the reader."""
     bert = _committed(BERT)
     command = _command("responsiveness")
     _publish(lambda: responsiveness_page(bert, command, repetitions), output, bert)
@@ -55,7 +55,7 @@ def responsiveness(repetitions: Repetitions = 5, output: Output = None) -> None:
 @app.command(name="device-calls")
 def device_calls(
     size: Annotated[
-        str, typer.Option("--bytes", metavar="BYTES", help="Memory that is taken: a power of two.")
+        str, typer.Option("--bytes", metavar="BYTES", help="Memory to take: a power of two.")
     ] = "2GiB",
     repetitions: Repetitions = 9,
     record: Annotated[
@@ -82,8 +82,8 @@ def device_calls(
 def _is_a_study(name: str) -> Callable[[], None]:
     def refuse() -> None:
         raise GaplessError(
-            f"{name} is a study now, which goes on where it ended: python -m evaluation.study run "
-            f"{name} (show {name} says what it runs)"
+            f"{name} is a study now, which resumes where it was stopped: python -m "
+            f"evaluation.study run {name} (show {name} lists its runs)"
         )
 
     return refuse
@@ -99,9 +99,9 @@ def verify(
     file: Annotated[
         Path | None, typer.Argument(help=f"An instance with a graph; {BERT} by default.")
     ] = None,
-    device: Annotated[DeviceKind, typer.Option(help="What to run on.")] = DeviceKind.SIMULATED,
-    trials: Annotated[int, typer.Option(min=1, help="Of each verification.")] = 20,
-    seed: Annotated[int, typer.Option(min=0, help="Of each verification.")] = 0,
+    device: Annotated[DeviceKind, typer.Option(help="Device to run on.")] = DeviceKind.SIMULATED,
+    trials: Annotated[int, typer.Option(min=1, help="Trials of each verification.")] = 20,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of each verification.")] = 0,
     output: Output = None,
 ) -> None:
     """Plans on real memory: time, bandwidth, and what is caught."""

@@ -28,12 +28,12 @@ app = CommandLine(no_args_is_help=True)
 
 @app.command()
 def regress(
-    old: Annotated[Path, typer.Argument(metavar="OLD.jsonl", help="Records to hold against.")],
+    old: Annotated[Path, typer.Argument(metavar="OLD.jsonl", help="Records to compare with.")],
     new: Annotated[Path, typer.Argument(metavar="NEW.jsonl", help="Records of the same runs.")],
 ) -> None:
-    """Hold new records against old ones, run by run.
+    """Compare new records with old ones, run by run.
 
-    Exits with 1 where quality was lost: a larger or invalid plan, or a plan, a proof, a bound or a
+    Exits with 1 if quality was lost: a larger or invalid plan, or a plan, a proof, a bound or a
     run that is missing; with 2 after an error; else with 0.
     """
     changes = changes_between(read_records(old), read_records(new))

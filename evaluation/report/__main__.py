@@ -41,7 +41,7 @@ def report(
     page: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE.md", help="Fill the words of the study, and write them as this page."
+            metavar="FILE.md", help="Fill the text of the study's page, and write it there."
         ),
     ] = None,
     maps: Annotated[
@@ -49,14 +49,14 @@ def report(
         typer.Option(
             "--map",
             metavar="FILE",
-            help="Add a memory map of this instance, with the plans made again; repeatable.",
+            help="Add a memory map of this instance, for which plans are made again; repeatable.",
         ),
     ] = None,
     plugin: Plugins = None,
 ) -> None:
-    """Show what records of studies say: tables of gaps, figures, memory maps.
+    """Show records of studies: tables of gaps, figures, memory maps.
 
-    With -o as a report, with --page as the page of the one study that the records are of.
+    -o writes a report; --page writes the page of one study, from which all the records are.
     """
     if folder is None and page is None:
         raise GaplessError("-o or --page: one of the two is needed, found neither")

@@ -44,7 +44,7 @@ RESULTS = Path("results")
 Left = TypeVar("Left")
 
 Which = Annotated[
-    str, typer.Argument(metavar="NAME|FILE.toml", help="A study that ships, or a file of your own.")
+    str, typer.Argument(metavar="NAME|FILE.toml", help="A study of Gapless, or your own file.")
 ]
 Only = Annotated[
     str,
@@ -64,7 +64,7 @@ Given = Annotated[
 
 @app.command("list")
 def list_studies() -> None:
-    """List the studies that ship: each question, the age of its records, and later changes."""
+    """List the studies of Gapless: each question, the age of its records, and later changes."""
     pairs = []
     for name in studies():
         study = find_study(name)
@@ -74,7 +74,7 @@ def list_studies() -> None:
 
 @app.command()
 def schema(
-    what: Annotated[Typed, typer.Argument(help="Of a record, or of a study's file.")],
+    what: Annotated[Typed, typer.Argument(help="Schema of a record, or of a study's file.")],
 ) -> None:
     """Print the JSON schema of a record, which is a line of results, or of a study's file."""
     standard_output.write(json.dumps(schema_of(what), indent=1) + "\n")
@@ -87,7 +87,7 @@ def show(
     folder: Given = None,
     keys: Annotated[bool, typer.Option("--keys", help="Show the key of every run.")] = False,
 ) -> None:
-    """Show what a study runs; its own Python files are not executed for that."""
+    """Show the runs of a study, without executing its own Python files."""
     study = find_study(which)
     folders = _folders(which, folder)
     if study.training:
@@ -112,7 +112,7 @@ def show(
     ]  # fmt: skip
     if study.plugins:
         files = ", ".join(str(plugin.path) for plugin in study.plugins)
-        pairs.append(("executes", f"{files}; not executed here: what it brings counts as written"))
+        pairs.append(("executes", f"{files}; not executed here, so its names count as written"))
     standard_output.write(aligned_pairs(pairs))
 
 
@@ -144,7 +144,7 @@ def run(
     jobs: Annotated[
         int | None,
         typer.Option(
-            metavar="N", help="Runs at once; one a core by default, one where times count."
+            metavar="N", help="Runs at once; by default one a core, or a single one if timed."
         ),
     ] = None,
     scheduler: Annotated[
@@ -160,7 +160,7 @@ def run(
 ) -> None:
     """Run a study, or resume it: runs that have a record are not run again.
 
-    Records are added as runs end; it may be killed at any moment and started again.
+    Each run adds its record when it ends, so a study may be killed at any moment and resumed.
     """
     if scheduler is not None and jobs is not None:
         raise GaplessError("--jobs and --scheduler: one of the two is needed, found both")
@@ -213,9 +213,9 @@ def _train(study: Study, path: Path, only: Sequence[str], *, drop_changed: bool)
 
 @app.command()
 def record(
-    folder: Annotated[Path, typer.Argument(help="An existing folder, which takes the files.")],
+    folder: Annotated[Path, typer.Argument(help="Existing folder for the files.")],
 ) -> None:
-    """Trace the runs that studies of online allocators replay; needs torch, no GPU."""
+    """Trace the runs that studies of online allocators replay; needs torch, but no GPU."""
     if not folder.is_dir():
         raise GaplessError(f"{folder}: a folder is needed, found none")
     for path in record_runs(folder):

@@ -138,7 +138,7 @@ def _taken(training: str, allocator: str, seed: int, device: str = "cuda") -> Fo
         status = RunStatus.OUT_OF_MEMORY if no_memory else RunStatus.CRASHED
         return {"status": status, "reason": result.message, "ends_all": result.is_general}
     if result.peaks is None:
-        return {"status": RunStatus.UNSUPPORTED, "reason": "nobody counted its memory"}
+        return {"status": RunStatus.UNSUPPORTED, "reason": "its memory was not counted"}
     return {
         "status": RunStatus.FEASIBLE,
         "peak": result.whole_run_reserved,

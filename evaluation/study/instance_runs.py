@@ -102,7 +102,7 @@ class _PlannerProcess:
             self.incumbents = tuple(found.incumbents)
             return found
         except Exception:
-            return Findings(reason="its process sent what is no answer", claimed=Status.INVALID)
+            return Findings(reason="its process sent no valid answer", claimed=Status.INVALID)
 
     def _answer(self) -> tuple[Cost, bytes]:
         problem = self._instance.unpacked()

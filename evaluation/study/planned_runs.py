@@ -158,9 +158,9 @@ def _runs_of_grid(
         for kind, _, _ in chosen:
             if (kind.runs_on is SentTraining) is not is_training:
                 raise GaplessError(
-                    f"study {study.name}: what {kind.in_grid} names runs on "
+                    f"study {study.name}: a grid with field {kind.in_grid} runs on "
                     f"{'instances' if is_training else 'trainings'}, found "
-                    f"{'trainings' if is_training else 'instances'} in its grid"
+                    f"{'trainings' if is_training else 'instances'}"
                 )
         for instance in subjects_of(choice, folders):
             for seed in grid.seeds:

@@ -183,7 +183,7 @@ def _record_of(future: Future[str], task: RunTask, workforce: Workforce) -> tupl
         record = crashed(task, str(error))
         return record.to_json(), record
     except CancelledError:
-        raise GaplessError("the scheduler has gone, and what it was at is not recorded") from None
+        raise GaplessError("the scheduler is gone; its unfinished runs have no record") from None
 
 
 def tasks_of(study: Study, runs: Sequence[PlannedRun]) -> Iterator[RunTask]:

@@ -123,7 +123,7 @@ def _claim(key: str, table: Any) -> Claim:
             raise InstanceError(f"field key: the name of its table is its key, found {claim.key!r}")
         if bool(claim.figure) == bool(claim.says_why):
             raise InstanceError(
-                f"either a figure or says_why is needed, why nothing measures it, found "
+                f"one of figure and says_why (the reason why nothing measures it) is needed, found "
                 f"{'both' if claim.figure else 'neither'}"
             )
         if claim.figure and claim.at_least is None and claim.at_most is None:

@@ -149,8 +149,8 @@ def judged_claims(material: PageMaterial) -> list[JudgedClaim]:
     texts = material.words.get("evidence")
     if not isinstance(texts, dict) or not texts:
         raise GaplessError(
-            f"study {material.name}: page.evidence is needed, which says what claims are held "
-            f"against, found none"
+            f"study {material.name}: page.evidence is needed, the figures to compare claims with, "
+            f"found none"
         )
     frames: Frames = material.frames
     evidence = [_evidence(f"page.evidence.{name}", text, frames) for name, text in texts.items()]

@@ -115,7 +115,7 @@ class Expression:
                 return self._within(of, [ast.unparse(key) for key in keys], frame)
             case ast.Call(func=ast.Name(id=name), args=nodes, keywords=[]):
                 return self._called(name, [self._value(each, frame) for each in nodes], frame)
-        raise InstanceError(f"{ast.unparse(node)!r} is nothing that a formula may have")
+        raise InstanceError(f"{ast.unparse(node)!r} is not allowed in a formula")
 
     def _column(self, name: str, frame: DataFrame) -> Any:
         from pandas import Series

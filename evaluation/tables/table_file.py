@@ -98,7 +98,7 @@ class ColumnText(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         is_leaf = self.heading is not None and self.cell is not None
         if not (self.across or self.names or is_leaf):
-            raise ValueError("a heading and a cell are needed, or a column across which they stand")
+            raise ValueError("a heading and a cell are needed, or one of across and names")
 
 
 class TableText(Steps, frozen=True, kw_only=True):

@@ -95,7 +95,7 @@ def fit_notes(
     room = memory - beside
     lines = []
     if any(row.gives_back(room) for row in check.rows):
-        lines.append("giving back: out of memory, it returns what is idle to the GPU, and goes on")
+        lines.append("giving back: out of memory, it returns idle memory to the GPU and goes on")
     if found is not None:
         lines += _about_search(found)
     by = f" under {', '.join(check.fitting)}" if check.answer is Fits.YES else ""
@@ -116,7 +116,7 @@ def _about_search(found: LargestValues) -> list[str]:
         if above:
             lines.append(
                 f"{label}: {found.parameter} {found.least_too_large(label)} does not fit, though "
-                f"{', '.join(map(str, above))} does: the largest is that below the first"
+                f"{', '.join(map(str, above))} does: the answer lies below the value that does not"
             )
     return lines
 

@@ -27,7 +27,7 @@ class CallbackStep:
     def memory(self) -> PlannedMemory:
         if self._memory is None:
             raise DeviceError(
-                "the callback has no planned memory yet: it makes one when it hears where it trains"
+                "the callback has no planned memory yet: it makes one when the loop names a device"
             )
         return self._memory
 
@@ -36,16 +36,14 @@ class CallbackStep:
         if self._memory is not None and self._memory.installed and device.type != "cuda":
             return  # attached to another allocator than PyTorch's, in a test
         if device.type != "cuda":
-            raise DeviceError(
-                f"planned memory is that of a CUDA device, found training on {device}"
-            )
+            raise DeviceError(f"planned memory needs a CUDA device, found training on {device}")
         number = device.index or 0
         if self._memory is None:
             self._memory = PlannedMemory(device=number)
         elif self._memory.device != number:
             raise DeviceError(
-                f"planned memory is that of device {self._memory.device}, found training on device "
-                f"{number}; say PlannedMemory(device={number}), or leave it to the callback"
+                f"planned memory serves device {self._memory.device}, found training on device "
+                f"{number}; give PlannedMemory(device={number}), or let the callback make one"
             )
         if not self._memory.installed:
             self._memory.install()

@@ -56,14 +56,14 @@ def notes(findings: AllocatorComparison) -> list[str]:
         lines.append(f"no deterministic algorithm for {', '.join(findings.undetermined)}")
     if findings.nothing_was_planned:
         lines.append(
-            "no step was served by the plan: one is made after the third step, where two steps "
-            "have asked for the same"
+            "no step was served by the plan: planning begins after the third step, once two steps "
+            "made the same requests"
         )
         lines += [f"{label}: {reason}" for label, reason in findings.reasons_without_plan()]
     if findings.agreement is not None:
         lines += _verdict(findings.agreement)
     elif findings.checks:
-        lines.append("no bits were compared: that takes the checks of two allocators")
+        lines.append("no bits were compared: a comparison needs checks of two allocators")
     return lines
 
 

@@ -50,7 +50,7 @@ class RunProcesses:
             limit = its.limit_seconds
             line = process.line(limit)
             if line is None:
-                return Failure(f"the process was not done with its turn after {limit:g} s")
+                return Failure(f"the process did not end its turn within {limit:g} s")
             if line.strip() != WAITS_FOR_ITS_TURN:
                 return _answer_of(process, limit, line)
         return None
@@ -67,7 +67,7 @@ class RunProcesses:
 def _answer_of(process: AskedProcess, limit: float | None, already_read: str = "") -> Answer:
     last = process.end(limit, already_read)
     if last is None:
-        return Failure(f"the process had not ended after {limit:g} s")
+        return Failure(f"the process did not end within {limit:g} s")
     try:
         answer = read_answer(last.line)
     except msgspec.DecodeError:

@@ -52,7 +52,7 @@ def wait_for_turn() -> None:
     """Tell the parent that this process waits, and wait for a line that lets it go on."""
     standard_output.write_before_the_answer(WAITS_FOR_ITS_TURN)
     if not sys.stdin.readline():
-        raise EOFError("nobody is there to say whose turn it is")
+        raise EOFError("the parent process, which gives the turns, is gone")
 
 
 def failure_of(error: Exception) -> Failure:

@@ -55,8 +55,8 @@ def inject(problem: Problem, plan: Plan, count: int, seed: int) -> list[Injectio
         injections.append(injection)
     if len(injections) < count:
         raise GaplessError(
-            f"{problem.name}: to inject {count}, as many pairs of unsafe tensors are needed that "
-            f"collide apart from each other, found {len(injections)}"
+            f"{problem.name}: {count} injections need as many pairs of unsafe tensors that collide "
+            f"independently, found {len(injections)}"
         )
     return injections
 
@@ -110,7 +110,7 @@ def without_streams(problem: Problem) -> Problem:
     """
     if problem.graph is None:
         raise InstanceError(
-            f"{problem.name}: only of a graph can streams be ignored, found {problem.safety.value}"
+            f"{problem.name}: a graph is needed to ignore streams, found {problem.safety.value}"
         )
     start, end = problem.graph.lifetimes()
     return problem.select(

@@ -25,19 +25,17 @@ app = CommandLine()
 
 @app.command("convert")
 def convert_file(
-    source: Annotated[
-        Path, typer.Argument(metavar="SOURCE", help="File of any format that is read.")
-    ],
+    source: Annotated[Path, typer.Argument(metavar="SOURCE", help="File in any known format.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write.")],
     to: Annotated[
         str | None,
         typer.Option(
             help="gapless-json, plan, c-header, minimalloc-csv, snapshot, perfetto, tflite, "
-            "npz or stalloc; by default what the suffix says."
+            "npz or stalloc; by default the format of the suffix."
         ),
     ] = None,
     plan: Annotated[
-        Path | None, typer.Option(metavar="FILE.json", help="Plan to write, of --save-plan.")
+        Path | None, typer.Option(metavar="FILE.json", help="Plan to write, from --save-plan.")
     ] = None,
     planner: Annotated[
         str | None, typer.Option(metavar="NAME", help="Planner that makes the plan to write.")
@@ -53,7 +51,7 @@ def convert_file(
         ),
     ] = None,
     persistent: Annotated[
-        bool, typer.Option(help="Keep blocks that are there before the iteration and after it.")
+        bool, typer.Option(help="Keep blocks that live before and after the iteration.")
     ] = True,
     round_to: Annotated[
         int, typer.Option(metavar="BYTES", help="Round sizes up to multiples of this.")

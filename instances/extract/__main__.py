@@ -36,8 +36,8 @@ OTHERS = {"trace": trace_app, "executorch": executorch_app}
 
 
 @app.command(
-    epilog="`trace NAME` traces eager training instead, `executorch NAME` takes what ExecuTorch "
-    "has to place: see `trace --help` and `executorch --help`."
+    epilog="`trace NAME` traces eager training instead, `executorch NAME` extracts the tensors "
+    "that ExecuTorch plans: see `trace --help` and `executorch --help`."
 )
 def extract_model(
     name: Annotated[
@@ -54,7 +54,7 @@ def extract_model(
     image: Image = None,
     layers: Layers = None,
     mode: Annotated[
-        str | None, typer.Option(help="training, the whole step, or inference, forward alone.")
+        str | None, typer.Option(help="training (a whole step) or inference (forward pass).")
     ] = None,
     precision: Annotated[str | None, typer.Option(help="float32 or bfloat16.")] = None,
     checkpointing: Checkpointing = None,
@@ -62,23 +62,21 @@ def extract_model(
     clip_norm: Annotated[
         float | None, typer.Option(help="Largest global norm of the gradients; 0: no clipping.")
     ] = None,
-    nodes_per_stream: Annotated[
-        int | None, typer.Option(help="A stream that holds this many nodes is full.")
-    ] = None,
+    nodes_per_stream: Annotated[int | None, typer.Option(help="Most nodes of a stream.")] = None,
     bucket_mb: Annotated[
         int | None, typer.Option(help="Capacity of a bucket in units of 2**20 bytes.")
     ] = None,
     streams: Annotated[
         str | None,
         typer.Option(
-            help="category, full ones followed by new ones; succession, where a new one begins "
-            "when the full one has ended; or roles, one each for computation, communication and "
-            "copies."
+            help="category (a new stream follows each full one), succession (the new stream also "
+            "waits for the full one), or roles (one each for computation, communication and "
+            "copies)."
         ),
     ] = None,
     parallel: Annotated[
         str | None,
-        typer.Option(help="replicated, or sharded, where parameters are gathered unit by unit."),
+        typer.Option(help="replicated, or sharded (parameters are gathered unit by unit)."),
     ] = None,
     ranks: Annotated[
         int | None, typer.Option(help="Ranks that share parameters or experts.")

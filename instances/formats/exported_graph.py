@@ -147,8 +147,8 @@ class ExportedGraph:
             least, most = limits.get("min_val") or 0, limits.get("max_val")
             if size < least or (most is not None and size > most):
                 raise InstanceError(
-                    f"--dimension {name}: {least} to {most or 'any'} is what the program was "
-                    f"exported for, found {size}"
+                    f"--dimension {name}: the program was exported for {least} to "
+                    f"{most or 'any'}, found {size}"
                 )
 
     def _give(self) -> tuple[tuple[int, ...], set[int]]:

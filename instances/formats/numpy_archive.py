@@ -136,7 +136,7 @@ def _read_header(archive: zipfile.ZipFile, name: str, member: zipfile.ZipInfo) -
     said, there = header.entries * kind.itemsize, member.file_size - begin
     if said != there:
         raise InstanceError(
-            f"array {name}: the {said} bytes that it says are needed, found {there}"
+            f"array {name}: the {said} bytes of its header are needed, found {there}"
         )
     return header
 

@@ -365,8 +365,8 @@ def _agreed(name: str, found: TensorType, said: TensorType | None) -> TensorType
         pairs = list(zip_longest(a, b, fillvalue=-1))
         if any(None not in (x, y) and x != y for x, y in pairs) or len(a) != len(b):
             raise InstanceError(
-                f"tensor {shown(name)}: the shape that the file says is needed, {shown(list(b))}, "
-                f"found that it is {shown(list(a))}"
+                f"tensor {shown(name)}: the shape in the file, {shown(list(b))}, is needed, "
+                f"found the shape {shown(list(a))}"
             )
         lengths = tuple(y if x is None else x for x, y in pairs)
     return TensorType(found.element or said.element, lengths)

@@ -122,7 +122,7 @@ def _read(model: Any, file_bytes: int, path: Path) -> TfliteModel:
     listed = model.BuffersLength() + model.MetadataLength()
     TABLES.require(count + operators + model.MetadataLength(), file_bytes)
     if 4 * (count + operators + listed) > file_bytes:
-        raise InstanceError("the file is no whole model: it says more than it holds")
+        raise InstanceError("the file is no whole model: it declares more than it holds")
     entries = Work(ENTRIES, file_bytes)
     is_planned = [_is_planned(model, graph.Tensors(tensor)) for tensor in range(count)]
     kernels = _kernels(model, graph, is_planned, entries)

@@ -31,10 +31,12 @@ app = CommandLine()
 @app.command("compare-traces")
 def compare_traces(
     recorded: Annotated[Path, typer.Argument(help="Trace to compare with, .npz.")],
-    other: Annotated[Path, typer.Argument(help="Trace that is compared, .npz.")],
-    iteration: Annotated[int, typer.Option(help="From 0, or from the end where negative.")] = -1,
+    other: Annotated[Path, typer.Argument(help="Trace to be compared, .npz.")],
+    iteration: Annotated[
+        int, typer.Option(help="Number of the iteration: 0 is the first, -1 the last.")
+    ] = -1,
 ) -> None:
-    """Compare two traces of one program: figures, then every request in which they differ."""
+    """Compare two traces of one program: figures, then every request that differs."""
     first, second = (read_recorded_trace_file(path) for path in (recorded, other))
     figures = [iteration_figures(trace, iteration) for trace in (first, second)]
     differences = find_differences(first, second, iteration)

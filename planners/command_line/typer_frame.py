@@ -100,7 +100,7 @@ _AsksForVersion = Annotated[
     bool,
     typer.Option(
         "--version", callback=_say_version, is_eager=True, expose_value=False,
-        help="Show which version this is and exit.",
+        help="Show the version and exit.",
     ),
 ]  # fmt: skip
 
@@ -161,10 +161,10 @@ def _program() -> str:
 
 # Options that several command lines have, with one meaning and one text.
 Iteration = Annotated[
-    str, typer.Option(metavar="last|N|all", help="Which iteration of a recording is planned.")
+    str, typer.Option(metavar="last|N|all", help="Iteration of a recording to plan.")
 ]
 Persistent = Annotated[
-    bool, typer.Option(help="Plan blocks of a recording that were there before and stay as well.")
+    bool, typer.Option(help="Plan also the blocks that live before and after the iteration.")
 ]
 OnlyStatic = Annotated[
     bool, typer.Option("--static", help="Plan only the tensors that are not dynamic.")
@@ -179,6 +179,6 @@ SizedDimensions = Annotated[
     typer.Option(
         "--dimension",
         metavar="NAME=N",
-        help="Size of a dimension that a model's file leaves open; repeatable.",
+        help="Size of an open dimension of a model file; repeatable.",
     ),
 ]

@@ -115,34 +115,35 @@ def compare(
         str | None,
         typer.Option(
             metavar="NAMES",
-            help="Online allocators, named as planners are; all on a recording as a whole, none "
-            "elsewhere, by default.",
+            help="Online allocators, by names or wildcards; default: all on a whole recording, "
+            "none on any other input.",
         ),
     ] = None,
     time_limit: Annotated[
         float, typer.Option(metavar="SECONDS", help="Wall-clock limit of each planner.")
     ] = DEFAULT_TIME_LIMIT_SECONDS,
     threads: Annotated[
-        int, typer.Option(help="Threads that a planner may use; auto, cp-sat and ilp-cbc do.")
+        int, typer.Option(help="Most threads of a planner; auto, cp-sat and ilp-cbc use several.")
     ] = 1,
-    seed: Annotated[int, typer.Option(help="Start of every random choice.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of all random choices.")] = 0,
     sort: Annotated[
-        report.SortBy, typer.Option(help="Column by which rows are sorted.")
+        report.SortBy, typer.Option(help="Sort the rows by this column.")
     ] = report.SortBy.PEAK,
     capacity: Annotated[
         str | None,
-        typer.Option(metavar="BYTES", help="Ask whether a plan fits; such as 24GiB or 1.5GB."),
+        typer.Option(metavar="BYTES", help="Ask whether a plan fits, in 24GiB or 1.5GB say."),
     ] = None,
     iteration: Iteration = "all",
     persistent: Persistent = True,
     round_to: Annotated[
         str,
-        typer.Option(metavar="BYTES", help="Round the sizes of a recording up to multiples."),
+        typer.Option(metavar="BYTES", help="Round sizes of a recording up to multiples of this."),
     ] = "1",
     dynamic_modules: Annotated[
         str,
         typer.Option(
-            metavar="PATTERNS", help="Modules of a recording whose sizes vary, by commas."
+            metavar="PATTERNS",
+            help="Modules of a recording whose sizes vary, separated by commas.",
         ),
     ] = "",
     only_static: OnlyStatic = False,
@@ -151,8 +152,8 @@ def compare(
         bool,
         typer.Option(
             "--reorder",
-            help="Plan another order of the graph's nodes; its search has a time limit of its own, "
-            "as long as a planner's.",
+            help="Search another order of the graph's nodes and plan it; the search gets the "
+            "time limit of one more planner.",
         ),
     ] = False,
     as_json: AsJson = False,
@@ -178,11 +179,11 @@ def compare(
     memory_limit: Annotated[
         str | None,
         typer.Option(
-            metavar="SIZE", help="With --isolate: memory that a planner may take, such as 4GiB."
+            metavar="SIZE", help="With --isolate: most memory of a planner, such as 4GiB."
         ),
     ] = None,
     show_traceback: Annotated[
-        bool, typer.Option("--traceback", help="Show where a planner that fails raised.")
+        bool, typer.Option("--traceback", help="Show the traceback of a planner that fails.")
     ] = False,
     list_planners: Annotated[
         bool, typer.Option("--list", help="List the planners, one line each, and stop.")

@@ -98,8 +98,8 @@ def _text_of(given: bytes, *, gzipped: bool) -> bytes:
                 raise InstanceError(f"the file holds more than {MAX_TEXT_BYTES} bytes of JSON")
             if objects > most:
                 raise InstanceError(
-                    f"the {len(given)} bytes of the file unfold to more than the {most} bytes of "
-                    f"lists and numbers that are taken for them"
+                    f"a file of {len(given)} bytes may unfold to at most {most} bytes of lists "
+                    f"and numbers, found more"
                 )
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise InstanceError(f"the file is no whole gzip file: {error}") from None

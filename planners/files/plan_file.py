@@ -138,7 +138,9 @@ def _result_from_fields(problem: Problem, fields: Any) -> Result:
     for field, values in _tensors_to_fields(problem).items():
         # Names may differ: the names of tensors change no plan.
         if field in fields and field != "tensor_name" and fields[field] != values:
-            raise InstanceError(f"field {field}: what the instance has is needed, found another")
+            raise InstanceError(
+                f"field {field}: the value of the instance is needed, found another"
+            )
     if fields["status"] not in _WITH_A_PLAN:
         refuse("status", "'optimal' or 'feasible'", fields["status"])
     bound, peak = fields["lower_bound"], fields["peak"]

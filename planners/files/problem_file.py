@@ -110,9 +110,9 @@ def problem_from_fields(fields: Any) -> Problem:
     """Build a problem from the content of an instance file."""
     if isinstance(fields, dict) and fields.get("format") == PLAN_FORMAT:
         raise InstanceError(
-            f"this is a plan, made for the instance {shown(fields.get('instance'))}: give that "
-            f"instance, and the plan to what takes one (instances.convert and gpu_runtime.verify "
-            f"as --plan, in Python planners.read_plan)"
+            f"this file is a plan for the instance {shown(fields.get('instance'))}: give that "
+            f"instance here; instances.convert and gpu_runtime.verify read a plan as --plan, "
+            f"planners.read_plan reads it in Python"
         )
     if isinstance(fields, dict) and fields.get("format", FORMAT) != FORMAT:
         refuse("format", repr(FORMAT), fields["format"])

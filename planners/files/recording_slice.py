@@ -31,8 +31,8 @@ class RecordingSlice:
             raise GaplessError(f"--round-to: {fault}")
         if self.dynamic_modules and self.iteration is None:
             raise GaplessError(
-                "--dynamic-modules: what varies is told apart within one iteration; name it with "
-                "--iteration"
+                "--dynamic-modules: dynamic requests are told apart within one iteration only; "
+                "choose one with --iteration"
             )
 
     @property

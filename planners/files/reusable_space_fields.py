@@ -60,7 +60,7 @@ def _require_what_is_idle(space: ReusableSpace, problem: Problem, plan: Plan) ->
         needed = expected.idle_intervals(group).tolist()
         found = space.idle_intervals(group).tolist()
         if needed != found:
-            idle = f"what the plan leaves idle, {shown(needed)},"
+            idle = f"the idle space of the plan, {shown(needed)},"
             refuse(f"{PREFIX}intervals, group {group}", idle, found)
     if not space.same_as(expected):
         raise InstanceError(

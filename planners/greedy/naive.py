@@ -20,7 +20,7 @@ def naive(problem: Problem, _budget: Budget) -> Plan:
     """Place every block after the one before; the peak is the sum of all sizes and paddings."""
     blocks = problem.blocks
     if (blocks.pinned != NOT_PINNED).any():
-        raise UnsupportedProblemError("pinned tensors: without reuse nothing may lie around them")
+        raise UnsupportedProblemError("pinned tensors: a plan without reuse has no place for them")
     if (blocks.modulus == 1).all():
         heads = np.cumsum(blocks.size) - blocks.size
     else:

@@ -40,18 +40,20 @@ app = CommandLine()
 def homosize(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="An instance file.")],
     variant: Annotated[
-        Literal["best", "paper"], typer.Option(help="The default, or the published planner.")
+        Literal["best", "paper"], typer.Option(help="Gapless's planner, or the published one.")
     ] = "best",
-    phases: Annotated[bool, typer.Option(help="Group by phases; without, layers alone.")] = True,
+    phases: Annotated[
+        bool, typer.Option(help="Group requests by phases, or plan layers alone.")
+    ] = True,
     fusion: Annotated[bool, typer.Option(help="Fuse adjacent groups.")] = True,
     leftover: Annotated[
-        Literal["top", "group"], typer.Option(help="Where guests go that the host has no room for.")
+        Literal["top", "group"], typer.Option(help="Place of guests without room in their host.")
     ] = "top",
     acceptance: Annotated[
-        Literal["average", "product"], typer.Option(help="What a fusion has to raise.")
+        Literal["average", "product"], typer.Option(help="Figure that a fusion must raise.")
     ] = "average",
     least_product: Annotated[
-        float, typer.Option(help="Groups with a smaller product are dissolved.")
+        float, typer.Option(help="Dissolve groups with a smaller product.")
     ] = 0.0,
     layers_too: Annotated[
         bool,
@@ -96,7 +98,9 @@ def _stages(problem: Problem, paper_variant: PaperVariant) -> str:
         require_plain_lifetimes(problem)
         return explain(synthesize(static_requests(problem), paper_variant))
     except UnsupportedProblemError as error:
-        raise GaplessError(f"--explain shows the published stages, without {error}") from None
+        raise GaplessError(
+            f"--explain: the published stages do not support {error}; leave it out"
+        ) from None
 
 
 def _summary(problem: Problem, result: Result) -> str:

@@ -80,7 +80,7 @@ def answer_in_isolation(
     try:
         return take_in(problem, unpacked(sent))
     except (MalformedAnswerError, ValueError, KeyError, TypeError):
-        return Findings(reason="its process sent what is no answer", claimed=Status.INVALID)
+        return Findings(reason="its process sent no valid answer", claimed=Status.INVALID)
 
 
 def _without_answer(ended: Ended, budget: Budget, isolation: Isolation) -> Findings:

@@ -169,7 +169,7 @@ def answer_apart(
         or found.keys() != kinds.keys()
         or not all(isinstance(found[key], kind) for key, kind in kinds.items())
     ):
-        raise InstanceError(f"{name}: its process sent what is no answer, found {shown(sent)}")
+        raise InstanceError(f"{name}: its process sent no valid answer, found {shown(sent)}")
     if "error" in found:
         raise InstanceError(found["error"])
     return found
@@ -276,7 +276,7 @@ def _be_child(
         def send(message: bytes, mark: int = BEFORE_THE_ANSWER) -> None:
             # The call may have forked, or closed the pipe and opened a file with its descriptor.
             if os.getpid() != pid or not os.path.samestat(os.fstat(writer), pipe):
-                raise BrokenPipeError("the pipe that the answer goes through is not there any more")
+                raise BrokenPipeError("the pipe for the answer is not there any more")
             _write(writer, message, mark)
 
         send(call(send), 0)

@@ -44,9 +44,9 @@ def reorder_file(
     ] = None,
     node_limit: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Limit on sets and moves, for runs that repeat exactly."),
+        typer.Option(metavar="N", help="Most sets and moves; repeats a search exactly."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Start of every random choice.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of all random choices.")] = 0,
     dimension: SizedDimensions = None,
     as_json: AsJson = False,
 ) -> None:

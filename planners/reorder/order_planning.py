@@ -86,7 +86,7 @@ def reorder(problem: Problem, budget: Budget | None = None) -> Reordering:
     """
     if problem.graph is None:
         raise InstanceError(
-            f"reorder: a graph is needed, for nothing else says which orders there are; found "
+            f"reorder: a graph is needed, because its arcs say which orders are possible; found "
             f"{problem.safety.value}"
         )
     chosen = budget or Budget(time_limit_seconds=DEFAULT_TIME_LIMIT_SECONDS)

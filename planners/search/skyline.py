@@ -38,7 +38,7 @@ LEAST_SKYLINES = 1_000
 
 @register(
     "skyline",
-    summary="Beam search over skylines: always the place with the fewest choices, wider each time",
+    summary="Beam search over skylines: fills the tightest place first, with ever wider beams",
     source="Gapless",
 )
 def skyline(problem: Problem, budget: Budget) -> Findings:

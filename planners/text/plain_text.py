@@ -49,7 +49,7 @@ def text_of(value: object) -> str:
     except KeyboardInterrupt:
         raise
     except BaseException:
-        return "an object that does not say what it is"
+        return "an object whose text cannot be shown"
 
 
 def describe_error(error: BaseException) -> str:

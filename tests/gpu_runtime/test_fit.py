@@ -45,7 +45,7 @@ HOSTILE = {
     "import os; os.closerange(3, 256)": "its process ended with exit status 70 before",
     "import os; [os.dup2(2, fd) for fd in range(3, 256)]": "its process ended",
     "import os; [OPEN(os.write, fd, b'yes' * 9) for fd in range(256)]": "its process sent more",
-    "import json; json.dumps = lambda *_, **__: '{}'": "its process sent what is no answer",
+    "import json; json.dumps = lambda *_, **__: '{}'": "its process sent no valid answer",
     "raise KeyboardInterrupt": "its process ended with exit status 70 before it answered",
     "import sys; sys.exit(0)": "SystemExit: 0",
     "raise GeneratorExit": "GeneratorExit",

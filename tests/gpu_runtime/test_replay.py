@@ -225,10 +225,10 @@ def test_what_cannot_be_done_is_said_in_one_line(recording: Path, tmp_path: Path
         recording, "--allocators", "pytorch-cashing"
     )  # fmt: skip
     assert "has no parameter 'fit'" in refused(recording, "--allocators", "planned:fit=1")
-    assert "pytorch-caching was recorded and is needed, found planned" in refused(
+    assert "the recorded allocator, pytorch-caching, is needed, found planned" in refused(
         recording, "--allocators", "planned", "--check"
     )
-    assert "only on the ledger" in refused(recording, "--check", "--device", "simulated")
+    assert "--device ledger is needed" in refused(recording, "--check", "--device", "simulated")
     assert "--capacity: at least 1 byte" in refused(recording, "--capacity", "0")
     assert "a picture is written as" in refused(recording, "--plot", tmp_path / "x.nothing")
     assert "which this command reads" in refused(recording, "--plot", recording)

@@ -123,7 +123,7 @@ def test_a_plan_that_served_no_step_exits_1(command: Callable[..., Result]) -> N
 
     result = command("--steps", "3", worker=worker)
     assert result.exit_code == 1
-    assert "no step was served by the plan: one is made after the third step" in result.stdout
+    assert "no step was served by the plan: planning begins after the third step" in result.stdout
 
 
 def test_a_worker_that_fails_exits_2_after_the_rest(command: Callable[..., Result]) -> None:

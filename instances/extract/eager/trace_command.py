@@ -64,12 +64,12 @@ def trace(
     optimizer: Optimizer = None,
     device: Annotated[
         str | None,
-        typer.Option(help="fake, the default, without a GPU; cuda, from PyTorch's own history."),
+        typer.Option(help="fake (the default; no GPU) or cuda (records PyTorch's own history)."),
     ] = None,
     set_: Set = None,
     models: Models = None,
 ) -> None:
-    """Trace what eager training asks of the GPU's allocator, without weights or download.
+    """Trace the requests of eager training to the GPU's allocator, without weights or download.
 
     Options left out take the model's defaults.
     """

@@ -65,7 +65,7 @@ Optimizer = Annotated[str | None, typer.Option(help="adamw, the default, or sgd.
 Set = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", metavar="K=V", help="A parameter of the function that FILE.py:FUNCTION is."
+        "--set", metavar="K=V", help="Parameter of the function FILE.py:FUNCTION; repeatable."
     ),
 ]
 

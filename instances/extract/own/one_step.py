@@ -113,15 +113,15 @@ class TrainingStep:
         else:
             output = self.module(*inputs)
         if self.loss is None:
-            found, whose = _loss_in(output), "what the module returns"
+            found, whose = _loss_in(output), "the result of the module"
         else:
             found = self.loss(output) if targets is None else self.loss(output, targets)
-            whose = "what the loss function returns"
+            whose = "the result of the loss function"
         if not isinstance(found, torch.Tensor) or found.numel() != 1:
             raise InstanceError(
                 f"TrainingStep, loss: {whose} has to be or to hold a scalar tensor, "
                 f"found {_kind(output if self.loss is None else found)}; give loss=, a function "
-                f"of what the module returns"
+                f"of the module's result"
             )
         return found
 

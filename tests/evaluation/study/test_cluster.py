@@ -60,7 +60,7 @@ def test_a_scheduler_that_goes_away_ends_the_study_in_order(
     assert said.splitlines() == [
         "executes misbehaving.py",
         RESUMES,
-        "error: the scheduler has gone, and what it was at is not recorded",
+        "error: the scheduler is gone; its unfinished runs have no record",
     ]
     assert 3 <= len(list(read_records(slow_study / "results" / "tiny.jsonl"))) < 12
 

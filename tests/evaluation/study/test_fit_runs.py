@@ -56,7 +56,7 @@ def test_every_training_is_one_that_its_model_has() -> None:
             6,
             None,
         ),
-        (RunResult(), RunStatus.UNSUPPORTED, None, "nobody counted its memory"),
+        (RunResult(), RunStatus.UNSUPPORTED, None, "its memory was not counted"),
         (Failure("out of memory: much"), RunStatus.OUT_OF_MEMORY, None, "out of memory: much"),
         (Failure("the process died"), RunStatus.CRASHED, None, "the process died"),
     ],

@@ -80,7 +80,7 @@ def test_a_claim_is_read() -> None:
 @pytest.mark.parametrize(
     ("before", "after", "message"),
     [
-        ('figure = "gap"\n', "", "page.claim.near: either a figure or says_why is needed"),
+        ('figure = "gap"\n', "", "page.claim.near: one of figure and says_why"),
         ('figure = "gap"\n', 'figure = "gap"\nsays_why = "so"\n', "found both"),
         ("at_most = 1\n", "", "page.claim.near: at_least or at_most is needed, found neither"),
         ("at_most = 1\n", 'at_most = "1"\n', "page.claim.near: field at_most: a number is needed"),

@@ -54,8 +54,8 @@ def test_memory_of_the_user_is_installed_once(
 
 def test_memory_of_another_device(installed: list[int]) -> None:
     rule = (
-        r"^planned memory is that of device 0, found training on device 3; "
-        r"say PlannedMemory\(device=3\), or leave it to the callback$"
+        r"^planned memory serves device 0, found training on device 3; "
+        r"give PlannedMemory\(device=3\), or let the callback make one$"
     )
     with pytest.raises(DeviceError, match=rule):
         CallbackStep(PlannedMemory("naive")).install(Device(3))  # type: ignore[arg-type]

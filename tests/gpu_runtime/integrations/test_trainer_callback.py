@@ -205,7 +205,7 @@ def test_a_step_of_the_user_within_a_step_of_the_trainer(
 def test_a_trainer_without_a_cuda_device(memory: RecordedMemory, tmp_path: Path) -> None:
     from gpu_runtime.integrations import PlannedTrainerCallback
 
-    rule = r"^planned memory is that of a CUDA device, found training on cpu$"
+    rule = r"^planned memory needs a CUDA device, found training on cpu$"
     for callback in (
         PlannedTrainerCallback,
         PlannedTrainerCallback(),

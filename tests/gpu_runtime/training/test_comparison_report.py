@@ -114,7 +114,9 @@ def test_losses_that_are_not_finite_are_told() -> None:
 def test_one_check_alone_compares_nothing() -> None:
     found = findings()
     del found.checks[Allocator.DEFAULT]
-    assert notes(found)[-1] == ("no bits were compared: that takes the checks of two allocators")
+    assert notes(found)[-1] == (
+        "no bits were compared: a comparison needs checks of two allocators"
+    )
     assert notes(AllocatorComparison()) == []
 
 
@@ -153,7 +155,9 @@ def test_only_a_plan_made_anew_is_told_from_the_first() -> None:
 
 def test_a_plan_that_served_nothing_is_told() -> None:
     lines = notes(with_plan(changed(PLAN, planned_steps=0, planned_bytes=0)))
-    assert lines[0].startswith("no step was served by the plan: one is made after the third step")
+    assert lines[0].startswith(
+        "no step was served by the plan: planning begins after the third step"
+    )
     lines = notes(with_plan(changed(PLAN, planned_steps=0, reason="an arena cannot be had")))
     assert lines[1] == "time: an arena cannot be had"
     assert over_plan(with_plan(changed(PLAN, planned_bytes=0)).timings[Allocator.PLANNED]) is None

@@ -299,7 +299,7 @@ def test_a_process_that_goes_on_for_too_long_is_ended(monkeypatch: pytest.Monkey
     monkeypatch.setattr(run_processes, "COMMAND", (sys.executable, "-c", code))
     with waiting_run(replace(CHECKED, limit_seconds=0.2)) as processes:
         processes.begin()
-        assert processes.answer() == Failure("the process had not ended after 0.2 s")
+        assert processes.answer() == Failure("the process did not end within 0.2 s")
 
 
 WAITS = "print('waits', flush=True)"
@@ -341,4 +341,4 @@ def test_a_process_that_hangs_in_its_turn_is_ended(monkeypatch: pytest.MonkeyPat
         assert processes.wait_for_pause() is None
         processes.go_on()
         found = processes.wait_for_pause()
-        assert found == Failure("the process was not done with its turn after 2 s")
+        assert found == Failure("the process did not end its turn within 2 s")

@@ -74,5 +74,5 @@ def test_more_than_there_are() -> None:
     plan = place(problem, "size", "first")
     with pytest.raises(GaplessError, match=r"two meet: to inject 2, .* found 1"):
         inject(problem, plan, 2, 0)
-    with pytest.raises(InstanceError, match=r"two meet: only of a graph .* found lifetimes"):
+    with pytest.raises(InstanceError, match=r"two meet: a graph is needed .* found lifetimes"):
         without_streams(problem)

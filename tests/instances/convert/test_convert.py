@@ -139,7 +139,7 @@ def test_sizes_of_a_plan_file_are_those_of_its_problem(toy: Path, tmp_path: Path
     fields = json.loads((tmp_path / "plan.json").read_text())
     fields["size"][0] = 5
     (tmp_path / "plan.json").write_text(json.dumps(fields))
-    with pytest.raises(InstanceError, match="field size: what the instance has is needed"):
+    with pytest.raises(InstanceError, match="field size: the value of the instance is needed"):
         convert(Conversion(toy, tmp_path / "a.h", plan=tmp_path / "plan.json"))
 
 

@@ -129,7 +129,7 @@ ONNX: dict[str, Bomb] = {
     "ranges": (short_ranges, "known numbers, each as often as it is read"),
     "range": (
         lambda: declared("Range", dict(zip("sld", np.array([0, MANY, 1]), strict=True)), "INT64"),
-        "tensor 'a': the shape that the file says",
+        "tensor 'a': the shape in the file",
     ),
     "short-range": (
         lambda: declared(
@@ -145,7 +145,7 @@ ONNX: dict[str, Bomb] = {
     ),
     "expand": (
         lambda: declared("Expand", {"w": np.zeros(1, np.float32), "s": np.array([MANY])}),
-        "tensor 'a': the shape that the file says",
+        "tensor 'a': the shape in the file",
     ),
     "expand-more": (
         lambda: declared("Expand", {"w": np.zeros(1, np.float32), "s": np.array([1 << 40] * 60)}),
@@ -153,7 +153,7 @@ ONNX: dict[str, Bomb] = {
     ),
     "filled": (
         lambda: declared("ConstantOfShape", {"s": np.array([MANY])}),
-        "tensor 'a': the shape that the file says",
+        "tensor 'a': the shape in the file",
     ),
     "doubling": (lambda: doubling_functions(30), "function 'f1"),
     "doubling-domain": (lambda: doubling_functions(30, domain="ai.onnx"), "function 'f1"),

@@ -46,7 +46,7 @@ def test_a_plan_read_as_an_instance_says_that_it_is_a_plan(tmp_path: Path) -> No
     path = tmp_path / "plan.json"
     write_plan(problem_of(name="toy"), result_of(problem_of()), path)
     with pytest.raises(
-        InstanceError, match=r"plan\.json: this is a plan, made for the instance 'toy'.*--plan"
+        InstanceError, match=r"plan\.json: this file is a plan for the instance 'toy'.*--plan"
     ):
         read_problem(path)
 

@@ -51,7 +51,7 @@ BEYOND_INSTANCES = {
 BEYOND_PLANS = (
     r"^referee: ",
     r"field digest: the plan is for another problem",
-    r"field \w+: what the instance has is needed",
+    r"field \w+: the value of the instance is needed",
     r"field lower_bound: at most the peak",
     r"field reusable_space, field \w+, row \d+: ",
     r"field reusable_space, field (times|space): one entry a group",

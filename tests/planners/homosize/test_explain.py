@@ -109,5 +109,5 @@ def test_a_mistake_is_one_line(
         f"error: {path}: contiguous chains: groups stack requests one by one\n"
     )
     assert run_command(monkeypatch, path, "--explain") == 2
-    assert capsys.readouterr().err.startswith("error: --explain shows the published stages")
+    assert capsys.readouterr().err.startswith("error: --explain: the published stages")
     assert run_command(monkeypatch, path) == 0

@@ -239,7 +239,7 @@ def test_parameters_are_plain() -> None:
     )
     result = run(PROBLEM, chosen)
     assert result.parameters == {
-        "a": "an object that does not say what it is", "b": "[1]", "c": 3, "d": "x", "e": "None",
+        "a": "an object whose text cannot be shown", "b": "[1]", "c": 3, "d": "x", "e": "None",
     }  # fmt: skip
 
 

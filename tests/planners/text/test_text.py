@@ -157,7 +157,7 @@ def test_an_error_that_does_not_say_what_it_is() -> None:
         def __str__(self) -> str:
             raise GeneratorExit
 
-    assert describe_error(SilentError()) == "SilentError: an object that does not say what it is"
+    assert describe_error(SilentError()) == "SilentError: an object whose text cannot be shown"
     assert describe_error(ValueError("a\nb")) == "ValueError: a b"
     assert describe_error(GeneratorExit()) == "GeneratorExit"
 
