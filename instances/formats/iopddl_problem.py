@@ -29,7 +29,7 @@ _BEGIN = re.compile(rb'\s*\{\s*"problem"\s*:')
 
 
 def read_iopddl_problem(path: Path) -> Problem:
-    """Read where in one buffer the nodes of a contest's problem would lie.
+    """Read a contest's problem as the tensors of its nodes in one buffer.
 
     The contest chooses a strategy for each node and bounds the sum of their usages at any time.
     Here each node has its first strategy, whose usage is the size of a tensor. Costs and edges are

@@ -37,7 +37,7 @@ NO_OFFSET = -1
 
 
 def read_minimalloc_csv(path: Path) -> Problem:
-    """Read a MiniMalloc CSV: ``id``, ``lower``, ``upper``, ``size`` and what else it may have.
+    """Read a MiniMalloc CSV: ``id``, ``lower``, ``upper``, ``size`` and optional columns.
 
     The columns come in any order. ``start`` and ``begin`` are other names of ``lower``, ``buffer``
     and ``buffer_id`` of ``id``. Lifetimes are half-open, except under the name ``end``, which is

@@ -15,7 +15,7 @@ class ModelTensor:
     """A storage that has to be placed."""
 
     name: str
-    # Bytes, and what its offset is to be a multiple of.
+    # Bytes, and the alignment of its offset.
     size: int
     alignment: int
 

@@ -49,16 +49,16 @@ _HEADER = re.compile(
 
 
 def load_arrays(path: Path, names: Collection[str], limit: int) -> dict[str, NDArray[Any]]:
-    """Read those of some arrays that an archive has; nothing in it is unpickled.
+    """Read the named arrays that an archive has; nothing in it is unpickled.
 
-    The limit is of the bytes that they hold together, with at least eight for each entry. The file
-    is untrusted, the arrays are not writable, and messages leave out the path.
+    The limit applies to the bytes of these arrays together, with at least eight for each entry.
+    The file is untrusted, the arrays are not writable, and messages leave out the path.
     """
     return arrays_in(read_bounded(path, MAX_BINARY_BYTES), names, limit)
 
 
 def arrays_in(data: bytes, names: Collection[str], limit: int) -> dict[str, NDArray[Any]]:
-    """Read those of some arrays that the bytes of an archive have, under the same rules."""
+    """Read the named arrays from the bytes of an archive, under the same rules."""
     try:
         if data.count(_ENTRY) > MAX_MEMBERS:
             raise InstanceError(f"at most {MAX_MEMBERS} arrays are taken, found more")

@@ -77,7 +77,7 @@ class TensorType:
 
     @property
     def elements(self) -> int:
-        """How many elements a tensor of a settled shape has."""
+        """The number of elements of a tensor of a settled shape."""
         return element_count(self.shape, "tensor")
 
 
@@ -179,11 +179,11 @@ def _take(element: int, name: str, count: int) -> Bytes:
     return Bytes(count * width, width)
 
 
-# Numbers of a shape, axes or the like; larger tensors are never looked at. A guess.
+# A tensor with more elements is no shape and no list of axes; its numbers are never read. A guess.
 MOST_NUMBERS = 1024
-# Elements of a computed result, which takes milliseconds.
+# Elements of a computed result; so many take milliseconds.
 MOST_COMPUTED = 1 << 20
-# Each takes some 50 ns.
+# A number takes some 50 ns.
 NUMBERS = Allowance("known numbers, each as often as it is read", free=1 << 25, for_bytes=1)
 # Operators that read a tensor's shape and none of its numbers.
 _SHAPE_READERS = {"Shape", "Size"}
@@ -281,7 +281,7 @@ class _Inference:
     def _infer(self, step: ModelProto) -> dict[str, TensorType]:
         from onnx.shape_inference import InferenceError, infer_shapes
 
-        # A wrong node has no shape, which is said where one is needed.
+        # A wrong node gets no shape; the code that needs the shape reports that.
         with suppress(InferenceError, ValueError, RuntimeError):
             step = infer_shapes(step, data_prop=True)
         return {value.name: type_of(value.name, value.type) for value in step.graph.output}
@@ -328,7 +328,7 @@ class _Inference:
             return {}
 
     def _most_elements(self, node: NodeProto) -> float:
-        """Return how many elements the results of a node have at most, from its numbers alone."""
+        """Return an upper bound on the elements of a node's results, from its numbers alone."""
         from onnx import numpy_helper
 
         if node.op_type in _SHAPE_READERS:

@@ -1,6 +1,6 @@
 """ONNX models: every tensor that running the nodes in the file's order needs beside the weights.
 
-Note: what shares bytes
+Note: tensors that share bytes
 -----------------------
 Rationale. Each runtime decides which tensors share a storage, but some operators only rename:
 their result has the bytes of their input.
@@ -192,7 +192,7 @@ def _planned(storages: Iterable[int | None]) -> tuple[int, ...]:
 
 
 def _require_same_bytes(name: str, first: str, types: Mapping[str, TensorType]) -> None:
-    """Refuse a shape that cannot be that of its storage, which shape inference does not see."""
+    """Refuse a shape that its storage cannot have; shape inference does not check this."""
     if not types[name].is_settled:
         return
     found, needed = tensor_bytes(name, types[name]).size, tensor_bytes(first, types[first]).size
@@ -225,7 +225,7 @@ class _Bodies:
         self.file_bytes = file_bytes
 
     def of(self, body: Iterable[NodeProto], depth: int) -> tuple[int, int, int]:
-        """Return nodes and bytes of a body, and how many calls lie in each other below it."""
+        """Return the nodes, the bytes and the depth of calls of a body."""
         nodes = size = below = 0
         for index, node in enumerate(body):
             for attribute in node.attribute:

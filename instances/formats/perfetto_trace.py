@@ -29,7 +29,7 @@ def write_perfetto_trace(problem: Problem, plan: Plan, path: Path) -> None:
     A process stands for a stream and a thread for a lane, in which no two tensors are alive at
     once; a tensor takes the lowest lane that is free. Each tensor is an event over its lifetime,
     with its offset and its end in bytes, and a tensor with a gap is several. Two counters show the
-    live bytes and what the plan reserves. A step takes a microsecond.
+    live and the reserved bytes of the plan. A step takes a microsecond.
 
     Source: "Trace Event Format", the JSON object format.
     """
@@ -79,7 +79,7 @@ def _tensor_events(problem: Problem, plan: Plan, rows: IntColumn) -> Iterator[di
 
 
 def _in_lanes(rows: IntColumn) -> Iterator[tuple[int, int, int, int]]:
-    """Put rows, by rising start, into the lowest lanes in which they overlap none."""
+    """Put each row, by rising start, into the lowest lane in which it overlaps no other row."""
     running: list[tuple[int, int]] = []
     free: list[int] = []
     lanes = 0

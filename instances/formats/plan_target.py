@@ -12,14 +12,14 @@ from planners.referee.fast import find_violation_fast
 
 
 def refuse_target(target: str, needed: str, found: str) -> NoReturn:
-    """Raise the ``InstanceError`` for what a format cannot hold."""
+    """Raise the ``InstanceError`` for a feature that a format cannot hold."""
     raise InstanceError(f"{target} holds {needed}, found {found}")
 
 
 def require_valid_plan(problem: Problem, plan: Plan) -> None:
     """Refuse a plan that breaks a constraint of its problem; raises ``InvalidPlanError``.
 
-    The fast referee judges, for a file may hold hundreds of thousands of tensors.
+    The fast referee judges, because a file may hold hundreds of thousands of tensors.
     """
     violation = find_violation_fast(problem, plan)
     if violation is not None:

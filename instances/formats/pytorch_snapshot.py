@@ -41,9 +41,9 @@ KIND_OF_ACTION = {action: kind for kind, action in enumerate(EVENT_KINDS)}
 def read_pytorch_snapshot_trace(path: Path, device: int | None = None) -> AllocationTrace:
     """Read the history of one device out of a snapshot.
 
-    PyTorch keeps the last events of a run, so the window may start anywhere. A block that is freed
-    without having been allocated was there before, and its free says how large it was; a block that
-    the snapshot itself still shows as held, and of which no event tells, was there all along.
+    PyTorch keeps the last events of a run, so the history may start anywhere. A block that is freed
+    without an allocation was there before, and its free has its size. A block that the snapshot
+    shows as allocated, and that no event names, was there from the first event to the last.
     If `device` is None, exactly one device must be in use. Sizes are the bytes that were requested.
     The reader executes no code from the file.
     """
@@ -121,7 +121,7 @@ def _log_of_device(snapshot: dict[str, Any], device: int, looked_at: Work) -> Ev
     entries = traces[device] if 0 <= device < len(traces) else []
     rows = _events(f"device {device}", entries)
     if is_planned_snapshot(snapshot):
-        # Its segment is a plan's peak, which no allocator had reserved.
+        # The segment of such a snapshot is a plan's peak; no allocator had reserved it.
         rows = rows[rows[:, 0] <= FREE_COMPLETED]
     kind, address, size, stream = rows.T
     told = set(address[kind <= FREE_COMPLETED].tolist())
@@ -158,7 +158,7 @@ def _refuse_numbers(where: str, entry: dict[str, Any]) -> None:
 
 
 def _number(where: str, entry: dict[str, Any], *keys: str) -> int:
-    """Return the first of some fields that is there, a whole number from 0 to 2**63 - 1."""
+    """Return the first present field of some, a whole number from 0 to 2**63 - 1."""
     key = next((key for key in keys if key in entry), keys[0])
     value = entry.get(key)
     if type(value) is not int or not 0 <= value <= INT64_MAX:
@@ -198,20 +198,21 @@ def _held_without_event(
 TARGET = "a memory snapshot"
 # Address of the only segment. The viewer is JavaScript, whose whole numbers are exact to 2**53.
 SEGMENT_ADDRESS = 0x7F0000000000
-# Stands for an allocator's settings and says that nothing was allocated; the viewer shows it.
+# Stands in place of an allocator's settings. The viewer shows it, and it marks the snapshot as a
+# plan.
 SETTINGS = {"planned_by": "gapless"}
 # The viewer reads protocols 2 to 4.
 PICKLE_PROTOCOL = 4
 
 
 def write_planned_snapshot(problem: Problem, plan: Plan, path: Path) -> None:
-    """Write the history that an allocator which obeys a plan would record.
+    """Write the history of an allocator that follows a plan.
 
-    One segment of the plan's peak is allocated; then every tensor is allocated at its offset when
-    its lifetime starts and freed when it ends, frees of a step first. A step takes a microsecond.
-    In place of the stack of calls a tensor shows its name, and the problem's name and its own
-    number as file and line. At the end all is freed. A tensor with a gap is freed for it; an empty
-    tensor, for which no allocator is asked, is left out.
+    The allocator reserves one segment of the plan's peak. Then it allocates every tensor at its
+    offset when its lifetime starts, and frees it when its lifetime ends, frees of a step first. A
+    step takes a microsecond. The stack of calls of a tensor is its name, with the problem's name
+    as file and the tensor's number as line. At the end all is freed. A tensor with a gap is freed
+    during the gap. An empty tensor is left out, because no program requests it.
     """
     events = _planned_events(problem, plan)
     snapshot = {
@@ -223,7 +224,7 @@ def write_planned_snapshot(problem: Problem, plan: Plan, path: Path) -> None:
 
 
 def is_planned_snapshot(snapshot: Mapping[str, Any]) -> bool:
-    """Return whether a snapshot shows a plan, not what an allocator did."""
+    """Return True if a snapshot shows a plan and not the history of an allocator."""
     return bool(snapshot.get("allocator_settings") == SETTINGS)
 
 

@@ -3,11 +3,11 @@
 ::
 
     1 0x7f1e41329c00 1048576 0                        allocated, at an address, bytes, stream
-    Iteration Index : 0                               what came before was the set-up
+    Iteration Index : 0                               lines before it were the set-up
     micro-batch : F                                   a forward pass begins; B: a backward pass
     decoder.layers.3.mlp->MoELayer Layer : F-start    a module begins, and later ends
     0 0x7f1e41329c00 1048576 0                        freed
-    Iteration Index : end                             what follows is taken down
+    Iteration Index : end                             lines after it are the end of the run
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from planners.files.file_limits import MAX_TEXT_BYTES
 from planners.files.output_file import write_output
 from planners.model.columns import INT64_MAX
 
-# Weight gradients that are computed apart (W) are part of the backward pass.
+# W marks weight gradients that are computed separately; they are part of the backward pass.
 PHASE_OF_LETTER = {"F": Phase.FORWARD, "B": Phase.BACKWARD, "W": Phase.BACKWARD}
 
 _LINE = re.compile(r".*\n?")
@@ -55,10 +55,10 @@ def read_stalloc_trace(path: Path) -> AllocationTrace:
     """Read the requests of a STAlloc trace, with phases and modules.
 
     A request belongs to the innermost module that has begun and not ended, by its full name
-    (``decoder.layers.3.mlp->MoELayer``). The lines of the token dispatcher are passed over, as is
-    everything behind ``Iteration Index : end``, and a null address. What comes between the line of
-    an iteration and its first micro-batch counts to that micro-batch; the recorder does not mark
-    the optimizer, so it counts to the last.
+    (``decoder.layers.3.mlp->MoELayer``). The reader skips the lines of the token dispatcher, all
+    lines behind ``Iteration Index : end``, and null addresses. Requests between the line of an
+    iteration and its first micro-batch belong to that micro-batch. The recorder does not mark the
+    optimizer, so its requests belong to the last micro-batch.
 
     Source: https://github.com/infinigence/STAlloc, ``Allocator/trace.cpp`` and ``utils``.
     """
@@ -185,10 +185,10 @@ LETTER_OF_PHASE = {Phase.FORWARD: "F", Phase.BACKWARD: "B"}
 def write_stalloc_text(trace: AllocationTrace, path: Path) -> None:
     """Write the requests of a trace as STAlloc's recorder writes them.
 
-    A free is written where it completed, for only then may the bytes be used again. Blocks that
-    were there before the trace are allocated on the first lines, in the set-up. A module without a
-    class is called ``NAME->Module``. The beginning of the optimizer, requests of frees, and changes
-    of segments have no line and are not written.
+    A free is written where it completed, because only then may the bytes be used again. Blocks from
+    before the trace are allocated on the first lines, in the set-up. A module without a class is
+    called ``NAME->Module``. The format has no lines for the beginning of the optimizer, requested
+    frees and changes of segments; they are not written.
     """
     for request in (trace.address == 0).nonzero()[0][:1].tolist():
         refuse_target(TARGET, "requests with addresses", f"none for request {request}")

@@ -59,7 +59,7 @@ class TfliteModel:
     problem: Problem
     # Number in the file of each tensor of the problem.
     tensors: list[int]
-    # How many tensors the file has, weights included.
+    # Number of tensors in the file, weights included.
     tensor_count: int
     # Offsets of its metadata, one a tensor of the file; None without any.
     offsets: list[int] | None
@@ -76,10 +76,10 @@ class TfliteModel:
 def read_tflite_problem(path: Path) -> Problem:
     """Read a TensorFlow Lite model as the problem of the tensors in its arena.
 
-    Operators run in the file's order on one stream, between a node that makes the inputs and one
-    that reads the outputs, which is when the Micro runtime has them. Tensors with data are weights
-    and stay apart, as variables do; a tensor starts at a multiple of 16. What a kernel asks for
-    itself when it is prepared is not in the file.
+    Operators run in the file's order on one stream. As in the Micro runtime, a node before them
+    makes the inputs and a node behind them reads the outputs. Tensors with data are weights; they
+    and variables have memory of their own. A tensor starts at a multiple of 16. The file does not
+    have the buffers that a kernel requests when it is prepared.
 
     Source: https://github.com/tensorflow/tflite-micro, ``docs/memory_management.md``.
     """
@@ -248,7 +248,7 @@ def write_offline_allocation(source: Path, problem: Problem, result: Result, pat
     """Write a copy of a model with a plan, which is judged first.
 
     The metadata has an offset for each tensor of the file, -1 for weights and variables. The
-    runtime places what kernels ask for themselves around them.
+    runtime places the kernels' own buffers around the planned tensors.
     """
     assert result.plan is not None
     model = read_tflite_model(source)
@@ -276,13 +276,13 @@ def _with_metadata(data: bytes, content: bytes) -> bytes:
     entries = [model.Metadata(index) for index in range(model.MetadataLength())]
     kept = [_table(entry) for entry in entries if entry.Name() != METADATA_NAME]
     old = _old_fields(data)
-    # New parts, each at a multiple of 4: where the lists begin, and what the new entries need.
+    # New parts, each at a multiple of 4: the beginnings of the lists, then the new entries.
     buffer_list = _FIRST_LIST
     metadata_list = buffer_list + 4 * (len(buffers) + 2)
     entry = metadata_list + 4 * (len(kept) + 2) + 8
     name = entry + 12
     buffer = name + 4 + len(METADATA_NAME) // 4 * 4 + 4 + 8
-    # Its numbers, behind their count, at a multiple of 16, as the schema wants it.
+    # The schema wants the plan's numbers, behind their count, at a multiple of 16.
     numbers = _rounded_up(buffer + 8 + 4, 16) - 4
     shift = _rounded_up(numbers + 4 + len(content), _SHIFT_ALIGNMENT)
 
@@ -316,7 +316,7 @@ def _with_metadata(data: bytes, content: bytes) -> bytes:
 
 
 def _old_fields(data: bytes) -> dict[str, int]:
-    """Return where the lists and texts of the old root lie."""
+    """Return the places of the lists and texts of the old root."""
     (table,) = struct.unpack_from("<I", data)
     (back,) = struct.unpack_from("<i", data, table)
     (size,) = struct.unpack_from("<H", data, table - back)

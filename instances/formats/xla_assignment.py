@@ -1,4 +1,4 @@
-"""XLA's dumps of its buffer assignment: the values in its temporary memory, and where they lie.
+"""XLA's dumps of its buffer assignment: the values in its temporary memory, and their offsets.
 
 ::
 
@@ -8,7 +8,7 @@
 A second file, which ends in ``live-range.txt``, has a line for each value with its first and its
 last instruction: ``    add.1{}:11-14``. One file with both parts is read as well.
 
-Note: who shares bytes
+Note: values that share bytes
 ----------------------
 Rationale. An instruction may write its result over an operand that it reads last, and the state of
 a loop stays in place. Neither file names such values. As separate tensors, results in place would
@@ -59,13 +59,13 @@ _RANGE = re.compile(r"    (\S+?\{[\d,]*\}):(\d{1,19})-(\d{1,19})", re.ASCII)
 
 
 def read_xla_assignment(path: Path) -> Problem:
-    """Read what XLA has to place in its temporary memory, as a problem of lifetimes.
+    """Read the values that XLA places in its temporary memory, as a problem of lifetimes.
 
     Parameters, constants and results have memory of their own. The problem's origin has their
     bytes, and the bytes of XLA's own plan as ``xla_bytes``. Values that share bytes are one tensor.
-    A tensor is aligned as all of XLA's offsets are. A step is an
+    All tensors have one alignment, the largest that all of XLA's offsets have. A step is an
     instruction in XLA's order. `path` ends in ``buffer-assignment.txt``, with the live ranges in
-    a file beside it, or is one file with both. XLA makes them with
+    a file beside it, or is one file with both. XLA writes these files under the options
     ``--xla_dump_to`` and ``--xla_dump_hlo_as_text``.
 
     Source: https://github.com/openxla/xla, ``xla/service/buffer_assignment.cc``.
@@ -119,7 +119,7 @@ XLA_ASSIGNMENT = Format("xla-assignment", (".txt",), _recognises, read_xla_assig
 
 @dataclass(frozen=True)
 class _Value:
-    # Includes the place in a tuple, as in live ranges.
+    # The name includes the place in a tuple, as in live ranges.
     name: str
     size: int
     offset: int

@@ -1,1 +1,1 @@
-"""Allocation traces: what a run asked of its allocator, and the problems within it."""
+"""Allocation traces: the requests of a run to its allocator, and the problems of its parts."""

@@ -66,7 +66,7 @@ MOST_COMPARED = 1 << 16
 
 
 def differing_ranges(ours: Sequence[int], theirs: Sequence[int]) -> list[tuple[range, range]]:
-    """Return the stretches in which two sequences differ; all between them is the same."""
+    """Return the ranges in which two sequences differ; between these ranges they are equal."""
     differing = []
     next_ours = next_theirs = 0
     pairs = _pairs(ours, theirs, range(len(ours)), range(len(theirs)), WIDTHS)
@@ -80,7 +80,7 @@ def differing_ranges(ours: Sequence[int], theirs: Sequence[int]) -> list[tuple[r
 def _pairs(
     ours: Sequence[int], theirs: Sequence[int], here: range, there: range, widths: tuple[int, ...]
 ) -> Iterator[tuple[int, int]]:
-    """Yield the positions of entries that stand for each other, ascending."""
+    """Yield the positions of entries that correspond to each other, ascending."""
     if not here or not there:
         return
     if len(here) * len(there) <= MOST_COMPARED:

@@ -60,7 +60,7 @@ def find_dynamic_requests(
 
 
 def _compared_with(trace: AllocationTrace, iteration: int) -> list[int]:
-    """Return the numbers of the iterations that one is compared with."""
+    """Return the numbers of the iterations with which an iteration is compared."""
     later = trace.iterations[(trace.iterations > 0) & (trace.iterations != iteration)]
     if iteration == 0:
         return []
@@ -69,7 +69,7 @@ def _compared_with(trace: AllocationTrace, iteration: int) -> list[int]:
 
 
 def find_partners(ours: Sequence[Hashable], theirs: Sequence[Hashable]) -> IntColumn:
-    """Return the partner of each entry of one sequence in another that runs much alike.
+    """Return the partner of each entry of a sequence in a second, similar sequence.
 
     Partners ascend; -1 stands for none.
     """

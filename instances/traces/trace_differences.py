@@ -1,4 +1,4 @@
-"""Two traces of one program side by side: counts, bytes, peaks, and each request they differ in."""
+"""Two traces of one program side by side: counts, bytes, peaks, and each differing request."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class IterationFigures:
     requested_bytes: int
     # Most bytes alive at once, persistent ones included.
     peak_bytes: int
-    # Bytes alive before the iteration and after it.
+    # Bytes of blocks that live before the iteration and after it.
     persistent_bytes: int
 
 

@@ -1,4 +1,4 @@
-"""From a trace to a problem of the whole run or of one iteration, and what was reserved for it."""
+"""From a trace to a problem of the whole run or of one iteration, and to the reserved bytes."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def whole_problem(trace: AllocationTrace, *, persistent: bool = True, round_to: 
 
     A tensor is a request, markers included, and a step an event. Lifetimes end when the free
     completes, or with the trace. Phases are numbered from 0. No tensor is dynamic, because each
-    iteration's requests are here with their own sizes. Persistent are blocks that were there before
-    the first phase and are never freed.
+    iteration's requests are here with their own sizes. A block is persistent if it was there before
+    the first phase and is never freed.
     """
     marks = trace.mark_event
     first_mark = int(marks[0]) if len(marks) else 0
@@ -73,8 +73,8 @@ def iteration_problem(
     """Return the problem of one iteration of a trace.
 
     Lifetimes are cut to the iteration. A block that was there before and outlives the iteration is
-    persistent: in most programs exactly weights and state of the optimizer. The first iteration
-    also allocates that state; later iterations are alike.
+    persistent; in most programs these are exactly the weights and the state of the optimizer. The
+    first iteration also allocates that state; later iterations are alike.
 
     Phases of the iteration are numbered from 0; -1 is before it, and the number of phases is after
     it. Layers are indices of modules, where the trace knows them. Sizes are rounded up to multiples
@@ -90,7 +90,7 @@ def iteration_problem(
     chosen = np.flatnonzero(needed)
     born = np.where(was_there, begin, trace.alloc)[chosen]
     dies = np.minimum(trace.freed[chosen], end)
-    # An iteration may hold no event but its mark.
+    # An iteration may have no event except its mark.
     dies = np.maximum(dies, born + 1)
     marks = trace.mark_event[trace.mark_iteration == number]
     return Problem(
@@ -140,7 +140,7 @@ def _origin(
     return {**origin, **reference.as_origin()} if reference else origin
 
 
-# The allocator of every trace that has segments.
+# Only PyTorch's allocator records segments, so it made every trace that has them.
 ALLOCATOR = "PyTorch"
 GROWS = np.array([1 if kind in ("segment_alloc", "segment_map") else -1 for kind in SEGMENT_KINDS])
 

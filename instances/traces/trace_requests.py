@@ -77,7 +77,7 @@ def _modules(trace: AllocationTrace, request: IntColumn, action: IntColumn) -> I
 
 
 def _goes_with_next(action: IntColumn, request: IntColumn) -> BoolColumn:
-    """Return True for rows that the next row covers, such as a free that completes there."""
+    """Return True for rows that the next row covers, such as a free that completes in that row."""
     first, second = action[:-1], action[1:]
     is_completed = (first == RequestAction.FREE_REQUESTED) & (
         second == RequestAction.FREE_COMPLETED
