@@ -48,7 +48,7 @@ class Book:
 
     @property
     def optimal(self) -> bool:
-        """Return True if it is proven that no plan of this problem has a smaller arena."""
+        """Return True if no plan of this problem has a smaller arena, by proof."""
         return self.result.status is Status.OPTIMAL
 
     @property
@@ -84,7 +84,7 @@ class Book:
 
     @property
     def guest_bytes(self) -> int:
-        """Bytes of the guests: blocks in the arena that the plan leaves where they are."""
+        """Bytes of the guests, blocks of the arena that the plan does not move."""
         return int(self.problem.guests[:, 1].sum())
 
     @property

@@ -24,7 +24,7 @@ from planners.referee.judge import judge
 FORMAT = "gapless-step-plans"
 VERSION = 1
 
-# So many steps of a kind, requests, bytes and streams are believed.
+# The most steps of a kind, requests, bytes and streams that a file may have; no real run has more.
 MOST_SEEN = 1 << 40
 MOST_SLOTS = 1 << 20
 MOST_BYTES = 1 << 48
@@ -46,12 +46,12 @@ class SavedBook:
 def write_book(
     book: Book, names: Mapping[int, str], origin: Mapping[str, str | int], path: Path
 ) -> None:
-    """Write a book; streams are named by the order in which they first asked.
+    """Write a book; streams are numbered in the order of their first requests.
 
     Raises
     ------
     GaplessError
-        The file cannot be written; what was there before stays.
+        The file cannot be written; an earlier file of this name stays.
     """
     kinds = with_roles(book.problem.kinds)
     place = {kind.number: index for index, kind in enumerate(kinds)}
@@ -92,7 +92,7 @@ def read_book(path: Path) -> SavedBook:
 
 
 def with_roles(kinds: Sequence[StepKind]) -> list[StepKind]:
-    """Return kinds whose streams, but for the default one, are named by their order."""
+    """Return the kinds with their streams, except the default one, numbered in order."""
     role: dict[int, int] = {0: 0}
     for kind in kinds:
         streams, first = np.unique(kind.stream, return_index=True)

@@ -18,22 +18,22 @@ from planners.errors import InstanceError, errors_at
 from planners.model.budget import Budget
 from planners.registry import ChosenPlanner
 
-# Steps of a trace from which a plan is made.
+# A plan needs a trace of so many steps.
 LEAST_ITERATIONS = 2
 
 
 def book_of_trace(
     path: Path, planner: ChosenPlanner, budget: Budget, least_peak: int = LEAST_PEAK
 ) -> Book:
-    """Plan the iterations of a trace as steps, the first one among them.
+    """Plan all iterations of a trace as steps.
 
     Parameters
     ----------
     path
-        As ``instances.extract trace`` writes it, of two iterations at least: when the memory of one
-        ends is seen in the next.
+        A trace of ``instances.extract trace``. It needs two iterations, because the blocks of one
+        may be freed in the next.
     planner, budget
-        Who plans, and within which limits.
+        The planner and its limits.
     least_peak
         Kinds of step that need fewer bytes have no places.
 
@@ -58,9 +58,9 @@ def book_of_trace(
 
 
 def log_of_trace(trace: AllocationTrace) -> NDArray[np.int64]:
-    """Return the log that an allocator would have written: a step for each iteration.
+    """Return a trace as the log of an allocator, with a step for each iteration.
 
-    A step begins with the first phase of its iteration and ends where the next one begins.
+    A step begins with the first phase of its iteration, and ends at the begin of the next step.
     """
     asked = np.flatnonzero(~trace.is_marker & (trace.size > 0))
     number = np.arange(len(asked))
@@ -68,7 +68,8 @@ def log_of_trace(trace: AllocationTrace) -> NDArray[np.int64]:
     begins = trace.mark_event[np.searchsorted(trace.mark_iteration, trace.iterations)]
     ends = np.append(begins[1:], trace.event_count)
     parts = (
-        # At one event a step ends, the next one begins, and then memory is asked for.
+        # Rows of one event come in this order: the end of a step, the begin of the next, frees,
+        # then requests.
         (LogKind.REQUEST, 3, trace.alloc[asked], number, asked),
         (LogKind.FREE, 2, trace.freed[asked[freed]], number[freed], asked[freed]),
         (LogKind.STEP_BEGINS, 1, begins, None, None),

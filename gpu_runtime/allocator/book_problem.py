@@ -213,7 +213,7 @@ def _placed(kind: StepKind, index: int, has_places: bool) -> NDArray[np.int64]:
 
 
 def _room(live: IntColumn, most: int) -> int:
-    """Return how many entries come before the first that is above `most`."""
+    """Return the number of entries before the first that is above `most`."""
     full = np.flatnonzero(live > most)
     return int(full[0]) if len(full) else len(live)
 

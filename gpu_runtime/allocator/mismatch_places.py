@@ -1,4 +1,4 @@
-"""Where in the user's program the requests were made that no plan expected."""
+"""The lines of the user's program whose requests did not match the plan."""
 
 from __future__ import annotations
 
@@ -7,38 +7,39 @@ from types import FrameType
 
 from gpu_runtime._core import Mismatch
 
-# Frames that are not the user's.
+# Packages whose frames are not part of the user's program.
 _LIBRARIES = ("torch", "gpu_runtime", "contextlib", "transformers")
 _MAX_FRAMES = 200
 
 
 class MismatchPlaces:
-    """Listens to an allocator, and knows of it nothing but the mismatches.
+    """A listener that notes a line of the program for each mismatch of an allocator.
 
-    An allocator keeps its listener alive, so that whoever holds the allocator must not be one.
+    The allocator keeps its listener alive, so an object that holds the allocator must not be its
+    listener.
     """
 
     def __init__(self) -> None:
         self._places: dict[int, str] = {}
 
     def note(self, mismatch: Mismatch) -> None:
-        """Write down where the program is, in the thread that makes the request."""
-        # A thread of autograd has no frame before this one.
+        """Note the program's current line, in the thread that makes the request."""
+        # In a thread of autograd, this frame is the outermost.
         self._places[mismatch.number] = _place_in_program(sys._getframe())
 
     def of(self, mismatch: Mismatch) -> str:
-        """Return ``file:line in function``, or whose thread it was; empty where not noted."""
+        """Return ``file:line in function``, or the kind of thread; empty if nothing was noted."""
         return self._places.get(mismatch.number, "")
 
     def clear(self) -> None:
-        """Forget all."""
+        """Drop all notes."""
         self._places.clear()
 
 
 def _place_in_program(frame: FrameType | None) -> str:
-    """Return the innermost frame of the user's own code.
+    """Return the place of the innermost frame of the user's own code.
 
-    Autograd's threads run no Python, unless a function of the user's does.
+    A thread of autograd has such a frame only inside an autograd function of the user.
     """
     for _ in range(_MAX_FRAMES):
         if frame is None:

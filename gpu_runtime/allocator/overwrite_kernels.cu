@@ -1,7 +1,7 @@
-// Fill free memory, and look whether anybody wrote there. Words are those of addresses from `words`
-// on, which for free memory are its own.
+// Kernels that fill free memory with known words, and find writes to it. The words are those of
+// addresses from `words` on, which for free memory are its own addresses.
 //
-// The words are those of gpu_runtime/core/src/device/free_word.h, the slots those of
+// The words agree with gpu_runtime/core/src/device/free_word.h, the slots with
 // gpu_runtime/core/src/device/cuda_checks.cpp. Addresses and bytes are multiples of 16.
 
 typedef unsigned int u32;
@@ -13,7 +13,7 @@ static const u64 NOT_A_NUMBER = 0x7FF17F817F817F81ull;
 static const u64 VARIED_BITS = 0x000F007F007F007Full;
 static const u32 SLOTS = 1024;
 
-// What a comparison found; its number and one more, 0 where the slot is not taken.
+// The result of a comparison; `comparison` is its number plus one, and 0 in an unused slot.
 struct Slot {
     u64 comparison;
     u64 words;
@@ -31,7 +31,7 @@ __device__ inline ulonglong2 free_pair(u64 address) {
     return make_ulonglong2(free_word(address), free_word(address + 8));
 }
 
-// Where all slots are taken, so much is wrong already that more is not told.
+// If all slots are taken, the result is dropped: enough overwrites are known.
 __device__ void note(Slot* slots, u64 number, u64 words, u64 first) {
     u32 at = (u32)number;
     for (u32 probe = 0; probe < SLOTS; ++probe, ++at) {
@@ -54,7 +54,7 @@ extern "C" __global__ void __launch_bounds__(256) stamp_free(u64 address, u64 by
     }
 }
 
-// What is wrong is put right, so that it is found once.
+// Repairs each wrong word, so that it is found only once.
 extern "C" __global__ void __launch_bounds__(256)
     compare_free(u64 address, u64 bytes, u64 words, u64 number, Slot* slots) {
     const u64 end = address + bytes;

@@ -1,4 +1,4 @@
-"""The kernels that look who writes to free memory, compiled for the device at hand."""
+"""The kernels that find writes to free memory, compiled for the device."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ KERNELS = Path(__file__).with_name("overwrite_kernels.cu")
 
 
 def load_checks(memory: CudaMemory) -> None:
-    """Let a device look who writes to free memory; before its allocator is made.
+    """Load the kernels into a device, before an allocator is made on it.
 
     Raises
     ------
     MissingDependencyError
         NVRTC is not installed.
     DeviceError
-        It does not compile for the device.
+        The kernels do not compile for the device.
     OSError
-        The driver refuses.
+        The driver refuses to load them.
     """
     memory.load_checks(compile_for(KERNELS, memory.capability))

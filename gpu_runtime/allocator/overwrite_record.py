@@ -1,4 +1,4 @@
-"""Writes to free memory, as people read them."""
+"""Reports of writes to free memory."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ SHOWN_OVERWRITES = 10
 
 @dataclass(frozen=True)
 class TenantRecord:
-    """A block that was, or came to be, where somebody wrote.
+    """The last block before a write to free memory, or the first block after it, at that address.
 
     Parameters
     ----------
     address, size
-        Where it began, and its bytes as requested.
+        Address of its first byte, and its requested bytes.
     stream
-        That it was allocated on.
+        The stream of its request.
     request
-        Its number, from the first of the process on.
+        Number of its request, counted from the first of the process.
     kind, slot
-        Of its step: the kind by its number in the plan of that time, and the request by its number
-        in the step; -1 where the plan had none.
+        Number of its kind of step in the plan of that time, and of its request in the step; -1
+        outside of the plan.
     step
-        Number of the step in which it was freed, or requested.
+        Number of the step that freed the last block, or requested the first.
     """
 
     address: int
@@ -41,7 +41,7 @@ class TenantRecord:
     step: int
 
     def __str__(self) -> str:
-        """Return what it was, in one line."""
+        """Return one line on the block."""
         planned = f", number {self.slot} of a step of kind {self.kind}" if self.kind >= 0 else ""
         return (
             f"request {self.request}{planned}, {exact_bytes(self.size)} bytes at "
@@ -51,20 +51,20 @@ class TenantRecord:
 
 @dataclass(frozen=True)
 class OverwriteRecord:
-    """Free memory that somebody wrote to.
+    """A write to free memory.
 
     Parameters
     ----------
     address
-        Of the first word that is not as it was left.
+        Address of the first changed word.
     offset
-        Of that in the arena, -1 where it does not lie there.
+        Offset of this word in the arena; -1 outside of the arena.
     size
-        Bytes that are not as they were left, in whole words of 8.
+        Changed bytes, in whole words of 8.
     before
-        What lay there last; None where the memory was new, or it is too long ago.
+        The last block at this address; None if there was none, or its free is too long ago.
     after
-        What was to lie there; None where nobody had asked for it yet.
+        The next block at this address; None if none was requested yet.
     """
 
     address: int
@@ -78,7 +78,7 @@ class OverwriteRecord:
         arena = f", {exact_bytes(self.offset)} in the arena" if self.offset >= 0 else ""
         parts = [f"{exact_bytes(self.size)} bytes at {self.address:#x}{arena}"]
         if self.before is None:
-            parts.append("nothing is known to have lain there")
+            parts.append("no earlier block is known there")
         else:
             within = self.address - self.before.address
             parts.append(
@@ -92,24 +92,25 @@ class OverwriteRecord:
 def take_overwrites(
     allocator: PlannedAllocator, *, everywhere: bool = False
 ) -> tuple[OverwriteRecord, ...]:
-    """Wait for the device and return what was found since this was asked last.
+    """Wait for the device, and return the overwrites found since the last call.
 
     Parameters
     ----------
     everywhere
-        Whether to look at all that is free now, beside what was handed out again.
+        Whether to check all memory that is free now; memory is always checked when it is served
+        again.
     """
     return tuple(_record(found) for found in allocator.take_overwrites(everywhere))
 
 
 def overwrite_lines(overwrites: Sequence[OverwriteRecord]) -> list[str]:
-    """Return a line that says what was found, and one for each of the first."""
+    """Return a headline, and a line for each of the first overwrites."""
     shown = [*map(str, overwrites[:SHOWN_OVERWRITES]), *and_more(len(overwrites), SHOWN_OVERWRITES)]
     return ["memory was written to while it was free:", *(f"  {line}" for line in shown)]
 
 
 def require_none(overwrites: Sequence[OverwriteRecord]) -> None:
-    """Raise ``DeviceError`` where free memory was written to."""
+    """Raise ``DeviceError`` if there are overwrites."""
     if overwrites:
         what, first, *more = overwrite_lines(overwrites)
         beside = f" (and {len(overwrites) - 1:,} more, in the report)" if more else ""

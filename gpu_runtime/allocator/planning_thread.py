@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
-# The most seconds that a program which ends waits for its planner to stop. A guess.
+# At its end, a program waits at most so many seconds for its planner to stop. A guess.
 _GRACE_SECONDS = 30
 
 

@@ -1,4 +1,4 @@
-"""A kind of step: the requests that its steps make, how large, and how long their memory lives."""
+"""A kind of step: the requests of its steps, with their sizes and lifetimes."""
 
 from __future__ import annotations
 
@@ -90,6 +90,6 @@ def block_bytes(size: IntColumn) -> IntColumn:
 
 
 def _swapped(value: Any, found: type, wanted: type) -> Any:
-    """Return a column of the type `found` as one of the type `wanted`; any other value as it is."""
+    """Return a column of type `found` as one of type `wanted`, and any other value unchanged."""
     is_found = isinstance(value, np.ndarray) and value.dtype == found
     return value.view(wanted) if is_found else value

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 class CallbackStep:
     """Brackets the training steps of another library's loop.
 
-    Note: a loop need not say that a step was left in the middle. An error, Ctrl-C in a notebook or
-    an epoch that a callback ends early leaves a step open. The next event that shows it ends the
-    step as abandoned, so that the next step can begin.
+    Note: a loop need not report that a step was left in the middle. An error, Ctrl-C in a notebook
+    or an epoch that a callback ends early leaves a step open. The next event that reveals this ends
+    the step as abandoned, so that the next step can begin.
     """
 
     def __init__(self, memory: PlannedMemory | None) -> None:

@@ -39,8 +39,8 @@ class PlannedLightningCallback(Callback):
     Parameters
     ----------
     memory
-        What plans, installed or not. Without one it is made, with its defaults, for the device that
-        the Trainer trains on, before the model goes there.
+        The planned memory, installed or not. By default the callback makes one for the Trainer's
+        device, before the model moves there.
 
     Raises
     ------
@@ -57,7 +57,7 @@ class PlannedLightningCallback(Callback):
         return self._step.memory
 
     def setup(self, trainer: Trainer, *_: Any, **__: Any) -> None:
-        """Install planned memory, unless the user has; the model is not on its device yet."""
+        """Install planned memory if the user has not; the model is not on its device yet."""
         self._step.install(trainer.strategy.root_device)
 
     def on_train_batch_start(self, *_: Any) -> None:

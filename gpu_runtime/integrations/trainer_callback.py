@@ -19,14 +19,14 @@ except ImportError as error:
 class PlannedTrainerCallback(TrainerCallback):
     """Plans the memory of a ``transformers.Trainer``.
 
-    A step is all that one step of the optimizer needs: with gradient accumulation, all its batches.
+    A step has all work for one step of the optimizer: with gradient accumulation, all its batches.
     Evaluation, logging and saving are between steps.
 
     Parameters
     ----------
     memory
-        What plans, installed or not. Without one it is made, with its defaults, for the device that
-        the Trainer trains on, as soon as the Trainer has been made.
+        The planned memory, installed or not. By default the callback makes one for the Trainer's
+        device, as soon as the Trainer exists.
 
     Raises
     ------

@@ -38,7 +38,7 @@ from planners.registry import (
 
 MakeOnline = Callable[[DeviceMemory], OnlineAllocator]
 
-# The online allocators of the core. They can serve any device memory, and also PyTorch itself.
+# The online allocators of the core. They can serve any device memory, and PyTorch itself.
 CORE: Registry[OnlineDefinition] = Registry("online allocator of the core")
 
 

@@ -1,4 +1,4 @@
-"""PyTorch's CUDA memory from an online allocator, which plans are compared with in training.
+"""PyTorch's CUDA memory from an online allocator, for comparisons with plans in training.
 
 >>> memory = OnlineMemory("gmlake")  # doctest: +SKIP
 >>> memory.install()  # doctest: +SKIP
@@ -72,7 +72,7 @@ class OnlineReport:
 class OnlineMemory:
     """Serves PyTorch's CUDA allocations by an online allocator.
 
-    PyTorch's own allocator serves a request that the online allocator has no memory for.
+    If the online allocator is out of memory, PyTorch's own allocator serves the request.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ class OnlineMemory:
     device
         Number of the CUDA device.
     parameters
-        Of the online allocator, as a replay has them, such as ``page_mib=20`` for VPMM.
+        Parameters of the online allocator, such as ``page_mib=20`` for VPMM.
 
     Raises
     ------
@@ -102,12 +102,12 @@ class OnlineMemory:
         Raises
         ------
         MissingDependencyError
-            PyTorch, or what its allocator is decorated with, is not installed.
+            PyTorch, a compiler or CUDA's headers are not installed.
         DeviceError
-            There is no driver or device, PyTorch is one that cannot be served, or something is
-            installed on this device.
+            The driver or the device is missing, this PyTorch is not supported, or the device has
+            an installed allocator already.
         GaplessError
-            The device has no pages as the allocator wants them.
+            The device has no pages of the size that the allocator needs.
         """
         self._refuse_twice()
         self._allocator = serve_pytorch(self._device, self._over)

@@ -1,4 +1,4 @@
-"""The settings of PyTorch's allocator, read from the string that users write."""
+"""The settings of PyTorch's allocator, read from the user's string."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class SettingsError(GaplessError):
 
 
 def pytorch_settings(text: str) -> PytorchSettings:
-    """Read a string as ``PYTORCH_CUDA_ALLOC_CONF`` has it, by the rules of PyTorch 2.13.
+    """Read a string in the format of ``PYTORCH_CUDA_ALLOC_CONF``, by the rules of PyTorch 2.13.
 
     Parameters
     ----------
@@ -41,13 +41,12 @@ def pytorch_settings(text: str) -> PytorchSettings:
     Returns
     -------
     PytorchSettings
-        Keys that change nothing about where blocks lie are passed over.
+        The settings; keys that do not change the places of blocks are ignored.
 
     Raises
     ------
     SettingsError
-        A key is unknown, which PyTorch passes over, or a value is not one of its kind or breaks a
-        rule.
+        A key is unknown (PyTorch ignores such a key), or a value has a wrong type or breaks a rule.
     """
     found: dict[str, Any] = {}
     for setting in BETWEEN_SETTINGS.split("".join(str(text).split())):
@@ -126,7 +125,7 @@ def _division(value: int) -> int:
 
 
 class Reader(NamedTuple):
-    """How the value of a key is read, and which values are accepted."""
+    """The rule for the values of a key, and the function that reads them."""
 
     # Field of the core's settings; empty for a key that the allocator's name decides.
     field: str
@@ -141,7 +140,7 @@ READERS = {
     "expandable_segments": Reader("", _boolean, "True or False"),
     # A free block from this size on is not split.
     "max_split_size_mb": Reader("max_split_bytes", int, WHOLE, MIB),
-    # Such a block may exceed a request by this; by default by the size of a large segment.
+    # Such a block may exceed a request by so much; the default is the size of a large segment.
     "max_non_split_rounding_mb": Reader("max_non_split_rounding_bytes", int, WHOLE, MIB),
     # Divisions between two powers of two: one number for all sizes, or one from each power of two
     # in MiB on. The first number also holds for smaller sizes. 0 and 1 round up to 512 bytes.

@@ -40,8 +40,8 @@ def replay_online(
     """Replay the requests to an online allocator, and return its result.
 
     `dictated` is ``"plain"``, ``"ranges"`` or empty: the kind of memory that a ledger puts at the
-    recorded addresses. Addresses matter, since the allocator chooses by them between blocks of one
-    size.
+    recorded addresses. Addresses matter, because the allocator chooses between blocks of one size
+    by address.
     """
     device = open_replay_device(requests, terms)
     if isinstance(device.memory, LedgerMemory):
@@ -109,7 +109,7 @@ def return_memory(
 
 
 def too_few_marks(requests: RequestSequence) -> str:
-    """Return why a recording of fewer than two marked iterations has no plan; else ``""``."""
+    """Return the reason if a recording has too few marked iterations for a plan; else ``""``."""
     marked = len(requests.iteration_rows)
     if marked > 1:
         return ""

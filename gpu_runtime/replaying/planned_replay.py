@@ -48,7 +48,7 @@ def replay_planned(
     )
     try:
         with warnings.catch_warnings():
-            # The figures of a replay show that a plan is not worth it; a warning is not needed.
+            # The figures of a replay show if a plan is not worth it, so a warning is not needed.
             warnings.simplefilter("ignore", RuntimeWarning)
             stepping_seconds, last_seconds = _serve(requests, device, made, book_planner)
         outcome = made.end()

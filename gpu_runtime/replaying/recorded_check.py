@@ -21,7 +21,7 @@ CACHING, EXPANDABLE = "pytorch-caching", "pytorch-expandable"
 
 @dataclass(frozen=True)
 class RecordedCheck:
-    """How far a replay agrees with the run that was recorded."""
+    """The agreement of a replay with the recorded run."""
 
     # Requests at their recorded address, before the first that differs. Segments with the recorded
     # bytes, address and request, before the first that differs.
@@ -34,16 +34,16 @@ class RecordedCheck:
 
 
 def checked_allocator(requests: RequestSequence) -> str:
-    """Return the allocator that was recorded; ``GaplessError`` if the recording does not tell."""
+    """Return the recorded allocator; ``GaplessError`` if the recording does not tell."""
     kinds = set(requests.segments[:, 1].tolist())
     if not kinds:
         raise GaplessError(
-            f"--check: {requests.name} tells of no segments, so there is nothing to hold a replay "
-            f"against; a recording of PyTorch's allocator from its first event on is needed"
+            f"--check: {requests.name} has no segments to compare a replay with; a recording of "
+            f"PyTorch's allocator from its first event on is needed"
         )
     if len(kinds) > 1:
         raise GaplessError(
-            f"--check: {requests.name} has plain segments and mapped ones; of one kind are needed"
+            f"--check: {requests.name} has plain and mapped segments; only one kind is needed"
         )
     return EXPANDABLE if kinds == {1} else CACHING
 
@@ -106,7 +106,7 @@ SCHEMA_VERSION = 1
 
 
 def replay_json(run: OnlineRun, file: str, checked: RecordedCheck | None) -> str:
-    """Return what ``--json`` prints; `check` is null unless the user asked for it."""
+    """Return the output of ``--json``; `check` is null unless the user asked for it."""
     record = {
         "schema": SCHEMA,
         "version": SCHEMA_VERSION,

@@ -47,7 +47,7 @@ class ReplayDevice:
 
     @property
     def served(self) -> DeviceMemory:
-        """The memory that the allocator is given."""
+        """The memory from which the allocator serves."""
         return self.logged if self.stamps is None else self.stamps
 
     @property
@@ -86,7 +86,7 @@ def open_replay_device(requests: RequestSequence, terms: OnlineTerms) -> ReplayD
         )
     usual = min(MOST_CAPACITY, max(LEAST_CAPACITY, ROOM * _requested_peak(requests)))
     capacity = terms.capacity or usual
-    # The device itself, and the memory above it that streams of a replay work in.
+    # The device itself, and above it the memory in which the streams of a replay work.
     memory: DeviceMemory
     device: DeviceMemory
     if terms.device is OnlineDevice.LEDGER:

@@ -1,7 +1,7 @@
 """The profile of a run for STWeaver: its static requests, and the life times of dynamic ones.
 
-Note: what stands for STWeaver's hooks
---------------------------------------
+Note: pairs of requests in place of STWeaver's hooks
+----------------------------------------------------
 Rationale. When a request is made, STWeaver's hooks on the modules of the program say whether it is
 static and which layers allocate and free it. Only the recording of a traced run has modules.
 

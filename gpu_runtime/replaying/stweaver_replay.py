@@ -37,7 +37,7 @@ NO_SPACE = -1
 
 
 class Served(enum.IntEnum):
-    """How STWeaver served a request."""
+    """The ways in which STWeaver serves a request."""
 
     # Static, at its planned place.
     PLANNED = 0
@@ -167,7 +167,7 @@ def _serve(
 def _with_pool(
     requests: RequestSequence, terms: OnlineTerms, offset: IntColumn, pool_bytes: int
 ) -> OnlineResult:
-    """Return the result of a run that asks for its pool first, and for the rest from a cache."""
+    """Return the result of a run that allocates its pool first, and has a cache for the rest."""
     in_pool = offset != NO_SPACE
     # The cache serves the rows of requests outside of the pool, and the rows that give memory back.
     is_cached = requests.of_rows(in_pool.astype(np.int64)) == 0

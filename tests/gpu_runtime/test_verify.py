@@ -248,7 +248,7 @@ def test_a_plan_file(graph: Path, tmp_path: Path) -> None:
         (["--trials", "0"], "trials: at least 1 is needed, found 0"),
         (["--seed", "-1"], "seed: 0 to 2**31 - 1 is needed, found -1"),
         (["--inject", "-1"], "--inject: at least 0 is needed, found -1"),
-        (["--inject", "999"], "four streams: to inject 999, as many pairs of unsafe tensors"),
+        (["--inject", "999"], "four streams: 999 injections need as many pairs of unsafe tensors"),
         (["--inject", "1", "--ignore-streams"], "--inject: a right plan is needed; leave out"),
         (["--plan", "x.json", "--ignore-streams"], "--plan: a plan file needs neither --planner"),
         (["--plan", "nowhere.json"], "nowhere.json: the file cannot be read"),

@@ -19,21 +19,21 @@ from planners.errors import DeviceError, MissingDependencyError
 
 SOURCES = Path(__file__).parent
 SOURCE = SOURCES / "decorator.cpp"
-# Those that passing_on.h knows.
+# Versions of PyTorch whose allocator interface `passing_on.h` implements.
 VERSIONS = ((2, 11), (2, 12), (2, 13))
 
 
 def load_decorator(pytorch: Any) -> ctypes.CDLL:
-    """Return the decorator's library for the PyTorch that is imported.
+    """Return the decorator's library for the imported PyTorch.
 
-    Compiled at the first use, in about ten seconds, and kept for later processes.
+    The first use compiles it in about ten seconds, and later processes reuse it.
 
     Raises
     ------
     MissingDependencyError
-        There is no compiler, or headers are missing.
+        A compiler or headers are missing.
     DeviceError
-        The decorator is not written for this PyTorch, or does not compile.
+        The decorator does not support this PyTorch, or does not compile.
     """
     require_version(pytorch.__version__)
     command = compile_command(pytorch)
@@ -45,7 +45,7 @@ def load_decorator(pytorch: Any) -> ctypes.CDLL:
 
 
 def require_version(version: str) -> None:
-    """Refuse a PyTorch whose allocator has another interface."""
+    """Refuse a PyTorch whose allocator has an unknown interface."""
     major, minor = (int(part) for part in version.split(".")[:2])
     if (major, minor) not in VERSIONS:
         known = ", ".join(f"{one}.{other}" for one, other in VERSIONS)
@@ -55,7 +55,7 @@ def require_version(version: str) -> None:
 
 
 def compile_command(pytorch: Any) -> list[str]:
-    """Return the compiler and what it needs to know to find everything that is included."""
+    """Return the command of the compiler, with its options and include folders."""
     compiler = os.environ.get("CXX") or "c++"
     if shutil.which(compiler.split()[0]) is None:
         raise MissingDependencyError(
@@ -68,7 +68,7 @@ def compile_command(pytorch: Any) -> list[str]:
         *compiler.split(),
         *("-std=c++20", "-O2", "-fPIC", "-fvisibility=hidden"),
         f"-D_GLIBCXX_USE_CXX11_ABI={int(pytorch.compiled_with_cxx11_abi())}",
-        # Warnings in the headers of other packages do not count.
+        # System headers give no warnings.
         *(option for folder in headers for option in ("-isystem", str(folder))),
     ]
 
@@ -81,7 +81,7 @@ def _compile(command: list[str], libraries: list[str], made: Path) -> None:
         with tempfile.TemporaryDirectory(dir=made.parent) as folder:
             output = Path(folder) / made.name
             ended = subprocess.run(
-                # Libraries come after what needs them.
+                # A linker searches a library only for names that were missing before it.
                 [*command, "-shared", str(SOURCE), "-o", str(output), *libraries],
                 capture_output=True,
                 text=True,
@@ -97,14 +97,14 @@ def _compile(command: list[str], libraries: list[str], made: Path) -> None:
 
 @contextmanager
 def _alone(lock: Path) -> Iterator[None]:
-    """Wait until no other process compiles, as all of a torchrun begin at the same time."""
+    """Hold a lock: the processes of a torchrun start together, and only one should compile."""
     with lock.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
 def _cache_folder() -> Path:
-    """Return where PyTorch keeps what is compiled for it."""
+    """Return the folder for the library: PyTorch's folder of extensions, or the user's cache."""
     if given := os.environ.get("TORCH_EXTENSIONS_DIR"):
         return Path(given) / "gapless"
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"

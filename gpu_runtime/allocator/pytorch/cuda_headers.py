@@ -1,4 +1,4 @@
-"""Where the headers of CUDA's runtime are: a toolkit's, or those of wheels."""
+"""The folders of the headers of CUDA's runtime, from a toolkit or from wheels."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from pathlib import Path
 from planners.errors import MissingDependencyError, install_command
 
 TOOLKITS = Path("/usr/local")
-# The one that is asked for, and one that it asks for and that has a wheel of its own.
+# The header that the decorator includes, and a header that it includes in turn. The wheel of the
+# second may be another one.
 _RUNTIME = Path("cuda_runtime_api.h")
 _COMPANION = Path("crt/host_defines.h")
 _INSTALL = {
@@ -21,17 +22,17 @@ _INSTALL = {
 
 
 def cuda_headers(major: str) -> list[Path]:
-    """Return the folders to include, for the CUDA that PyTorch is built with.
+    """Return the include folders for the version of CUDA that PyTorch was built with.
 
     Parameters
     ----------
     major
-        Of CUDA's version, ``13`` say.
+        Major version of CUDA, such as ``13``.
 
     Raises
     ------
     MissingDependencyError
-        There are none; the message has the command that installs them.
+        The headers are missing; the message has the command that installs them.
     """
     folders = list(dict.fromkeys(_candidates()))
     runtimes = {folder: _major_of(folder) for folder in folders if (folder / _RUNTIME).is_file()}

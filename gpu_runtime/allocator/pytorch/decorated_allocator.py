@@ -1,4 +1,4 @@
-"""PyTorch's CUDA allocations: what an allocator of ours serves, all else from PyTorch's."""
+"""Serves PyTorch's CUDA allocations by an allocator of ours first, then by PyTorch's own."""
 
 from __future__ import annotations
 
@@ -23,25 +23,24 @@ def serve_pytorch(
     *,
     expandable_segments: bool = False,
 ) -> Serving:
-    """Make an allocator that is asked first on a device, until the process ends.
+    """Make an allocator that gets the requests of a device first, until the process ends.
 
-    PyTorch may have used CUDA already: its blocks stay its own.
+    PyTorch may have used CUDA already; it keeps its earlier blocks.
 
     Parameters
     ----------
     make
         Returns the allocator over the memory of the device.
     expandable_segments
-        Whether PyTorch's own allocator is to grow its segments, where the user has not said how it
-        is to work.
+        Whether to give PyTorch's own allocator expandable segments; settings of the user win.
 
     Raises
     ------
     MissingDependencyError
         PyTorch, a compiler or CUDA's headers are not installed.
     DeviceError
-        There is no driver or device, PyTorch is one that cannot be served, or something is
-        installed on this device.
+        The driver or the device is missing, this PyTorch is not supported, or the device has an
+        installed allocator already.
     """
     pytorch = _pytorch_with_cuda()
     try:

@@ -1,7 +1,7 @@
-// Decorates the allocator that PyTorch has with what the core serves.
+// Decorates PyTorch's allocator: the core serves requests first.
 //
-// Compiled at first use against the PyTorch that is installed, see compiled_decorator.py. Needs its
-// headers and those of CUDA's runtime, and no compiler but the host's.
+// compiled_decorator.py compiles this file at first use against the installed PyTorch. It needs the
+// headers of PyTorch and of CUDA's runtime, and only the host's compiler.
 #include <c10/core/impl/GPUTrace.h>
 #include <c10/core/impl/PyInterpreter.h>
 #include <c10/cuda/CUDAException.h>
@@ -28,27 +28,27 @@ namespace gapless {
 namespace {
 
 class Decorator;
-// Never destroyed: tensors are freed until the process is gone.
+// Never destroyed, because tensors are freed until the process ends.
 Decorator* decorator = nullptr;
 
 std::uint64_t number(const void* address) { return reinterpret_cast<std::uint64_t>(address); }
 std::uint64_t number(cudaStream_t stream) { return reinterpret_cast<std::uint64_t>(stream); }
 
-// Note [What is asked of the core]
-// ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-// Rationale. A captured graph writes where its blocks lay, at every replay, so these belong to a
-// pool of their own, which PyTorch's allocator keeps. Calls to the device that the core makes
-// during a capture would end it.
-// Approach. From beginAllocateToPool() to endAllocateToPool() on a device no request is asked of
-// the core there, on no stream and in no thread, and nobody's memory is given back. Blocks that the
-// core served before may be freed at that time, which asks nothing of the device unless another
-// stream uses them: those are freed when no capture runs any more. Where the plan has another
-// stream get their bytes, the core does without the captured stream: see Note [Streams that are
-// captured]; an online allocator asks whether its stream is, see Note
-// [Online allocators beneath PyTorch].
-// Limits. Captures that are not PyTorch's own are not seen, as PyTorch does not see them either.
-// Where a capture ends with an error, PyTorch may keep its pool open; the core is then asked for
-// nothing on this device for the rest of the process.
+// Note [Requests to the core]
+// ~~~~~~~~~~~~~~~~~~~~~~~~~~~
+// Rationale. Each replay of a captured graph writes to the addresses of its blocks, so these blocks
+// belong to a pool of the graph, which PyTorch's allocator keeps. Device calls of the core during a
+// capture would end the capture.
+// Approach. From beginAllocateToPool() to endAllocateToPool() on a device the core gets no request
+// of this device, from no stream and no thread, and no memory is given back. The program may free
+// earlier blocks of the core meanwhile. Such a free makes no device call unless another stream uses
+// the block; that block is freed when no capture runs any more. If the plan gives the bytes to
+// another stream, the core does without the captured stream: see Note [Streams that are captured].
+// An online allocator asks whether its stream is captured, see Note [Online allocators beneath
+// PyTorch].
+// Limits. Captures outside of PyTorch are not seen, as PyTorch does not see them either. If a
+// capture ends with an error, PyTorch may keep its pool open; then the core gets no more requests
+// of this device.
 class Decorator final : public PassingOn {
   public:
     Decorator(CUDAAllocator& inner, const GaplessServing& core)
@@ -95,7 +95,7 @@ class Decorator final : public PassingOn {
         if (block != nullptr && !free_served(block)) inner_.raw_delete(block);
     }
 
-    // The same for every block, as PyTorch expects of those of one allocator.
+    // The deleter is the same for every block, as PyTorch expects of one allocator.
     c10::DeleterFnPtr raw_deleter() const override {
         const c10::DeleterFnPtr deleter = inner_.raw_deleter();
         return deleter == inner_deleter_ ? &free : deleter;
@@ -136,7 +136,7 @@ class Decorator final : public PassingOn {
     }
     double getMemoryFraction(DeviceIndex device) override { return of(device).statistics.limit(); }
     void setMemoryFraction(double fraction, DeviceIndex device) override {
-        // It says what is wrong with the value.
+        // PyTorch's allocator raises the error for a wrong value.
         inner_.setMemoryFraction(fraction, device);
         of(device).statistics.limit(fraction);
     }
@@ -186,7 +186,7 @@ class Decorator final : public PassingOn {
 
     cudaError_t memcpyAsync(void* to, int to_device, const void* from, int from_device,
                             std::size_t bytes, cudaStream_t stream, bool is_peer) override {
-        // Mapped pages that the other device does not reach are copied by way of the host.
+        // If the other device cannot reach mapped pages, the copy goes through the host.
         if (!is_peer && to_device != from_device && (is_mapped(to) || is_mapped(from))) {
             return cudaMemcpyPeerAsync(to, to_device, from, from_device, bytes, stream);
         }
@@ -253,7 +253,7 @@ class Decorator final : public PassingOn {
 
   protected:
     void adopt(DataPtr& block) override {
-        // A block that is no part of the cache has a deleter of its own, and keeps it.
+        // A block outside of the cache keeps its own deleter.
         (void)block.compare_exchange_deleter(inner_deleter_, &free);
     }
     std::shared_ptr<c10::GatheredContext> own_context_of(const void* address) override {
@@ -262,7 +262,7 @@ class Decorator final : public PassingOn {
 
   private:
     struct Device {
-        std::atomic<int> pools{0};  // that are allocated to at the moment
+        std::atomic<int> pools{0};  // number of pools that get allocations now
         JointStatistics statistics;
     };
 
@@ -286,8 +286,8 @@ class Decorator final : public PassingOn {
         return reinterpret_cast<void*>(address);
     }
 
-    // Where PyTorch's allocator has no memory it is asked once more, without what the core can do
-    // without.
+    // If PyTorch's allocator has no memory, the core gives back its idle memory and PyTorch's
+    // allocator tries once more.
     template <class Request>
     auto pass_on(DeviceIndex device, std::size_t bytes, cudaStream_t stream, Request request)
         -> decltype(request()) {
@@ -313,7 +313,7 @@ class Decorator final : public PassingOn {
             const TriedAgain tried_again;
             return request();
         } catch (const c10::OutOfMemoryError&) {
-            // PyTorch asks again; the second error, if there is one, is what the program sees.
+            // PyTorch's allocator tries again; the program sees only its second error, if any.
         }
         core_.give_back(device);
         of(device).statistics.count_retry();
@@ -328,7 +328,7 @@ class Decorator final : public PassingOn {
         }
     }
 
-    // Whether the core had the block.
+    // Returns true if the block was the core's.
     bool free_served(void* block) {
         if (is_watched()) [[unlikely]] {
             tell_of_free(number(block));
@@ -337,7 +337,7 @@ class Decorator final : public PassingOn {
         return core_.free(number(block));
     }
 
-    // See Note [What is asked of the core].
+    // See Note [Requests to the core].
     bool postpone(std::uint64_t address) {
         GaplessBlock block{};
         if (!core_.block_of(address, &block) || block.other_streams == 0) return false;
@@ -367,7 +367,7 @@ class Decorator final : public PassingOn {
         return core_.segment_of(number(address), &segment) && !segment.is_plain;
     }
 
-    // How PyTorch's own handles begin, which differs from version to version.
+    // The first bytes of PyTorch's own handles, which differ between its versions.
     char handle_version() {
         void* block = inner_.raw_alloc(1);
         struct Ended {
@@ -407,7 +407,7 @@ class Decorator final : public PassingOn {
         if (!c10::memoryProfilingEnabled()) return;
         const auto device = static_cast<DeviceIndex>(block.device);
         const DeviceStats both = of(device).statistics.together();
-        // A free is told of before it happens.
+        // A free is reported before it happens.
         const std::int64_t freed = std::min<std::int64_t>(bytes, 0);
         c10::reportMemoryUsageToProfiler(
             reinterpret_cast<void*>(block.address), bytes,
@@ -453,7 +453,7 @@ class Decorator final : public PassingOn {
         }
     }
 
-    // While it lives, observers are not told that memory is short: PyTorch will ask again.
+    // While an object lives, observers hear of no shortage of memory, because a retry follows.
     struct TriedAgain {
         TriedAgain() { is_tried_again = true; }
         ~TriedAgain() { is_tried_again = false; }
@@ -479,7 +479,7 @@ const char* decorate(const GaplessServing& core) {
     if (inner == nullptr) return "PyTorch has no allocator of CUDA memory";
     decorator = new Decorator(*inner, core);
     allocator.store(decorator);
-    // What asks for the allocator of a kind of device, as torch.accelerator does.
+    // Also for callers that get the allocator by kind of device, such as torch.accelerator.
     if (c10::GetAllocator(c10::DeviceType::CUDA) == inner) {
         c10::SetAllocator(c10::DeviceType::CUDA, decorator, 255);
     }
@@ -490,7 +490,7 @@ const char* decorate(const GaplessServing& core) {
 
 }  // namespace gapless
 
-// Returns null, or what is wrong. Not called by two threads at a time.
+// Returns null, or an error message. Never called by two threads at a time.
 extern "C" __attribute__((visibility("default"))) const char* gapless_decorate(
     const GaplessServing* core) {
     static std::string error;

@@ -1,4 +1,4 @@
-// What happened to the core's blocks, for those who watch PyTorch's memory.
+// The history of the core's blocks, for PyTorch's memory history and trackers.
 #pragma once
 
 #include <c10/util/ApproximateClock.h>
@@ -21,8 +21,8 @@
 
 namespace gapless {
 
-// Of each request and free while a history is recorded or a tracker attached. A free is complete at
-// once: that another stream has yet to finish is not told apart.
+// Has each request and free while PyTorch records a history or has a tracker. Every free counts as
+// complete at once, even if another stream still uses the block.
 class EventHistory {
   public:
     bool is_watched() const { return is_watched_.load(std::memory_order_relaxed); }
@@ -57,7 +57,7 @@ class EventHistory {
     }
 
     void allocated(const GaplessBlock& block, const std::string& metadata) {
-        // Not under the lock: it may run Python.
+        // Without the lock, because it may run Python.
         auto context = gather(RecordContext::STATE);
         const std::lock_guard lock(mutex_);
         if (context) contexts_[block.address] = context;
@@ -66,7 +66,7 @@ class EventHistory {
 
     void freed(const GaplessBlock& block, const std::string& metadata) {
         auto context = gather(RecordContext::ALL);
-        std::shared_ptr<c10::GatheredContext> ended;  // goes after the lock
+        std::shared_ptr<c10::GatheredContext> ended;  // declared first, destroyed after the unlock
         const std::lock_guard lock(mutex_);
         if (const auto found = contexts_.find(block.address); found != contexts_.end()) {
             ended = std::move(found->second);
@@ -83,7 +83,7 @@ class EventHistory {
         return found == contexts_.end() ? nullptr : found->second;
     }
 
-    // Puts the entries of each device among PyTorch's, in the order of time.
+    // Merges the entries of each device into those of PyTorch, in the order of time.
     void merge_into(std::vector<std::vector<TraceEntry>>& traces) {
         const auto to_nanoseconds = clock_.makeConverter();
         const std::lock_guard lock(mutex_);
@@ -130,7 +130,7 @@ class EventHistory {
     std::atomic<bool> is_watched_{false};
     c10::ApproximateClockToUnixTimeConverter clock_;
 
-    std::mutex mutex_;  // guards what follows
+    std::mutex mutex_;  // guards the members below
     bool is_recording_ = false;
     CreateContextFn recorder_ = nullptr;
     std::size_t most_entries_ = 1;

@@ -1,4 +1,4 @@
-// What the core and PyTorch's allocator have together of one device.
+// The statistics of one device for the core and PyTorch's allocator together.
 #pragma once
 
 #include <c10/cuda/CUDAException.h>
@@ -18,22 +18,22 @@ namespace gapless {
 
 // Note [Peaks of two allocators]
 // ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-// Rationale. Sums of the moment add up, peaks do not: the core may have its peak while PyTorch's
-// allocator has little. PyTorch's own sums cost a lock and a copy of 1 KiB, too much for each
-// request, and its frees are not seen here in time.
-// Approach. Allocated bytes set a record only when something is allocated, and everything that is
-// comes by here. PyTorch's part is known from above: what it was when it was last looked at, and
-// what was passed on since. Only where this bound and the core's gauge together pass the record is
-// PyTorch asked, which makes the bound tight again. As long as the core has nothing allocated it
-// is not asked at all: its own peak tells.
-// Reserved bytes and segments of the core change rarely. While they do not, the peak of both is the
-// peak of PyTorch's part and the core's constant one; at each change PyTorch's peaks are noted and
-// set back.
-// Limits. Exact, where one thread allocates at a time: the peaks of allocated bytes and of reserved
-// bytes and segments, of all sizes. What several threads allocate and free within the same
-// microsecond may be missed, as may memory that the core takes and gives back within one call. All
-// other peaks are bounds from below: the most that was seen when one of these set a record, or
-// when somebody asked, and no less than either part's own.
+// Rationale. Current values of two allocators can be added, but peaks cannot: the core may have its
+// peak while PyTorch's allocator has little. To query PyTorch's statistics costs a lock and a copy
+// of 1 KiB, too much for each request, and this class does not see PyTorch's frees.
+// Approach. Allocated bytes reach a new record only at an allocation, and every allocation passes
+// through this class. It keeps an upper bound on PyTorch's part: the last queried value and all
+// bytes passed on since. PyTorch is queried only if this bound and the core's gauge together exceed
+// the record; the query makes the bound tight again. While the core has no allocated bytes, PyTorch
+// is not queried, because its own peak is the joint one.
+// Reserved bytes and segments of the core change rarely. Between two changes, the joint peak is the
+// peak of PyTorch's part plus the core's constant part. At each change, this class notes PyTorch's
+// peaks and resets them.
+// Limits. If one thread allocates at a time, the peaks over all sizes of allocated bytes, reserved
+// bytes and segments are exact. This class may miss bytes that several threads allocate and free
+// within the same microsecond, and memory that the core takes and gives back within one call. All
+// other peaks are lower bounds: the most seen at a new record of those peaks or at a query of the
+// user, and at least each part's own peak.
 class JointStatistics {
   public:
     void open(const GaplessServing& core, CUDAAllocator& inner, DeviceIndex device) {
@@ -42,7 +42,7 @@ class JointStatistics {
         device_ = device;
     }
 
-    // Whether the core has memory of this device, or may have.
+    // Returns true if the core serves this device.
     bool is_served() { return gauge() != nullptr; }
 
     void after_serving() {
@@ -67,10 +67,10 @@ class JointStatistics {
         compare(allocated, inner_bound_.fetch_add(most, std::memory_order_relaxed) + most);
     }
 
-    // PyTorch's allocator has more than was passed on.
+    // PyTorch's allocator may have more bytes than were passed on, so the bound is unknown.
     void forget_bound() { inner_bound_.store(kUnknown, std::memory_order_relaxed); }
 
-    // The sums of both.
+    // Returns the statistics of both together.
     DeviceStats together() {
         DeviceStats both = inner_->getDeviceStats(device_);
         const std::lock_guard lock(mutex_);
@@ -117,7 +117,7 @@ class JointStatistics {
         if (gauge() != nullptr) begun_ = of_core();
     }
 
-    // A request that PyTorch's allocator had no memory for was made again.
+    // Counts the retry of a request for which PyTorch's allocator had no memory.
     void count_retry() {
         const std::lock_guard lock(mutex_);
         ++retries_;
@@ -141,8 +141,8 @@ class JointStatistics {
         return __atomic_load_n(&word, __ATOMIC_RELAXED);
     }
 
-    // The most that PyTorch's block for a request has: sizes are rounded up to powers of two at
-    // most, and what is left of a large block of at most 20 MiB is not split off.
+    // Returns the largest possible block of PyTorch for a request. A size is rounded up to the next
+    // power of two at most, and a large block keeps a rest of at most 20 MiB.
     static std::int64_t most_bytes(std::size_t bytes) {
         constexpr std::int64_t small = std::int64_t{1} << 20, rest = std::int64_t{20} << 20;
         const auto asked = static_cast<std::int64_t>(bytes);
@@ -167,14 +167,14 @@ class JointStatistics {
         DeviceStats inner;
         if (!ask(inner)) return;
         const Stat& allocated = inner.allocated_bytes[kAllSizes];
-        // What was passed on meanwhile keeps the old bound, which is one still.
+        // If bytes were passed on meanwhile, the old bound stays, which is still valid.
         inner_bound_.compare_exchange_strong(bound, allocated.current);
         record_ = std::max({record_.load(), allocated.peak, allocated.current + own_bytes});
         const DeviceStats own = of_core();
         keep_peaks(inner, own, at_change_);
     }
 
-    // Segments and reserved bytes of the core are not what they were.
+    // Segments and reserved bytes of the core have changed.
     void note_change() {
         const std::lock_guard lock(mutex_);
         DeviceStats inner;
@@ -194,7 +194,7 @@ class JointStatistics {
         limit_inner();
     }
 
-    // False where the allocator in force has no statistics: then there are none of both either.
+    // Returns false if PyTorch's current allocator has no statistics; then there are no joint ones.
     bool ask(DeviceStats& inner) {
         try {
             inner = inner_->getDeviceStats(device_);
@@ -205,7 +205,7 @@ class JointStatistics {
         }
     }
 
-    // `constant` is what the core had of reserved bytes and segments since the last change.
+    // `constant` has the core's reserved bytes and segments since the last change.
     void keep_peaks(const DeviceStats& inner, const DeviceStats& own, const DeviceStats& constant) {
         DeviceStats sum = inner;
         for_each_stat(sum, own, [](Stat& both, const Stat& part) {
@@ -222,7 +222,7 @@ class JointStatistics {
 
     static void raise(Stat& stat, std::int64_t peak) { stat.peak = std::max(stat.peak, peak); }
 
-    // The core's figures in PyTorch's form.
+    // Returns the core's statistics in PyTorch's form.
     DeviceStats of_core() {
         GaplessStatistics core{};
         core_->statistics(device_, &core);
@@ -249,7 +249,7 @@ class JointStatistics {
         return stats;
     }
 
-    // Free blocks of segments in which something lives: the memory cannot be given back.
+    // Counts free blocks of segments with active blocks, whose memory cannot be given back.
     void add_inactive(DeviceStats& stats) {
         struct Found {
             std::int64_t blocks = 0, bytes = 0;            // of all segments
@@ -293,14 +293,14 @@ class JointStatistics {
         return stat;
     }
 
-    // What the program may take is what both have.
+    // Lowers PyTorch's memory limit by the core's part, because the user's limit is for both.
     void limit_inner() {
         if (fraction_ < 0) return;
         const auto total = static_cast<double>(inner_->getMemoryInfo(device_).second);
         const auto own = static_cast<double>(reserved_.load());
         const DeviceIndex current = c10::cuda::current_device();
         inner_->setMemoryFraction(std::max(0.0, fraction_ - own / total), device_);
-        // It leaves the device that it was told of as the current one.
+        // setMemoryFraction() leaves `device_` as the current device.
         C10_CUDA_CHECK(c10::cuda::MaybeSetDevice(current));
     }
 
@@ -309,17 +309,17 @@ class JointStatistics {
     DeviceIndex device_ = 0;
     std::atomic<const GaplessGauge*> gauge_{nullptr};
 
-    std::atomic<std::int64_t> inner_bound_{kUnknown};  // PyTorch's allocated bytes are no more
+    std::atomic<std::int64_t> inner_bound_{kUnknown};  // upper bound on PyTorch's allocated bytes
     std::atomic<std::int64_t> record_{0};              // most allocated bytes of both
-    std::atomic<std::int64_t> reserved_{0};            // of the core, when last noted
+    std::atomic<std::int64_t> reserved_{0};            // the core's reserved bytes when last noted
 
-    // Guards what follows. Held while either allocator is asked, and asked by neither.
+    // Guards the members below. Held while either allocator is queried; neither calls this class.
     std::mutex mutex_;
     DeviceStats peaks_;      // only peaks
-    DeviceStats at_change_;  // the core's figures when its reserved bytes changed last
-    DeviceStats begun_;      // the core's when what is accumulated was set to zero
+    DeviceStats at_change_;  // the core's statistics at the last change of its reserved bytes
+    DeviceStats begun_;      // the core's statistics at the last reset of accumulated ones
     std::int64_t retries_ = 0;
-    double fraction_ = -1;  // of the device, for both; the user has not said where it is negative
+    double fraction_ = -1;  // the user's limit for both, a share of the device; negative for none
 };
 
 }  // namespace gapless

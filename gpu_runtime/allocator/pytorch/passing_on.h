@@ -1,5 +1,5 @@
-// An allocator of PyTorch's that does nothing but ask another one, and the only file that knows
-// how the versions of PyTorch differ. It holds for 2.11, 2.12 and 2.13.
+// An allocator for PyTorch that passes every call on to another one. Only this file knows the
+// differences between versions of PyTorch; it supports 2.11, 2.12 and 2.13.
 #pragma once
 
 #include <c10/cuda/CUDACachingAllocator.h>
@@ -27,7 +27,7 @@ using c10::MempoolId_t;
 using c10::CachingAllocator::Stat;
 using c10::CachingAllocator::StatArray;
 
-// Calls `visit` with each sum of a device that has parts by size, and the same one of another.
+// Calls `visit` with each statistic by size in `stats`, and the same statistic in `others`.
 template <class Visit>
 void for_each_stat(DeviceStats& stats, const DeviceStats& others, Visit visit) {
     for (StatArray DeviceStats::* const member :
@@ -41,7 +41,7 @@ void for_each_stat(DeviceStats& stats, const DeviceStats& others, Visit visit) {
     }
 }
 
-// The peaks of what only PyTorch's allocator has become at least those of `before`.
+// Raises the statistics that only PyTorch's allocator has to at least the peaks in `before`.
 inline void raise_own_peaks(DeviceStats& stats, const DeviceStats& before) {
     const auto raise = [](Stat& stat, const Stat& other) {
         stat.peak = std::max(stat.peak, other.peak);
@@ -196,9 +196,9 @@ class PassingOn : public CUDAAllocator {
 #endif
 
   protected:
-    // Has a block of the inner allocator freed by way of this one.
+    // Makes a block of the inner allocator be freed through this one.
     virtual void adopt(DataPtr& block) = 0;
-    // Where in the program a block of this allocator's own was asked for, null if that is unknown.
+    // Returns the place in the program that requested a block of this allocator; null if unknown.
     virtual std::shared_ptr<c10::GatheredContext> own_context_of(const void* address) = 0;
 
     CUDAAllocator& inner_;

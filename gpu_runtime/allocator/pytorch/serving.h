@@ -1,13 +1,13 @@
-// What the decorator of PyTorch's allocator asks of the core: a table of plain C functions.
+// The interface between the decorator of PyTorch's allocator and the core: a table of C functions.
 //
-// The decorator is compiled against the PyTorch that is installed, the core is not, so nothing of
-// C++ passes between them. One table serves all devices and lives as long as the process. Every
-// function may be called from any thread, with or without the interpreter's lock, until the very
-// end of the process; none throws, none runs Python, none calls PyTorch. Planned memory holds no
-// lock while it waits for the device; an online allocator does, as PyTorch's own allocator.
+// The decorator is compiled against the installed PyTorch and the core is not, so no C++ types pass
+// between them. One table serves all devices and lives as long as the process. Every function may
+// be called from any thread, with or without the interpreter's lock, until the process ends. None
+// throws, none runs Python, and none calls PyTorch. Planned memory holds no lock while it waits for
+// the device; an online allocator does, like PyTorch's own allocator.
 //
-// Devices are CUDA's numbers, in [0, GAPLESS_DEVICES); streams are cudaStream_t as numbers, 0 the
-// default stream.
+// Devices are CUDA's numbers, in [0, GAPLESS_DEVICES). Streams are cudaStream_t as numbers, and 0
+// is the default stream.
 #pragma once
 
 #include <stdbool.h>
@@ -20,27 +20,27 @@
 extern "C" {
 #endif
 
-// Bytes of a device at this moment. The core writes them in its own lock, as single words, before
-// the call that changed them returns; anybody may read them at any time, without one.
+// The current bytes of a device. The core writes each as a single word under its own lock, before
+// the call that changes it returns. Any thread may read them at any time without a lock.
 typedef struct GaplessGauge {
     int64_t allocated_bytes;  // rounded up to blocks
     int64_t reserved_bytes;   // physical memory
 } GaplessGauge;
 
-// The totals only grow: what was freed is `total - current`.
+// Totals never fall; the freed part is `total - current`.
 typedef struct GaplessStat {
     int64_t current;
     int64_t peak;   // since reset_peaks()
-    int64_t total;  // everything that was ever added to `current`
+    int64_t total;  // the sum of all additions to `current`
 } GaplessStat;
 
-// Blocks whose request was of at most 1 MiB, as PyTorch divides them, and larger ones. Segments
-// and reserved bytes count as large ones.
+// Statistics of small blocks, for requests of at most 1 MiB as in PyTorch, or of large ones.
+// Segments and reserved bytes count as large.
 typedef struct GaplessStatsOfSize {
     GaplessStat allocation;       // blocks
-    GaplessStat active;           // blocks: those, and freed ones that a stream still uses
+    GaplessStat active;           // blocks, with freed ones that a stream still uses
     GaplessStat segment;          // ranges of addresses with memory behind them
-    GaplessStat requested_bytes;  // what was asked for
+    GaplessStat requested_bytes;  // bytes as requested
     GaplessStat allocated_bytes;  // rounded up to blocks
     GaplessStat active_bytes;
     GaplessStat reserved_bytes;  // physical memory
@@ -48,29 +48,29 @@ typedef struct GaplessStatsOfSize {
 
 typedef struct GaplessStatistics {
     GaplessStatsOfSize small, large;
-    // Of both sizes together, since peaks cannot be added.
+    // Peaks of both sizes together, because peaks cannot be added.
     int64_t allocation_peak, active_peak;
     int64_t requested_bytes_peak, allocated_bytes_peak, active_bytes_peak;
     int64_t device_allocations, device_frees;  // calls to the driver, ever
 } GaplessStatistics;
 
-// A range of addresses that has memory behind it from its first to its last byte.
+// A range of addresses with memory behind every byte.
 typedef struct GaplessSegment {
     uint64_t address;
     uint64_t bytes;
-    uint64_t stream;  // whose blocks lie there, 0 where it is several streams'
+    uint64_t stream;  // the stream of its blocks; 0 for several streams
     int32_t device;
-    bool is_plain;  // one allocation of cudaMalloc, `address` as it came: can be shared by IPC
+    bool is_plain;  // exactly one allocation of cudaMalloc, which can be shared by IPC
 } GaplessSegment;
 
 typedef struct GaplessBlock {
     uint64_t address;  // of its first byte
     uint64_t bytes;
-    uint64_t requested_bytes;  // 0 where the program does not have it
-    uint64_t stream;           // that asked for it
+    uint64_t requested_bytes;  // 0 unless the block is allocated
+    uint64_t stream;           // the stream of its request
     int32_t device;
-    int32_t other_streams;  // that use it as well, by use_on()
-    bool is_allocated;      // the program has it
+    int32_t other_streams;  // number of other streams that use it, by use_on()
+    bool is_allocated;      // the program has not freed it
     bool is_active;         // it is allocated, or a stream still uses it
 } GaplessBlock;
 
@@ -84,40 +84,41 @@ typedef struct GaplessServing {
     uint32_t version;  // GAPLESS_SERVING_VERSION
     uint32_t bytes;    // sizeof(GaplessServing)
 
-    // A block of at least so many bytes (never 0), at a multiple of 512, or 0: PyTorch's allocator
-    // serves the request. Also 0 where memory is short. Not asked while a stream captures or
-    // somebody allocates to a pool on the device.
+    // Returns a block of at least `bytes` (never 0), at a multiple of 512. Returns 0 if PyTorch's
+    // allocator should serve the request, or if memory is short. Never called while a stream
+    // captures or a pool gets the allocations of the device.
     uint64_t (*allocate)(int32_t device, uint64_t bytes, uint64_t stream);
-    // What PyTorch's allocator gave for a request that allocate() had answered with 0. May be null.
+    // Tells the block of PyTorch's allocator for a request to which allocate() returned 0. May be
+    // null.
     void (*passed_on)(int32_t device, uint64_t address, uint64_t bytes, uint64_t stream);
-    // False where the address is not the core's; PyTorch's allocator then frees it. Comes also for
-    // what was passed on, so that the core may learn when it ends.
+    // Frees a block. Returns false if it is not the core's; PyTorch's allocator then frees it. Is
+    // also called for blocks that were passed on, so that the core learns of their ends.
     bool (*free)(uint64_t address);
-    // Whether an address, within a block or not, is in a segment of the core's.
+    // Returns true if an address is in a segment of the core, within a block or not.
     bool (*owns)(uint64_t address);
-    // Another stream uses a block: its bytes come back when that is done. False where it is none
-    // of the core's.
+    // Tells that another stream uses a block, whose bytes serve again only when that stream is
+    // done. Returns false if the block is not the core's.
     bool (*use_on)(uint64_t address, uint64_t stream);
-    // Waits for the device and gives back memory in which nothing lives. Returns how many bytes.
-    // For torch.cuda.empty_cache(), and before PyTorch's allocator is asked once more for what it
-    // had no memory for. Never called while a stream captures.
+    // Waits for the device, gives back memory without live blocks, and returns its bytes. Is called
+    // for torch.cuda.empty_cache(), and before PyTorch's allocator retries a request for which it
+    // had no memory. Never called while a stream captures.
     uint64_t (*give_back)(int32_t device);
-    // `peer` may read and write this device's memory, now and what comes later.
+    // Lets `peer` read and write all present and later memory of this device.
     void (*open_to)(int32_t device, int32_t peer);
 
-    // The block or segment that an address lies in; false, and nothing written, where it lies in
-    // none of the core's.
+    // Writes the block or segment that contains an address. Returns false and writes nothing if it
+    // is in none of the core's.
     bool (*block_of)(uint64_t address, GaplessBlock* block);
     bool (*segment_of)(uint64_t address, GaplessSegment* segment);
-    // Every segment in the order of addresses, and after each its blocks, free ones too, which
-    // cover it without a gap. The visitor calls nothing of this table.
+    // Visits every segment in the order of addresses, and after each segment its blocks, which
+    // cover it without gaps and include free ones. The visitor must not call this table.
     void (*visit)(int32_t device, const GaplessVisitor* visitor);
 
-    // The same address at each call; null for a device that the core does not serve (yet).
+    // Returns the same address at each call; null for a device that the core does not serve (yet).
     const GaplessGauge* (*gauge)(int32_t device);
-    // All zero for a device that the core does not serve.
+    // Writes only zeros for a device that the core does not serve.
     void (*statistics)(int32_t device, GaplessStatistics* statistics);
-    // Peaks become what is current. Those of a report() stay as they are.
+    // Sets peaks to the current values. The peaks of report() stay.
     void (*reset_peaks)(int32_t device);
 } GaplessServing;
 

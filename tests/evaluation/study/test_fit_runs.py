@@ -118,10 +118,10 @@ def test_what_goes_wrong_in_a_prediction_is_told(tmp_path: Path) -> None:
     ("grid", "message"),
     [
         ('fit = ["planed"]\ninstances = [{ trainings = ["a"] }]', "did you mean 'planned'"),
-        ('fit = ["*"]\ninstances = [{ names = ["bert"] }]', "what fit names runs on trainings"),
+        ('fit = ["*"]\ninstances = [{ names = ["bert"] }]', "field fit runs on trainings"),
         (
             'online = ["vpmm"]\ninstances = [{ trainings = ["a"] }]',
-            "online names runs on inst",
+            "field online runs on inst",
         ),
     ],
 )

@@ -105,7 +105,7 @@ def test_what_an_allocator_did_is_what_it_does_again(name: str, streams: int) ->
 
 
 def test_a_recording_has_to_tell_of_segments_of_one_kind() -> None:
-    with pytest.raises(GaplessError, match="tells of no segments"):
+    with pytest.raises(GaplessError, match="has no segments"):
         checked_allocator(caching_requests(segments=[]))
     mixed = [(0, SEGMENT_ALLOC, BASE, MIB, 0), (0, SEGMENT_MAP, BASE, MIB, 0)]
     with pytest.raises(GaplessError, match="of one kind"):

@@ -72,7 +72,7 @@ def test_streams_are_ignored_and_nothing_else() -> None:
 def test_more_than_there_are() -> None:
     problem = Problem([4, 4, 4], [0, 0, 5], [1, 1, 6], name="two meet")
     plan = place(problem, "size", "first")
-    with pytest.raises(GaplessError, match=r"two meet: to inject 2, .* found 1"):
+    with pytest.raises(GaplessError, match=r"two meet: 2 injections need .* found 1"):
         inject(problem, plan, 2, 0)
     with pytest.raises(InstanceError, match=r"two meet: a graph is needed .* found lifetimes"):
         without_streams(problem)

@@ -8,27 +8,27 @@
 
 namespace gapless::runtime {
 
-// Bytes of the moment, and the most there were. At every moment reserved = active + free.
+// Current bytes and their peaks. At every moment reserved = active + free.
 struct OnlineFigures {
     std::size_t requested_bytes = 0;
     std::size_t requested_peak = 0;
     std::size_t allocated_bytes = 0;  // in blocks of live requests
     std::size_t allocated_peak = 0;
-    std::size_t active_bytes = 0;  // and in freed blocks that another stream may be at work in
+    std::size_t active_bytes = 0;  // allocated ones, and freed blocks that a stream may still use
     std::size_t active_peak = 0;
     std::size_t free_bytes = 0;      // ready for a request, mapped or not
-    std::size_t reserved_bytes = 0;  // of physical memory
+    std::size_t reserved_bytes = 0;  // physical memory
     std::size_t reserved_peak = 0;
-    std::size_t segments = 0;  // ranges of addresses with memory behind all of them, as listed
+    std::size_t segments = 0;  // listed ranges of addresses with memory behind every byte
 };
 
-// Keeps the sums of an allocator; each allocator reports what became of its blocks. An allocator
-// within another one has an account that counts in the other's too.
+// Keeps the sums of an allocator, which reports every change of its blocks. The account of an
+// allocator within another one counts in the outer account too.
 class OnlineAccount {
   public:
     explicit OnlineAccount(OnlineAccount* whole = nullptr) : whole_(whole) {}
 
-    // Blocks are counted there as well; null for nowhere.
+    // Counts blocks in `statistics` as well from now on; null stops this.
     void keep(BlockStatistics* statistics) { statistics_ = statistics; }
 
     void allocated(std::size_t requested, std::size_t bytes) {
@@ -41,7 +41,7 @@ class OnlineAccount {
         figures_.allocated_peak = std::max(figures_.allocated_peak, figures_.allocated_bytes);
         figures_.active_peak = std::max(figures_.active_peak, figures_.active_bytes);
     }
-    // The block is active until finished() says otherwise.
+    // The block stays active until finished().
     void freed(std::size_t requested, std::size_t bytes) {
         if (whole_ != nullptr) whole_->freed(requested, bytes);
         if (statistics_ != nullptr) statistics_->freed(requested, bytes);
@@ -53,7 +53,7 @@ class OnlineAccount {
         if (statistics_ != nullptr) statistics_->finished(requested, bytes);
         figures_.active_bytes -= bytes;
     }
-    // Ready for a request, and not any more.
+    // Bytes become ready for a request, or are no longer ready.
     void add_free(std::size_t bytes) {
         if (whole_ != nullptr) whole_->add_free(bytes);
         figures_.free_bytes += bytes;

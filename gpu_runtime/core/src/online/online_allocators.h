@@ -25,7 +25,7 @@ using OnlineValue = std::variant<bool, std::int64_t, PytorchSettings>;
 using OnlineValues = std::vector<OnlineValue>;
 using MadeOnline = std::unique_ptr<OnlineAllocator>;
 
-// What users may set of an online allocator.
+// A parameter of an online allocator, for users.
 struct OnlineParameter {
     std::string name;
     std::string help;
@@ -37,20 +37,20 @@ struct OnlineParameter {
 
 struct OnlineDefinition {
     std::string name;
-    // What it does, and where it was published.
+    // One sentence on its method, and its publication.
     std::string summary, source;
     std::vector<OnlineParameter> parameters;
-    // Takes a value for each parameter, in their order. Throws what the constructor throws.
+    // `values` has a value for each parameter, in their order. Throws the constructor's errors.
     MadeOnline (*make)(DeviceMemory& memory, const OnlineValues& values);
-    // Recorded memory that a replay puts where it was, since a choice between blocks of one size
-    // depends on addresses: "plain" memory, "ranges", or none.
+    // The kind of memory that a replay puts at its recorded addresses: "plain", "ranges" or none.
+    // Addresses matter if the allocator chooses by them between blocks of one size.
     std::string dictated;
 };
 
-// What PYTORCH_CUDA_ALLOC_CONF has, which both of PyTorch's take.
+// The settings of PYTORCH_CUDA_ALLOC_CONF, a parameter of both allocators of PyTorch.
 inline OnlineParameter pytorch_settings_parameter() {
     return {.name = "settings",
-            .help = "settings as PYTORCH_CUDA_ALLOC_CONF has them",
+            .help = "settings in the format of PYTORCH_CUDA_ALLOC_CONF",
             .usual = PytorchSettings()};
 }
 

@@ -1,4 +1,4 @@
-// What an online allocator holds, as a listing.
+// A listing of the segments and blocks of an online allocator.
 #pragma once
 
 #include <cstddef>
@@ -11,33 +11,33 @@ namespace gapless::runtime {
 
 enum class OnlineState : std::uint8_t {
     allocated,
-    pending,  // freed, and another stream may be at work there
+    pending,  // freed, but another stream may still use it
     free,
-    unmapped,  // no memory is behind it
+    unmapped,  // without memory
 };
 
 struct OnlineBlock {
     Address address;
     std::size_t bytes;
-    std::size_t requested;  // of an allocated block
+    std::size_t requested;  // for an allocated block only
     OnlineState state;
 };
 
-// What is known of a block that a program has.
+// The facts on a live block.
 struct LiveBlock {
     std::size_t bytes;
     std::size_t requested;
-    Stream stream;              // that asked for it
-    std::size_t other_streams;  // that use it as well
+    Stream stream;              // the stream of its request
+    std::size_t other_streams;  // number of other streams that use it
 };
 
-// Blocks that lie side by side, and could become one.
+// Adjacent blocks that may be merged into one.
 struct OnlineSegment {
     Address address;
     std::size_t bytes;
     Stream stream;
-    bool is_plain;                    // one plain allocation of the device's
-    std::vector<OnlineBlock> blocks;  // by address, without a gap
+    bool is_plain;                    // one plain allocation of the device
+    std::vector<OnlineBlock> blocks;  // by address, without gaps
 };
 
 }  // namespace gapless::runtime

@@ -10,8 +10,8 @@
 
 namespace gapless::runtime {
 
-// Pages come from the device and go back to it at once. What the device does not take back is kept,
-// counts as free, and serves first.
+// Pages come from the device, and go back to it at once. A page that the device does not take back
+// is kept, counts as free, and serves the next request.
 class PageStock {
   public:
     PageStock(DeviceMemory& memory, PageMapper& mapper, OnlineAccount& account, std::size_t each)
@@ -20,7 +20,7 @@ class PageStock {
     std::size_t each() const { return each_; }
     std::size_t kept_bytes() const { return kept_.size() * each_; }
 
-    // Throws OutOfDeviceMemory, DeviceCallError.
+    // Throws OutOfDeviceMemory and DeviceCallError.
     Pages obtain() {
         if (kept_.empty()) {
             const Pages pages = memory_.create_pages(each_);
@@ -33,14 +33,14 @@ class PageStock {
         return pages;
     }
 
-    // Pages that are mapped nowhere, unless it is what the mapper has to settle.
+    // The pages are mapped nowhere, except for a mapping that the mapper has yet to undo.
     void give(Pages pages) {
         kept_.push_back(pages);
         account_.add_free(each_);
         try {
             release_kept();
         } catch (const DeviceCallError&) {
-            // They are kept.
+            // The stock keeps the pages.
         }
     }
 

@@ -1,4 +1,4 @@
-// The blocks of pools, and the ordered lists that they are found in.
+// The blocks of pools, and the ordered lists of these blocks.
 #pragma once
 
 #include <compare>
@@ -15,19 +15,19 @@ namespace gapless::runtime {
 
 struct PoolBlock;
 
-// With what is compared beside the block, which need not be looked at.
+// A block, with copies of the fields that order a list.
 struct ListedBlock {
     std::size_t bytes;
     Address address;
     PoolBlock* block;
     auto operator<=>(const ListedBlock&) const = default;
 };
-// The smallest first, of one size that with the lowest address.
+// Ordered by size, and by address among blocks of one size.
 using BlockList = std::pmr::set<ListedBlock>;
 
 struct PoolSegment;
 
-// What a stream has for small requests, or for large ones.
+// The memory of a stream for small requests, or for large ones.
 struct StreamPool {
     StreamPool(Stream owner, bool small, std::pmr::memory_resource* memory)
         : stream(owner), is_small(small), free(memory), unmapped(memory) {}
@@ -35,10 +35,10 @@ struct StreamPool {
     Stream stream;
     bool is_small;
     BlockList free;
-    BlockList unmapped;  // all with 0 for their bytes: by address
+    BlockList unmapped;  // entries have 0 bytes, so their order is by address
 };
 
-// A stretch of a segment, with a neighbour wherever it does not end.
+// A range of a segment, linked with the blocks before and behind it in the segment.
 struct PoolBlock {
     Address address = 0;
     std::size_t bytes = 0;
@@ -48,20 +48,20 @@ struct PoolBlock {
     PoolSegment* segment = nullptr;
     OnlineState state = OnlineState::free;
     std::size_t requested = 0;
-    std::size_t pending = 0;      // what it waits for since it was freed
-    std::vector<Stream> used_on;  // beside its own
-    std::uint64_t listed_at = 0;  // in searches of its kind of pool
-    BlockList::iterator place;    // where it is free or unmapped
+    std::size_t pending = 0;      // number of streams whose work the freed block waits for
+    std::vector<Stream> used_on;  // other streams that used the block
+    std::uint64_t listed_at = 0;  // number of searches in its kind of pool when it was listed
+    BlockList::iterator place;    // the entry of a free or unmapped block in its list
 
     Address end() const { return address + bytes; }
 };
 
-// Addresses side by side, of one pool.
+// A range of addresses of one pool.
 struct PoolSegment {
     Address address = 0;
     std::size_t bytes = 0;
     PoolBlock* first = nullptr;
-    std::vector<Pages> pages;  // of an expandable one, by their place; 0 for none
+    std::vector<Pages> pages;  // of an expandable segment, by their places; 0 for no page
 };
 
 }  // namespace gapless::runtime

@@ -1,4 +1,4 @@
-// PyTorch's allocator as it is by default: segments of plain memory.
+// PyTorch's default allocator, with segments of plain memory.
 #pragma once
 
 #include "online/pytorch_allocator.h"
@@ -7,7 +7,7 @@ namespace gapless::runtime {
 
 class PytorchCaching final : public PytorchAllocator {
   public:
-    // Within another allocator it counts in that one's account too.
+    // An allocator within another one counts in the account `whole` too.
     PytorchCaching(DeviceMemory& memory, const PytorchSettings& settings,
                    OnlineAccount* whole = nullptr)
         : PytorchAllocator(memory, settings, whole) {}
@@ -21,7 +21,7 @@ class PytorchCaching final : public PytorchAllocator {
     void release_idle() override;
     void check_segment(const PoolSegment& segment) const override;
 
-    // Gives segments back, each a free block as a whole. Throws DeviceCallError; then some stay.
+    // Gives back segments that are one free block each. Throws DeviceCallError; then some stay.
     void release(const std::vector<PoolBlock*>& blocks);
 };
 

@@ -1,4 +1,4 @@
-// PyTorch's allocator with expandable segments: pages are mapped where memory is asked for.
+// PyTorch's allocator with expandable segments, into which it maps pages as requests need them.
 #pragma once
 
 #include <array>
@@ -10,11 +10,12 @@
 
 namespace gapless::runtime {
 
-// A pool of a stream has one range of addresses, with room for more than all of the device. Pages
-// come behind what is mapped, or into holes; free memory before a hole is used together with it.
+// Each pool of a stream has one range of addresses, which is larger than the device's memory. New
+// pages are mapped behind the mapped memory or into holes; a hole serves together with the free
+// memory before it.
 class PytorchExpandable final : public PytorchAllocator {
   public:
-    // Throws std::invalid_argument, also where the device has no pages as the settings want them.
+    // Throws std::invalid_argument, also if the device has no pages of the size in the settings.
     PytorchExpandable(DeviceMemory& memory, const PytorchSettings& settings);
 
   private:
@@ -25,11 +26,11 @@ class PytorchExpandable final : public PytorchAllocator {
     void check_segment(const PoolSegment& segment) const override;
 
     PageStock& stock_of(const StreamPool& pool) { return stocks_[pool.is_small ? 0 : 1]; }
-    // A free or unmapped block from which on there is room.
+    // Returns a free or unmapped block at which a run of enough such bytes begins.
     PoolBlock& place_for(StreamPool& pool, std::size_t bytes);
-    // Maps the first bytes of an unmapped block; returns the free block they are a part of.
+    // Maps the first bytes of an unmapped block, and returns the free block that contains them.
     PoolBlock* map_block(PoolBlock& block, std::size_t bytes);
-    // Takes the pages away that lie in a free block as a whole.
+    // Unmaps the pages that lie completely in a free block.
     void unmap_block(PoolBlock& block);
     std::size_t unmap_pages(const PoolBlock& block, std::size_t first, std::size_t last,
                             std::exception_ptr& refused);

@@ -1,4 +1,4 @@
-// The requests of a recorded run, made again to an allocator.
+// Replays the requests of a recorded run to an allocator.
 #pragma once
 
 #include <cstdint>
@@ -14,45 +14,46 @@
 
 namespace gapless::runtime {
 
-// A stream of the replay's own that works in a block from its free until that is complete.
+// Functions for a side stream: a stream of the replay that uses a block from its requested free to
+// its completed free.
 struct SideStreams {
     std::function<void(Stream, Address, std::size_t)> begin;
     std::function<void(Stream)> end;
 };
 
-// On a ledger that is told when streams are done, a simulated device and replayed streams. On
-// another one there is nothing to call: a free is asked for when it is complete.
+// Returns the functions of a device whose streams a replay can finish: a ledger, a simulated device
+// or replayed streams. For another device they are empty: the replay frees a block when its
+// recorded free completed.
 SideStreams side_streams_of(DeviceMemory& memory);
 
 struct ReplayOutcome {
-    std::vector<Address> addresses;       // by the request's number; 0 where it was not reached
-    std::vector<std::int64_t> reserved;   // bytes after each row, where they are wanted
+    std::vector<Address> addresses;       // of each request; 0 if it was not made
+    std::vector<std::int64_t> reserved;   // bytes after each row; empty unless a series is wanted
     std::vector<std::int64_t> allocated;  // the same
-    std::int64_t out_of_memory_row = -1;  // where it ended
+    std::int64_t out_of_memory_row = -1;  // the row at which the replay ended; -1 for none
     double seconds = 0;                   // in all
 };
 
-// What looks on; each may be null.
+// Layers that observe a replay; each may be null.
 struct ReplayWitnesses {
     SegmentLog* segments = nullptr;
     BlockStamps* stamps = nullptr;
 };
 
-// The rows one behind the other, so that others may have their turn between two of them. An
-// Allocator is an OnlineAllocator or a PlannedAllocator; with the class known no call is virtual
-// that need not be.
+// Replays the rows in order; the caller may pause between any two. `Allocator` is an
+// OnlineAllocator or a PlannedAllocator. It is a template parameter to avoid virtual calls.
 template <class Allocator>
 class Replay {
   public:
     Replay(const RequestLog& log, Allocator& allocator, SideStreams side,
            const ReplayWitnesses& witnesses, bool has_series);
 
-    // Makes the rows that were not made yet, up to one; none where the device has had no memory.
-    // Holds after each that requested bytes are at most those allocated and these at most those
-    // reserved; throws std::logic_error. Calls `pause` now and then, which may throw. Throws
-    // std::invalid_argument for a row behind the last one, and DeviceCallError.
+    // Replays the remaining rows before `behind`; none if the device was out of memory before.
+    // After each row, throws std::logic_error unless requested <= allocated <= reserved bytes.
+    // Calls `pause` regularly, which may throw. Throws std::invalid_argument if `behind` exceeds
+    // the number of rows, and DeviceCallError.
     void run_to(std::size_t behind, const std::function<void()>& pause);
-    // Looks at stamped blocks that still live. No row is made any more. Calls `pause` as well.
+    // Checks the stamped blocks that still live, and ends the replay. Calls `pause` as well.
     ReplayOutcome end(const std::function<void()>& pause = {});
 
     double seconds() const { return outcome_.seconds; }
@@ -67,7 +68,7 @@ class Replay {
     void end_use(std::uint32_t block);
     void free(std::uint32_t block);
 
-    // Numbers of side streams: as few as possible, each for one block at a time.
+    // Gives numbers to side streams: as few as possible, each for one block at a time.
     class SideNumbers {
       public:
         Stream next();
@@ -84,10 +85,10 @@ class Replay {
     const ReplayWitnesses witnesses_;
     const bool has_series_;
     ReplayOutcome outcome_;
-    std::size_t row_ = 0;        // to be made next
-    std::size_t requested_ = 0;  // bytes of blocks that live
+    std::size_t row_ = 0;        // the next row
+    std::size_t requested_ = 0;  // requested bytes of live blocks
     SideNumbers numbers_;
-    std::vector<Stream> side_stream_;  // by block
+    std::vector<Stream> side_stream_;  // of each block
 };
 
 extern template class Replay<OnlineAllocator>;

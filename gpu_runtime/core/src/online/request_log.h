@@ -1,4 +1,4 @@
-// The requests of a recorded run, ready to be made again.
+// The requests of a recorded run, in the form that a replay reads.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace gapless::runtime {
 
-// What a row of a recorded run tells of, by the numbers that events have in Python.
+// The kinds of events in a recorded run, with their numbers in Python.
 enum class RecordedAction : std::uint8_t {
     allocate,
     free_requested,
@@ -20,11 +20,11 @@ enum class RecordedAction : std::uint8_t {
     segment_unmapped,
 };
 
-// The columns of a recorded run, one entry a row.
+// The columns of a recorded run, with one entry for each row.
 struct RecordedRows {
-    std::vector<std::uint8_t> action;  // a RecordedAction, or what else there is
+    std::vector<std::uint8_t> action;  // a RecordedAction, or any other number
     std::vector<Address> address;      // of the block
-    std::vector<std::int64_t> bytes;   // as requested, of what is allocated
+    std::vector<std::int64_t> bytes;   // requested bytes of an allocation
     std::vector<Stream> stream;
 };
 
@@ -33,14 +33,14 @@ class RequestLog {
     enum class What : std::uint8_t {
         nothing,
         allocate,
-        free,        // which is complete at once
-        free_later,  // another stream is at work there
+        free,        // a free that completes at once
+        free_later,  // a free that completes later, because another stream uses the block
         complete,
         give_back,
     };
     struct Row {
         What what = What::nothing;
-        std::uint32_t block = 0;  // its number, in the order of the requests
+        std::uint32_t block = 0;  // number of the block, in the order of the requests
     };
     struct Request {
         std::size_t bytes;
@@ -48,16 +48,15 @@ class RequestLog {
         Address address;  // as recorded
     };
 
-    // Frees of blocks that were there before the first row are left out. Without a row that tells
-    // of a free's end, none ends later than it was asked for. Segments that go, one behind the
-    // other, were given back at once, by the program or because memory was short. Throws
-    // std::invalid_argument, with the row, for a block where one is, and for no bytes or more than
-    // there can be.
+    // Leaves out frees of blocks from before the first row. If no row completes a free, every free
+    // completes at once. Consecutive freed segments become one row, because the recorded allocator
+    // gave them back together. Throws std::invalid_argument, with the row, if a block is allocated
+    // at the address of a live one, or with zero or too many bytes.
     explicit RequestLog(const RecordedRows& recorded);
 
-    // One for each that was recorded.
+    // One row for each recorded row.
     const std::vector<Row>& rows() const { return rows_; }
-    // By the block's number.
+    // One request for each block, by its number.
     const std::vector<Request>& requests() const { return requests_; }
 
   private:

@@ -1,4 +1,4 @@
-// Ranges of addresses that nobody needs any more, and where a stream may be at work yet.
+// Dropped ranges of addresses that a stream may still use.
 #pragma once
 
 #include <cstddef>
@@ -11,22 +11,22 @@
 
 namespace gapless::runtime {
 
-// A range leaves when its stream is seen to be done. Where there is no event to look at, because
-// the stream is captured or gone or the device refused, it waits for release_all().
+// A range is released when its stream is done, which an event tells. A range without an event,
+// because its stream is captured or gone or the device refused one, waits for release_all().
 class RetiredRanges {
   public:
     RetiredRanges(DeviceMemory& memory, PageMapper& mapper) : memory_(memory), mapper_(mapper) {}
 
-    // Mapped as a whole, for work of one stream.
+    // Adds a range that is mapped as a whole and served work of one stream.
     void add(Address address, std::size_t bytes, Stream stream) {
         new_.push_back({address, bytes, stream, true});
     }
-    // With nothing mapped into it, unless it is what the mapper has to settle.
+    // Adds a range without mappings, except those that the mapper has yet to undo.
     void add_empty(Address address, std::size_t bytes) {
         unmarked_.push_back({address, bytes, 0, false});
     }
 
-    // Lets those go that are seen to be idle. Throws nothing that the device refused.
+    // Releases ranges whose streams are done, without waiting. Throws no error of the device.
     void collect() {
         for (const Range& range : std::exchange(new_, {})) mark(range);
         try {
@@ -38,12 +38,12 @@ class RetiredRanges {
                 release(unmarked_.size() - 1);
             }
         } catch (const DeviceCallError&) {
-            // It stays.
+            // The range stays.
         }
     }
 
-    // Where all streams are done: lets all go but those of captured streams. Throws
-    // DeviceCallError; then some stay.
+    // Releases all ranges except those of captured streams; all streams must be done. Throws
+    // DeviceCallError; then some ranges stay.
     void release_all() {
         for (const Range& range : std::exchange(new_, {})) unmarked_.push_back(range);
         for (const Marked& marked : std::exchange(marked_, {})) {
@@ -77,7 +77,7 @@ class RetiredRanges {
                 return;
             }
         } catch (const DeviceCallError&) {
-            // There is none.
+            // The range has no event.
         }
         unmarked_.push_back(range);
     }
@@ -86,11 +86,11 @@ class RetiredRanges {
         try {
             memory_.destroy_event(event);
         } catch (const DeviceCallError&) {
-            // An event is lost; nothing depends on it any more.
+            // The event leaks, which is harmless: no code reads it again.
         }
     }
 
-    // The last one takes its place.
+    // Releases a range; the last range moves to its index.
     void release(std::size_t index) {
         Range& range = unmarked_[index];
         mapper_.settle();

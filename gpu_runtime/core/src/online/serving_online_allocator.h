@@ -25,9 +25,9 @@ namespace gapless::runtime {
 // PyTorch's own allocator waits in the same way. The account reports each block to the statistics;
 // segments and reserved bytes are updated at the end of a call. A segment of PyTorch has memory
 // behind all of it, so a range of an online allocator is shown as its mapped stretches.
-// An online allocator is not asked for memory while a stream captures, see Note [What is asked of
-// the core] in decorator.cpp. A free during a capture asks the device only whether the block's
-// stream is captured and, if it is not, for an event; neither call disturbs a capture.
+// An online allocator gets no requests while a stream captures, see Note [Requests to the core] in
+// decorator.cpp. A free during a capture asks the device only whether the block's stream is
+// captured and, if it is not, for an event; neither call disturbs a capture.
 // Limits. PyTorch's allocator serves a request that an online allocator has no memory for, and the
 // online allocator does not know of that memory. Memory that the device refused to take back
 // counts as reserved, and lies in no segment.

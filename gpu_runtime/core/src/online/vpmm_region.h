@@ -1,4 +1,4 @@
-// A stretch of the addresses that VPMM has, and the ordered lists that it is found in.
+// A region, which is a range of VPMM's addresses, and the ordered lists of regions.
 #pragma once
 
 #include <compare>
@@ -14,23 +14,23 @@ namespace gapless::runtime {
 
 enum class VpmmState : std::uint8_t {
     live,
-    pending,  // freed, and another stream may be at work there
+    pending,  // freed, but another stream may still use it
     free,
-    fresh,   // pages that the request which is served now was short of
-    hole,    // no memory is behind it
-    zombie,  // its pages appear elsewhere too, and work from before they moved may go on here
+    fresh,   // new pages, for the current request
+    hole,    // without memory
+    zombie,  // its pages moved elsewhere, and earlier work may still use them here
 };
 
-// Of a region that is not live: what is known of the work of its stream.
+// The known state of a stream's work in a region that is not live.
 enum class VpmmMark : std::uint8_t {
     done,
-    recorded,  // it is done when an event is
-    missing,   // its stream is captured or gone, or the device refused an event
+    recorded,  // an event tells when the work is done
+    missing,   // no event: the stream is captured or gone, or the device refused one
 };
 
 struct VpmmRegion;
 
-// Equal sizes are in the order of the places.
+// Ordered by size, then by place.
 struct VpmmListed {
     std::size_t bytes;
     Address place;
@@ -44,34 +44,34 @@ struct VpmmChunk;
 struct VpmmRegion {
     Address address = 0;
     std::size_t bytes = 0;
-    VpmmRegion* before = nullptr;  // by address, within the chunk, without a gap
+    VpmmRegion* before = nullptr;  // the adjacent region in the chunk
     VpmmRegion* behind = nullptr;
     VpmmChunk* chunk = nullptr;
     VpmmState state = VpmmState::hole;
     VpmmMark mark = VpmmMark::done;
-    Stream stream = 0;     // whose work used it last; its own alone, but for `used_on`
-    Event event = 0;       // that was recorded when it was freed
-    std::uint64_t id = 0;  // in the order of the events
+    Stream stream = 0;     // the stream that used it last; only `used_on` may have others
+    Event event = 0;       // recorded at its free
+    std::uint64_t id = 0;  // ascends in the order of the events
     std::size_t requested = 0;
-    std::size_t pending = 0;        // what it waits for since it was freed
-    std::vector<Stream> used_on{};  // of a live one
-    VpmmList::iterator listed{};    // where it is free or a hole
+    std::size_t pending = 0;        // number of streams whose work the freed region waits for
+    std::vector<Stream> used_on{};  // other streams that use a live region
+    VpmmList::iterator listed{};    // the entry of a free region or a hole in its list
 
     Address end() const { return address + bytes; }
-    // Its pages are nowhere else but in zombies.
+    // Returns true if the region owns its pages; only zombies may map them as well.
     bool has_pages() const {
         return state == VpmmState::live || state == VpmmState::pending || state == VpmmState::free;
     }
 };
 
-// Addresses that were reserved at once.
+// A range of addresses that was reserved as one.
 struct VpmmChunk {
     Address address = 0;
     VpmmRegion* first = nullptr;
-    std::vector<Pages> pages;  // by their place, as far as there ever were some
+    std::vector<Pages> pages;  // by their places, up to the last place that ever had a page
 };
 
-// What is told of a region.
+// A region, as tests and listings see it.
 struct VpmmView {
     Address address;
     std::size_t bytes;

@@ -1,4 +1,4 @@
-// The addresses that VPMM has, in regions side by side.
+// VPMM's addresses, divided into adjacent regions.
 #pragma once
 
 #include <cstddef>
@@ -13,33 +13,35 @@
 
 namespace gapless::runtime {
 
-// Holes that touch are one, but for those of two chunks: a device may refuse what lies in both.
+// Adjacent holes are merged, but never across two chunks, because a device may refuse to map across
+// them.
 class VpmmSpace {
   public:
     VpmmSpace(DeviceMemory& memory, std::size_t page_bytes, std::size_t chunk_bytes)
         : memory_(memory), page_bytes_(page_bytes), chunk_bytes_(chunk_bytes), holes_(&nodes_) {}
 
-    // Reserves another chunk, a hole as a whole. Throws OutOfDeviceMemory.
+    // Reserves another chunk, which is one hole. Throws OutOfDeviceMemory.
     void reserve();
-    // The smallest hole of at least so many bytes, of equal ones the first; from another chunk
-    // where there is none. Throws OutOfDeviceMemory.
+    // Returns the smallest hole of at least `bytes`, and the first among equal ones. If there is
+    // none, reserves another chunk. Throws OutOfDeviceMemory.
     VpmmRegion& hole_for(std::size_t bytes);
-    // The first bytes of a hole become a region of a state.
+    // Makes the first `bytes` of a hole a region of the given state.
     VpmmRegion& carve(VpmmRegion& hole, std::size_t bytes, VpmmState state);
-    // A region that is in no list becomes a hole, or a part of one.
+    // Makes an unlisted region a hole, or a part of an adjacent hole.
     void make_hole(VpmmRegion& region);
-    // The region keeps its first bytes; returns the rest, the same but for its event and lists.
+    // Splits a region, which keeps its first `bytes`. Returns the rest, an equal region without an
+    // event and in no list.
     VpmmRegion& split(VpmmRegion& region, std::size_t bytes);
-    // Takes in the region behind, which is in no list.
+    // Merges the region behind, which is in no list, into this one.
     void absorb(VpmmRegion& region);
-    // Gives back the chunks that are holes as a whole. Throws DeviceCallError; then some stay.
+    // Gives back the chunks that are one hole. Throws DeviceCallError; then some stay.
     void release_idle();
 
-    // The pages of a region, by address.
+    // Returns the pages of a region in the order of addresses.
     std::span<Pages> pages_of(const VpmmRegion& region);
     std::span<const Pages> pages_of(const VpmmRegion& region) const;
     const std::map<Address, VpmmChunk>& chunks() const { return chunks_; }
-    // Holds the rules of regions and holes; throws std::logic_error.
+    // Throws std::logic_error if an invariant of regions and holes is broken.
     void check() const;
 
   private:
