@@ -49,7 +49,7 @@ def compare_traces(
     if len(live[0]) == len(live[1]):
         apart = np.abs(live[1] - live[0])
         paragraphs.append(
-            f"Bytes alive right after an allocation differ at {np.count_nonzero(apart):,} of "
+            f"Live bytes right after an allocation differ at {np.count_nonzero(apart):,} of "
             f"{len(apart):,}, by at most {apart.max(initial=0):,}."
         )
     standard_output.write("\n\n".join(paragraphs) + "\n")
