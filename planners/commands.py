@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 ENTRY_POINT_GROUP = "gapless.commands"
 
-# Takes the arguments and what the help calls the program; ends with ``SystemExit``.
+# Takes the arguments and the program's name for the help; ends with ``SystemExit``.
 Main = Callable[[list[str], str], object]
 
 
@@ -15,9 +15,9 @@ Main = Callable[[list[str], str], object]
 class Command:
     """A command of ``gapless``.
 
-    An installed package offers one by an entry point in the group ``gapless.commands``, whose name
-    is the command's and whose value is such an object, in a module that imports little: it is
-    loaded whenever the commands are listed.
+    An installed package offers a command by an entry point in the group ``gapless.commands``. Its
+    name is the command's name, and its value is an object of this class. The module of the object
+    should import little, because every listing of the commands loads it.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ class Command:
         One line.
     main
         ``module:function``, imported when the command is run. The function takes the arguments, a
-        list of strings, and what the help calls the program.
+        list of strings, and the program's name for the help.
     """
 
     summary: str

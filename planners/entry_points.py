@@ -22,11 +22,11 @@ class ForeignPackageError(GaplessError):
 
 
 def load_group(group: str, what: str) -> Iterator[tuple[str, Any]]:
-    """Import what installed packages offer in one group; what fails is warned of and left out."""
+    """Import the entry points of one group; a failing one is left out, with a warning."""
     # Imported here because it costs as much as the rest of this package without NumPy.
     from importlib.metadata import entry_points
 
-    # Our own first: where two packages want one name, it stays what the documentation says.
+    # Our own come first, so that a name stays ours if another package wants it too.
     found = sorted(entry_points(group=group), key=lambda entry: _distribution(entry) != OURS)
     for entry in found:
         try:
@@ -42,7 +42,7 @@ def load_group(group: str, what: str) -> Iterator[tuple[str, Any]]:
 
 
 def load_entry(entry: EntryPoint) -> Any:
-    """Import what an entry point names; one of ours has to lie in a package of ours."""
+    """Import the object of an entry point; one of ours has to lie in a package of ours."""
     if _distribution(entry) == OURS:
         try:
             require_ours(_package(entry))

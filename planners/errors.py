@@ -1,4 +1,4 @@
-"""The one family of errors that Gapless raises for what a user can mend."""
+"""The one family of errors that Gapless raises for mistakes that a user can correct."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from planners.text.plain_text import printable
 MAX_MESSAGE_CHARACTERS = 2000
 
 MOST_NEAR = 3
-# Of difflib: two wrong letters of eight are a slip, four are another word.
+# Likeness as difflib defines it: two wrong letters of eight are a typo, four are another word.
 LEAST_LIKENESS = 0.7
 LEAST_ABBREVIATION = 3
 
@@ -50,7 +50,7 @@ class MissingDependencyError(GaplessError, ImportError):
     Parameters
     ----------
     message
-        What is needed, and why.
+        The missing package, and the reason to need it.
     extra
         The extra of Gapless that has it, if one does; the message then ends with the command.
     """
@@ -60,13 +60,13 @@ class MissingDependencyError(GaplessError, ImportError):
 
 
 def install_command(extra: str = "") -> str:
-    """Return what installs Gapless' dependencies, or an extra, in a checkout and anywhere else."""
+    """Return the command that installs Gapless' dependencies, or an extra, anywhere."""
     return f"pip install 'gapless[{extra}]'" if extra else "pip install gapless"
 
 
 @contextmanager
 def errors_at(where: object) -> Iterator[None]:
-    """Say of what is wrong with an instance or a plan where that is: in which file, say."""
+    """Put the place, such as a file, in front of errors about an instance or a plan."""
     try:
         yield
     except (InstanceError, InvalidPlanError) as error:
@@ -74,7 +74,7 @@ def errors_at(where: object) -> Iterator[None]:
 
 
 def _one_line(text: str) -> str:
-    """Return a text without its middle where it is long, and without what moves a terminal."""
+    """Return a text without control characters, and if it is long without its middle."""
     if len(text) > MAX_MESSAGE_CHARACTERS:
         end = MAX_MESSAGE_CHARACTERS // 4
         text = f"{text[: MAX_MESSAGE_CHARACTERS - end - 5]} ... {text[-end:]}"
@@ -82,7 +82,7 @@ def _one_line(text: str) -> str:
 
 
 def close_names(name: str, known: Iterable[str]) -> list[str]:
-    """Return at most three names of which one is a slip of the pen or an abbreviation."""
+    """Return at most three known names that a name may be a typo or an abbreviation of."""
     candidates = list(known)
     near = get_close_matches(name, candidates, MOST_NEAR, LEAST_LIKENESS)
     is_word = len(name) >= LEAST_ABBREVIATION
@@ -90,19 +90,19 @@ def close_names(name: str, known: Iterable[str]) -> list[str]:
 
 
 def near_names(name: str, known: Iterable[str]) -> str:
-    """Return the part of a message that names what the user may have meant.
+    """Return the part of a message that suggests known names for an unknown one.
 
     Parameters
     ----------
     name
-        What the user wrote.
+        The user's word.
     known
-        Every name that would have been accepted.
+        All known names.
 
     Returns
     -------
     str
-        ``"did you mean 'a' or 'b'?"``, or the list of what exists when nothing is near.
+        ``"did you mean 'a' or 'b'?"``, or the list of known names if none is near.
     """
     candidates = sorted(known)
     near = close_names(name, candidates)

@@ -38,7 +38,7 @@ def main(args: Sequence[str] | None = None) -> None:
     Parameters
     ----------
     args
-        What stands behind ``gapless``; by default what the process was started with.
+        The words behind ``gapless``; by default the arguments of the process.
     """
     words = list(sys.argv[1:] if args is None else args)
     if words[:1] == ["help"]:

@@ -35,24 +35,24 @@ def run(
     isolation: Isolation | None = None,
     on_error: OnError = lambda _error: None,
 ) -> Result:
-    """Run one planner and judge what it answers.
+    """Run one planner and judge its answer.
 
     Parameters
     ----------
     problem
-        What to plan.
+        The problem to plan.
     planner
-        Its name, with parameters as on the command line, or what :func:`planners.get` returns.
-        The two in the other order are taken as well, as they once were, with a warning.
+        A planner's name, with parameters as on the command line, or an object of
+        :func:`planners.get`. The former order, planner before problem, works with a warning.
     budget
         Limits; none by default.
     bounds
-        Lower bounds known of the problem. A plan that meets one is optimal, whoever made it.
+        Known lower bounds of the problem. A plan that meets one of them is optimal.
     isolation
-        Runs the planner in a process of its own, which is ended where it does not end; None
-        runs it here.
+        Runs the planner in a separate process, which is killed if it does not end; None runs the
+        planner in this process.
     on_error
-        Called with what a planner raises that makes its answer invalid, where it was raised.
+        Called with an exception of the planner that makes its answer invalid, where it is caught.
 
     Returns
     -------
@@ -116,7 +116,7 @@ def solve(problem: Problem, planner: ChosenPlanner | str, budget: Budget | None 
 
 
 def solved(problem: Problem, planner: ChosenPlanner | str, budget: Budget | None = None) -> Result:
-    """Return what :func:`run` does where that is a plan, else raise as :func:`solve` does."""
+    """Return the result of :func:`run` if it has a plan; otherwise raise as :func:`solve` does."""
     problem, chosen = _in_order(problem, planner)
     result = run(problem, chosen, budget)
     if result.plan is None or result.status not in (Status.OPTIMAL, Status.FEASIBLE):
@@ -148,7 +148,7 @@ def _in_order(problem: object, planner: object) -> tuple[Problem, ChosenPlanner]
 
 
 def _prepare(info: PlannerInfo) -> None:
-    """Let a planner import what it needs; where that fails, the planner says so when it runs."""
+    """Let a planner import its packages; if that fails, the planner reports it when it runs."""
     try:
         with kept_process_state():
             info.prepare()

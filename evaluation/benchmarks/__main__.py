@@ -104,7 +104,7 @@ def verify(
     seed: Annotated[int, typer.Option(min=0, help="Seed of each verification.")] = 0,
     output: Output = None,
 ) -> None:
-    """Plans on real memory: time, bandwidth, and what is caught."""
+    """Verify plans on real memory: time, bandwidth, and caught errors."""
     options = [f"--device {device.value}", f"--trials {trials}", f"--seed {seed}"]
     chosen = file or _committed(BERT)
     command = _command("verify", *([] if file is None else [file.name]), *options)

@@ -39,7 +39,7 @@ class CallSeconds:
         return self.total_bytes // self.piece_bytes
 
     def calls(self, kind: str) -> int:
-        """Return how often a kind of call was made."""
+        """Return the number of calls of a kind."""
         return 1 if kind in (AT_ONCE, "reserve_range", "release_range") else self.pieces
 
 

@@ -1,7 +1,7 @@
-"""Run a module as a command does, and write down what its process took, from its start to its end.
+"""Run a module as a command does, and report the time and the memory of its whole process.
 
-``python -m evaluation.measuring.measured_command REPORT.json MODULE ARGUMENTS``. The process says
-it of itself: what the system tells of an ended child has the memory of its parent in it.
+``python -m evaluation.measuring.measured_command REPORT.json MODULE ARGUMENTS``. The process
+measures itself, because the system's figures for an ended child include memory of its parent.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The resident memory of this process: its peak, and what would hide in it."""
+"""The resident memory of this process: its peak, and free memory that would hide a call's cost."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from pathlib import Path
 
 from planners.errors import GaplessError
 
-# Written to clear_refs, this makes the peak of resident memory start again from what is resident.
+# Written to clear_refs, this sets the peak of resident memory to the resident memory of now.
 RESET_PEAK = "5"
 
 
 def give_back_free_memory() -> None:
-    """Give the system what was freed, so that a call does not find it there at no cost."""
+    """Give freed memory back to the system, so that a call cannot use it at no cost."""
     gc.collect()
     give_back_heap()
 
 
 def give_back_heap() -> None:
-    """Give the system what was freed, without a search for what could be; it takes no time."""
-    # Of glibc; other C libraries give memory back as it is freed.
+    """Give freed memory back to the system, without a garbage collection; it takes no time."""
+    # This call exists in glibc; other C libraries give memory back as it is freed.
     with suppress(AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
 

@@ -13,7 +13,7 @@ from instances.formats.recorded_trace import RECORDED_TRACE, write_recorded_trac
 from instances.traces.allocation_trace import AllocationTrace
 from planners.command_line.progress_line import show_progress
 
-# Of which the later ones may be planned.
+# Steps of a recording, of which the later ones may be planned.
 STEPS = 6
 
 
@@ -27,7 +27,7 @@ class TracedLoop:
 
     @property
     def name(self) -> str:
-        """Of the model."""
+        """The name of the model."""
         return self.model
 
     def trace(self) -> AllocationTrace:
@@ -48,7 +48,7 @@ RUNS: tuple[TracedLoop | RoutedMixture, ...] = (*LOOPS, *MIXTURES)
 
 
 def run_name(run: TracedLoop | RoutedMixture) -> str:
-    """Return what a run is called in a study: its file without what ends it."""
+    """Return the name of a run in a study: the name of its file without the suffix."""
     return run.name.lower().replace(", ", "-")
 
 

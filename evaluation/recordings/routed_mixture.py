@@ -15,7 +15,8 @@ from instances.traces.allocation_trace import AllocationTrace
 
 MODEL = "qwen2-moe"
 SEED = 0
-# Of a Dirichlet distribution: the busiest of 30 experts gets about twice its share, or seven times.
+# Parameters of a Dirichlet distribution: the busiest of 30 experts gets about twice its share, or
+# seven times.
 EVEN, UNEVEN = 8.0, 0.3
 LOOP = TraceSettings(4, microbatches=2, precision="bfloat16")
 

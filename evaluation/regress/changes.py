@@ -1,7 +1,7 @@
 """The changes between two sets of records of the same runs.
 
-Note: what is compared
-----------------------
+Note: compared runs and losses
+------------------------------
 Rationale. A planner may get worse on one instance and better on ten, and no mean shows that.
 
 Approach. Two records are of the same run if planner, parameters, budget, seed and the digest of the
@@ -66,7 +66,7 @@ class Changes:
     found: Sequence[Change]
 
     def count(self, verdict: Verdict) -> int:
-        """Return how many changes there are of a kind."""
+        """Return the number of changes of a kind."""
         return sum(change.verdict is verdict for change in self.found)
 
     @property

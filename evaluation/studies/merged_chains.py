@@ -1,4 +1,4 @@
-"""A planner that merges each chain into one tensor, to show what that costs."""
+"""A planner that merges each chain into one tensor, to show the cost of merging."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The published planner under any reading of what its paper leaves open."""
+"""The published planner under any reading of its paper."""
 
 from __future__ import annotations
 

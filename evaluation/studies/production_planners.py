@@ -33,11 +33,11 @@ for needed in (
     with suppress(ImportError):
         import_module(needed)
 
-# Ties go to who comes first: with ``shuffled`` the seed says who that is.
+# Ties go to the first tensor in the order; under ``shuffled`` the seed decides the order.
 Order = Literal["given", "shuffled"]
 
 
-# By the name of a planner: the package, what it is, and what calls it.
+# For each planner: its package, a description, and the function that calls it.
 _PACKAGES: dict[str, tuple[str, str, Callable[[PlainLifetimes], Plan]]] = {
     "executorch-greedy": ("ExecuTorch", "ExecuTorch's greedy planner", plan_by_executorch),
     "tinygrad": ("tinygrad", "tinygrad's memory planner", plan_by_tinygrad),

@@ -1,4 +1,4 @@
-"""A planner that finds what the order of a graph's nodes costs, and plans both orders."""
+"""A planner that finds the cost of the order of a graph's nodes, and plans both orders."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from planners.registry import UnsupportedProblemError, register
 from planners.reorder.order_planning import reorder
 
 
-@register("reorderings", summary="What the order of nodes costs; plans of `auto` in both orders")
+@register("reorderings", summary="The cost of the order of nodes; plans of `auto` in both orders")
 def reorderings(
     problem: Problem,
     budget: Budget,

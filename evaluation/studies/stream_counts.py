@@ -22,7 +22,7 @@ def stream_counts(problem: Problem, budget: Budget) -> Findings:
         statistics={
             "streams": graph.stream_count,
             "unsafe_pairs": int(problem.core.unsafe_degrees().sum()) // 2,
-            # Of the streams that follow a full one of their category.
+            # Counted among the streams that follow a full one of their category.
             "open_streams": open_streams,
             "following_streams": followers,
         },

@@ -55,7 +55,7 @@ def unsafe_pairs(
 
 
 def _tensors_between_streams(graph: Graph) -> int:
-    """Return how many tensors are read on another stream than that of their producer."""
+    """Return the number of tensors with readers on another stream than their producer's."""
     own = graph.stream[graph.producer]
     elsewhere = graph.stream[graph.consumer_nodes] != own[graph.consumer_tensors]
     return len(np.unique(graph.consumer_tensors[elsewhere]))

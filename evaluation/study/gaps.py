@@ -1,7 +1,7 @@
 """The three gaps of a run: to the bound, to the proven optimum, to the best known peak.
 
-Note: what a gap is measured against
-------------------------------------
+Note: the references of gaps
+----------------------------
 Rationale. "3 % above optimal" may mean three things, and a table that mixes them says nothing.
 
 Approach. The facts of an instance come from all of its records, of any planner, study or machine,

@@ -1,7 +1,7 @@
 """The file of records: a line a run, appended whole, and safe from a kill at any moment.
 
-Note: what survives
--------------------
+Note: records survive a kill
+----------------------------
 Rationale. A study runs for days; the process that writes may be killed in the middle of a line, and
 so may the machine.
 

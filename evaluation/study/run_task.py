@@ -1,7 +1,7 @@
 """One run in the worker that received it: planned in a process of its own, judged, recorded.
 
-Note: what is in which process
-------------------------------
+Note: two processes for a run
+-----------------------------
 Rationale. A planner may crash, hang or take all memory. Its measured cost must be its own.
 
 Approach. A worker process, on this machine or in a cluster, unpacks the problem once for all of its

@@ -56,14 +56,14 @@ def find_study(name_or_file: str) -> Study:
     Returns
     -------
     Study
-        What the file asks, checked.
+        The checked content of the file.
 
     Raises
     ------
     GaplessError
         No study has this name; the message has near ones.
     InstanceError
-        The file is no study; the message says field, value and what would be right.
+        The file is no study; the message has the field, the value and the rule.
     """
     if name_or_file.endswith(SUFFIX):
         return read_study(Path(name_or_file))
@@ -87,12 +87,12 @@ def read_study(path: Path) -> Study:
     Returns
     -------
     Study
-        What the file asks, checked.
+        The checked content of the file.
 
     Raises
     ------
     InstanceError
-        The file is no study; the message says field, value and what would be right.
+        The file is no study; the message has the field, the value and the rule.
     """
     with errors_at(path):
         try:

@@ -1,7 +1,7 @@
-"""Values of a file as typed structures of msgspec; each fault is one line that says what is right.
+"""Values of a file as typed structures of msgspec; each fault is one line with the rule.
 
-Note: why a fault is looked for again
--------------------------------------
+Note: a second search for each fault
+------------------------------------
 Rationale. msgspec reads in one fast pass, but its message names neither the value found nor the key
 of the mapping that holds it.
 

@@ -28,7 +28,7 @@ MOST_VALUES = 12
 
 
 def peak_line(label: str, check: FitCheck) -> str:
-    """Return the line above the table: what was traced, and when most is alive."""
+    """Return the line above the table: the trace, and the step of the live peak."""
     peak, trace = check.peak, check.trace
     when = f", in step {peak.step}, {peak.phase}" if peak.step else ""
     return (
@@ -64,7 +64,7 @@ def fit_table(check: FitCheck, room: int | None, found: LargestValues | None) ->
 
 
 def peak_table(peak: LivePeak, most: int) -> Table:
-    """Return what lives at the peak: the largest groups, then all others together."""
+    """Return the live bytes at the peak: the largest groups, then all others together."""
     shown, others = peak.groups[:most], peak.groups[most:]
     rows = [
         Row([
@@ -144,7 +144,7 @@ SCHEMA_VERSION = 1
 def fit_json(
     traced: Traced, check: FitCheck, memory: int | None, beside: int, found: LargestValues | None
 ) -> str:
-    """Return what ``--json`` prints; a field that was not asked for is null."""
+    """Return the output of ``--json``; a field that the user did not ask for is null."""
     record = {
         "schema": SCHEMA,
         "version": SCHEMA_VERSION,

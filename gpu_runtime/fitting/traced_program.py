@@ -93,16 +93,16 @@ def _whole_number(parameter: str, value: object, where: str) -> int:
     return value
 
 
-# The types of what a child process says beside the trace.
+# The types of a child process's answer, beside the trace.
 _ANSWER = {"label": str, "origin": dict, "value": int | None}
 
 
 @dataclass(frozen=True)
 class Traced:
-    """A trace, and how its program names it."""
+    """A trace, and its name in its program."""
 
     label: str
-    # How the trace is made again.
+    # The settings that make the trace again.
     origin: Mapping[str, Scalar]
     # Value of the parameter that was asked for; None if none was.
     value: int | None

@@ -43,7 +43,8 @@ def checked_allocator(requests: RequestSequence) -> str:
         )
     if len(kinds) > 1:
         raise GaplessError(
-            f"--check: {requests.name} has plain and mapped segments; only one kind is needed"
+            f"--check: {requests.name} has plain and mapped segments; segments of one kind "
+            f"are needed"
         )
     return EXPANDABLE if kinds == {1} else CACHING
 

@@ -14,7 +14,7 @@ from gpu_runtime.training.run_result import DeviceCounts, PeakFigures
 from gpu_runtime.training.training_run import ONLINE, Allocator
 from planners.errors import DeviceError
 
-# Of PyTorch's statistics: calls that take and give back memory, and waits for all streams.
+# PyTorch's statistics of calls that take and give back memory, and of waits for all streams.
 NATIVE_CALLS = ("num_device_alloc", "num_device_free")
 NATIVE_WAITS = ("num_sync_all_streams",)
 # Kinds of call to a device in which the host waits for it.
@@ -43,7 +43,7 @@ class AllocatorProbe:
         return None
 
     def plan(self) -> MemoryReport | None:
-        """Return how well steps followed the plan since the reset; None without planned memory."""
+        """Return the report on the plan since the reset; None without planned memory."""
         return None
 
 

@@ -47,7 +47,7 @@ class AllocatorComparison:
         )
 
     def reasons_without_plan(self) -> list[tuple[Purpose, str]]:
-        """Return why there is no plan, for each purpose whose run says so."""
+        """Return the reason for no plan, for each purpose whose run has one."""
         return [(purpose, plan.reason) for purpose, plan in self._plans() if plan and plan.reason]
 
     def _plans(self) -> list[tuple[Purpose, MemoryReport | None]]:

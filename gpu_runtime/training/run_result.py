@@ -46,8 +46,8 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True, tag="result"):
     device_bytes: int | None = None
     # Device calls within the turns; None if the allocator does not count them.
     counts: DeviceCounts | None = None
-    # How well steps followed the plan: after the warm-up, but all steps of a check. None without
-    # planned memory.
+    # The report on planned memory: of steps after the warm-up, or of all steps of a check. None
+    # without planned memory.
     plan: MemoryReport | None = None
     # Losses of every microbatch, by step, as hexadecimal floats; a NaN is followed by its bits.
     losses: tuple[tuple[str, ...], ...] = ()

@@ -1,4 +1,4 @@
-"""How long each stream of a device works in a step, from traces of PyTorch's profiler."""
+"""The working time of each stream of a device in a step, from traces of PyTorch's profiler."""
 
 from __future__ import annotations
 

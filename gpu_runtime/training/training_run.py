@@ -38,7 +38,7 @@ class Purpose(enum.StrEnum):
 
 
 class Scale(enum.StrEnum):
-    """How large the model of a program is."""
+    """The size of a program's model."""
 
     FULL = "full"
     # Full width, with a third of the layers.

@@ -66,7 +66,7 @@ class CatalogueEntry:
     file: str
     # True if the repository has the file; else ``command`` makes it.
     committed: bool
-    # One phrase that says what the instance is.
+    # A description of the instance in one phrase.
     origin: str
     # The command that makes the instance again, without ``-o``; empty if no command does.
     command: str

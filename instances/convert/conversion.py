@@ -46,7 +46,7 @@ PLAN_READERS: dict[str, Callable[[Path], tuple[Problem, Plan | None]]] = {
 
 @dataclass(frozen=True)
 class Selection:
-    """Which part of a trace becomes a problem."""
+    """The part of a trace that becomes a problem."""
 
     # As for :func:`~planners.files.recording_slice.parse_iteration`; None takes the last iteration,
     # or everything if the trace marks no iterations.
@@ -134,7 +134,7 @@ class Conversion:
     device: int | None = None
     # Sizes of the dimensions that the file leaves open.
     dimensions: Dimensions = field(default_factory=dict)
-    # Every tensor starts at a multiple of this, and of what it needs itself.
+    # Every tensor starts at a multiple of this and of its own alignment.
     align: int = 1
 
     @property

@@ -1,6 +1,6 @@
-"""How a Gapless program ends while it is still importing: with one line and an exit status.
+"""Ends a Gapless program that is still importing, with one line and an exit status.
 
-This module imports only what is fast: the import of NumPy alone takes longer than a user takes to
+This module imports only fast modules: the import of NumPy alone takes longer than a user takes to
 press Ctrl-C. Once the command line runs, :mod:`planners.command_line.ending` ends the program.
 """
 
@@ -31,7 +31,7 @@ def ending_line(number: int) -> str:
 
 
 def broken_import(error: ImportError) -> str:
-    """Return the line for an import that failed: what is missing, and what installs it."""
+    """Return the line for a failed import: the missing package, and the command to install it."""
     # Imported only here, because nearly every start goes well and never comes here.
     import re
     from importlib.metadata import PackageNotFoundError, requires

@@ -1,7 +1,7 @@
 """Limits that every reader puts on an untrusted file, in proportion to the file's bytes.
 
-Note: what a file may ask for
------------------------------
+Note: limits on work as well as on bytes
+----------------------------------------
 Rationale. A few hundred bytes can hold a product of 100,000 factors, functions that double each
 other thirty times, or one long vector that 30,000 tensors share. A limit on the bytes that are read
 sees none of these.

@@ -1,7 +1,7 @@
 """Reads and writes JSON files. Readers trust no file: memory is bounded, and faults are one line.
 
-Note: what a file may unfold to
--------------------------------
+Note: limits on unfolding
+-------------------------
 Rationale. A gzipped file of a quarter of a megabyte can unpack to 256 MiB of ``[],[],...``. Python
 makes a list of 64 bytes of every three of these bytes: 7 GiB. A limit on the unpacking alone, or on
 the parsing alone, does not limit the product of both.

@@ -1,7 +1,7 @@
 """Orders that keep the paper's structure but place every request on its own.
 
-Note: what grouping leaves, and how an order closes it
-------------------------------------------------------
+Note: bubbles of groups, and orders that fill them
+--------------------------------------------------
 Rationale. A group stands for one request from its first allocation to its last free, so no other
 request can use its parts while they are free. A layer is closed as well: a larger request cannot
 lie across two layers. The paper calls both bubbles. The structure helps without these restrictions

@@ -1,19 +1,19 @@
 """A planner of ours as an algorithm of ExecuTorch's memory planning.
 
-Note: what ExecuTorch asks of an algorithm
-------------------------------------------
-Rationale. Its ``MemoryPlanningPass`` hands an algorithm the specs of all tensors that it is to
-place, one call a graph, submodules of control flow before the graph that calls them; what a user
-feeds in or takes out himself is not among them. The answer is an offset for each spec and the size
-of each memory. Nothing says what holds between them, so that is written here.
+Note: the contract of ExecuTorch's algorithms
+---------------------------------------------
+Rationale. ExecuTorch's ``MemoryPlanningPass`` calls an algorithm once for each graph, submodules of
+control flow before the graph that calls them. It passes the specs of all tensors to place; inputs
+and outputs that the user provides are not among them. The answer is an offset for each spec and the
+size of each memory. ExecuTorch does not document their relation, so this note does.
 
-Approach. A lifetime there has its last step in it. Each memory (``mem_id``, 1 where a spec has
-none) is a problem of its own. Its first bytes belong to the submodules, whose results stay there
-after the call, so they are left out of it. A tensor that is computed in place shares the storage
-of another one, and a storage lives as long as any of its tensors. ``mem_obj_id`` is the same for
-tensors that share bytes, which is what ExecuTorch's own verifier asks of it.
+Approach. A lifetime in ExecuTorch includes its last step. Each memory (``mem_id``, 1 if a spec has
+none) is a separate problem. Its first bytes belong to the submodules, whose results stay there
+after the call, so the problem leaves these bytes out. A tensor that is computed in place shares the
+storage of another one, and a storage lives as long as any of its tensors. Tensors that share bytes
+have one ``mem_obj_id``, as ExecuTorch's own verifier requires.
 
-Limits. Sizes of tensors without an upper bound are not planned by ExecuTorch, and not here.
+Limits. ExecuTorch does not plan tensors without an upper bound on their size, and neither do we.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from planners.text.byte_units import both_bytes
 if TYPE_CHECKING:
     from executorch.exir.memory_planning import SpecAllocResult
 
-# Where ExecuTorch has activations unless a backend says otherwise; 0 is that of constants.
+# The memory of activations in ExecuTorch unless a backend chooses another; 0 has the constants.
 DEFAULT_MEMORY = 1
 
 
@@ -50,7 +50,7 @@ class TensorSpec(Protocol):
     mem_id: int | None
     mem_obj_id: int | None
     mem_offset: int | None
-    # The tensor in whose place this one is computed.
+    # The tensor that this one overwrites in place.
     inplace_base: TensorSpec | None
 
     @property
@@ -112,7 +112,7 @@ def gapless_planner(
 
 @dataclass(frozen=True)
 class MemoryResult:
-    """One memory of one graph: its problem, and what became of it.
+    """One memory of one graph: its problem, and the planner's result.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ class GaplessPlanner:
     chosen: ChosenPlanner
     budget: Budget
     capacities: Mapping[int, int]
-    # Of every call so far, submodules first.
+    # The results of all calls so far, submodules first.
     planned: list[MemoryResult] = field(default_factory=list)
 
     @property

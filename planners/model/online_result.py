@@ -66,7 +66,8 @@ class OnlineResult:
     segments
         Rows ``(row, address, bytes)`` of the memory that the device gave; int64.
     not_done
-        Why the allocator did not do what its name says, such as to plan; empty if it did.
+        The reason if the allocator did not work as its name says, such as without a plan; else
+        empty.
     statistics
         Further figures of the allocator, such as the bytes of its parts.
     """

@@ -99,11 +99,11 @@ class Result:
     lower_bound
         Lower bound on the peak in bytes, as far as the planner or a bound has proven it.
     certificate
-        Name of what proves ``lower_bound``: a bound, or the planner's own search.
+        Name of the proof of ``lower_bound``: a bound, or the planner's own search.
     reason
-        Why there is no plan, or no better answer; empty if there is nothing to say.
+        The reason for no plan, or for no better answer; empty if there is none.
     planner, parameters, seed
-        The planner that ran, and with which settings.
+        The planner that ran, and its settings.
     seconds, cpu_seconds
         Wall and processor time of the planner alone, its child processes included.
     statistics
@@ -111,7 +111,7 @@ class Result:
     claim
         A proof that a third party's planner claims and no planner of Gapless has confirmed.
     interrupted
-        Whether Ctrl-C ended the planner, which kept what it had.
+        True if Ctrl-C ended the planner, which kept its best plan.
     said
         The planner's own reason, which the judge keeps beside its own; None before that.
     """

@@ -211,7 +211,7 @@ class _Child:
                 return None
 
     def _messages(self, most_bytes: int) -> Iterator[tuple[bool, bytes]]:
-        """Take complete messages; yield whether each is the answer, and its bytes."""
+        """Take complete messages; yield for each True if it is the answer, and its bytes."""
         while len(self._received) >= PREFIX_BYTES:
             prefix = int.from_bytes(self._received[:PREFIX_BYTES], "little")
             length = prefix & ~BEFORE_THE_ANSWER

@@ -22,10 +22,10 @@ SIGNALS = (
 def kept_process_state() -> Iterator[None]:
     """Restore, at the end, the state of this process that the body changed.
 
-    Note: what is kept. Standard streams, working directory, environment, umask, recursion limit,
-    warning filters, NumPy's error state, both global random generators, hooks, and, in the main
-    thread, handlers, mask and timers of signals. This restores state that a planner forgot to
-    restore. It does not protect from hostile code: only a process of its own does.
+    Note: the restored state. Standard streams, working directory, environment, umask, recursion
+    limit, warning filters, NumPy's error state, both global random generators, hooks, and, in the
+    main thread, handlers, mask and timers of signals. This restores state that a planner forgot to
+    restore. It does not protect from hostile code; only a separate process does.
     """
     with contextlib.ExitStack() as undo:
         for put_back in _ways_back():

@@ -13,7 +13,7 @@ from planners.model.plan import Claim, Result, Status
 from planners.model.problem import Problem
 from planners.referee.fast import find_violation_fast
 
-# Of results with these statuses only the reason counts, and neither plan nor bound.
+# Results with these statuses have only a reason; their plans and bounds do not count.
 NO_ANSWER = (Status.INVALID, Status.UNSUPPORTED)
 
 
@@ -22,7 +22,7 @@ def judge(
 ) -> Result:
     """Return the result of a planner's findings, checked by referee, capacity and known bounds.
 
-    Unless `proofs_count`, what the planner says to have proven becomes a claim.
+    Unless `proofs_count`, a proof that the planner states becomes a claim.
     """
     result = Result(
         Status.NO_PLAN_FOUND, found.plan, found.lower_bound, found.certificate, found.reason,
@@ -58,7 +58,7 @@ def settle(problem: Problem, labels: Sequence[str], results: Sequence[Result]) -
 
 
 def _what_is_wrong(problem: Problem, found: Findings) -> str:
-    """Return what is wrong with a planner's plan, or what it refutes of the planner's findings."""
+    """Return the fault of a planner's plan, or the finding that the planner's own plan refutes."""
     plan, capacity = found.plan, problem.capacity
     if plan is None:
         return ""
@@ -78,7 +78,7 @@ def _what_is_wrong(problem: Problem, found: Findings) -> str:
 
 
 def _as_claim(result: Result) -> Result:
-    """Move what a planner says to have proven into a claim, and leave its plan to be judged."""
+    """Move a proof that the planner states into a claim, and leave its plan to be judged."""
     claim = Claim(
         result.certificate, result.lower_bound, infeasible=result.status is Status.INFEASIBLE
     )

@@ -1,7 +1,7 @@
 """Searches for an order of nodes with a lower peak: a bound, exact searches and local searches.
 
-Note [What is free]
-~~~~~~~~~~~~~~~~~~~
+Note [The freedom of an order]
+~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
 Rationale. The bounds of a problem hold for the order in which it lists its nodes. One part of this
 order is forced. The rest is only the way in which the graph was written down.
 

@@ -2,21 +2,21 @@
 
 Note [Parts]
 ~~~~~~~~~~~~
-*What a part is.* A set of tensors is a part if every tensor outside is unsafe with all of them or
+*Definition.* A set of tensors is a part if every tensor outside is unsafe with all of them or
 with none (a module of the unsafe graph). If streams run independently for a while, the tensors that
 each stream allocates meanwhile are a part.
 
-*Why it helps.* With several streams there are no sections of time and no skylines. Orders of first
+*Benefit.* With several streams there are no sections of time and no skylines. Orders of first
 fit mix the parts, although a hole in one part cannot hold a tensor of another part that runs beside
 it. Within a part lifetimes mostly decide safety, so the part has skylines; otherwise it has parts
 again. Only a few tensors are left to combine: one for each part, as large as the part's plan, with
 their unsafe pairs.
 
-*What it costs.* Combining is exact if all parts are unsafe with each other: no two share a byte,
+*Cost.* Combining is exact if all parts are unsafe with each other: no two share a byte,
 and closing the holes of a plan shows that their peaks add up. Otherwise a part might have to lie
 around another one, which a part in one piece cannot. So failure proves nothing.
 
-*How parts are found.* Find the largest parts that do not contain a given tensor, the pivot. Split
+*Search for parts.* Find the largest parts that do not contain a given tensor, the pivot. Split
 all other tensors by whether they are unsafe with the pivot, then by every tensor outside, until
 nothing splits. The pivot's own part is found with a second pivot outside of it.
 """

@@ -51,15 +51,15 @@ void bind_calls(nb::module_& module) {
         .def_ro("await_event", &DeviceCalls::await)
         .def_ro("make_wait", &DeviceCalls::make_wait)
         .def_ro("other", &DeviceCalls::other);
-    nb::class_<CountingMemory, DeviceMemory>(
-        module, "CountingMemory", "A device that counts what it is asked, and may time it.")
+    nb::class_<CountingMemory, DeviceMemory>(module, "CountingMemory",
+                                             "A device that counts its calls, and may time them.")
         .def(nb::init<DeviceMemory&, bool>(), "memory"_a, "is_timed"_a = false,
              nb::keep_alive<1, 2>())
         .def_prop_ro("calls", [](const CountingMemory& memory) { return memory.calls(); })
         .def_prop_ro("nanoseconds",
                      [](const CountingMemory& memory) { return memory.nanoseconds(); });
     nb::class_<SegmentLog, DeviceMemory>(module, "SegmentLog",
-                                         "A device that remembers what memory came when.")
+                                         "A device that logs each obtained segment with its row.")
         .def(nb::init<DeviceMemory&>(), "memory"_a, nb::keep_alive<1, 2>())
         .def(
             "rows",
@@ -78,17 +78,17 @@ void bind_calls(nb::module_& module) {
 void bind_replayed(nb::module_& module) {
     nb::class_<ReplayedStreams, DeviceMemory>(
         module, "ReplayedStreams",
-        "A device on which the streams of a recorded run stand for some that there are.")
+        "A device that maps the streams of a recorded run to its own streams.")
         .def(nb::init<DeviceMemory&, Stream>(), "memory"_a, "other"_a, nb::keep_alive<1, 2>())
         .def("stand_for", &ReplayedStreams::stand_for, "recorded"_a, "handle"_a)
         .def("finish", &ReplayedStreams::finish, "recorded"_a);
-    nb::class_<Overwritten>(module, "Overwritten", "A block that was written to while it lived.")
+    nb::class_<Overwritten>(module, "Overwritten", "A block that was overwritten while it lived.")
         .def_ro("number", &Overwritten::comparison)
         .def_ro("address", &Overwritten::first)
         .def_ro("words", &Overwritten::words);
     nb::class_<BlockStamps, DeviceMemory>(
         module, "BlockStamps",
-        "A device whose blocks are filled when they are handed out, and looked at when freed.")
+        "A device that stamps each block at its allocation, and checks it at its free.")
         .def(nb::init<DeviceMemory&, DeviceMemory&>(), "memory"_a, "device"_a,
              nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>())
         .def("hand_out", &BlockStamps::hand_out, "number"_a, "address"_a, "bytes"_a)
@@ -99,7 +99,7 @@ void bind_replayed(nb::module_& module) {
 }
 
 void bind_listing(nb::module_& module) {
-    nb::class_<OnlineFigures>(module, "OnlineFigures", "Bytes of the moment, and peaks.")
+    nb::class_<OnlineFigures>(module, "OnlineFigures", "Current bytes, and peaks.")
         .def_ro("requested_bytes", &OnlineFigures::requested_bytes)
         .def_ro("requested_peak", &OnlineFigures::requested_peak)
         .def_ro("allocated_bytes", &OnlineFigures::allocated_bytes)
@@ -110,17 +110,17 @@ void bind_listing(nb::module_& module) {
         .def_ro("reserved_bytes", &OnlineFigures::reserved_bytes)
         .def_ro("reserved_peak", &OnlineFigures::reserved_peak)
         .def_ro("segments", &OnlineFigures::segments);
-    nb::enum_<OnlineState>(module, "OnlineState", "What a block of an online allocator is.")
+    nb::enum_<OnlineState>(module, "OnlineState", "The state of a block of an online allocator.")
         .value("ALLOCATED", OnlineState::allocated)
         .value("PENDING", OnlineState::pending)
         .value("FREE", OnlineState::free)
         .value("UNMAPPED", OnlineState::unmapped);
-    nb::class_<OnlineBlock>(module, "OnlineBlock", "A stretch of a segment.")
+    nb::class_<OnlineBlock>(module, "OnlineBlock", "A range of a segment.")
         .def_ro("address", &OnlineBlock::address)
         .def_ro("bytes", &OnlineBlock::bytes)
         .def_ro("requested", &OnlineBlock::requested)
         .def_ro("state", &OnlineBlock::state);
-    nb::class_<OnlineSegment>(module, "OnlineSegment", "Blocks side by side.")
+    nb::class_<OnlineSegment>(module, "OnlineSegment", "Adjacent blocks.")
         .def_ro("address", &OnlineSegment::address)
         .def_ro("bytes", &OnlineSegment::bytes)
         .def_ro("stream", &OnlineSegment::stream)
@@ -128,9 +128,9 @@ void bind_listing(nb::module_& module) {
 }
 
 void bind_allocator_interface(nb::module_& module) {
-    nb::class_<OnlineAllocator>(
-        module, "OnlineAllocator",
-        "Serves each request when it comes.\n\nIt and its device belong to one thread at a time.")
+    nb::class_<OnlineAllocator>(module, "OnlineAllocator",
+                                "Serves each request without knowing later ones.\n\n"
+                                "Only one thread at a time may use it and its device.")
         .def("allocate", &OnlineAllocator::allocate, "bytes"_a, "stream"_a = 0)
         .def("free", &OnlineAllocator::free, "address"_a)
         .def("use_on", &OnlineAllocator::use_on, "address"_a, "stream"_a)
@@ -158,7 +158,7 @@ void bind_serving(nb::module_& module) {
 template <class Settings, class Value>
 using Field = std::pair<const char*, Value Settings::*>;
 
-// Binds a struct whose fields are what its constructor takes, each with its default.
+// Binds a struct; its constructor takes each field as an argument, with the field's default.
 template <class Settings, class... Values>
 nb::class_<Settings> bind_settings(nb::module_& module, const char* name, const char* text,
                                    Field<Settings, Values>... fields) {
@@ -177,7 +177,7 @@ nb::class_<Settings> bind_settings(nb::module_& module, const char* name, const 
 void bind_pytorch(nb::module_& module) {
     using Settings = PytorchSettings;
     bind_settings(
-        module, "PytorchSettings", "What PyTorch's users configure of its allocator, in bytes.",
+        module, "PytorchSettings", "The settings of PyTorch's allocator, in bytes.",
         std::pair{"max_split_bytes", &Settings::max_split_bytes},
         std::pair{"max_non_split_rounding_bytes", &Settings::max_non_split_rounding_bytes},
         std::pair{"roundup_power2_divisions", &Settings::roundup_power2_divisions},
@@ -188,7 +188,7 @@ void bind_pytorch(nb::module_& module) {
         .def("rounded", &PytorchSettings::rounded, "requested"_a)
         .def("segment_for", &PytorchSettings::segment_for, "bytes"_a);
     nb::class_<PytorchCaching, OnlineAllocator>(module, "PytorchCaching",
-                                                "PyTorch's allocator as it is by default.")
+                                                "PyTorch's default allocator.")
         .def(nb::init<DeviceMemory&, const PytorchSettings&>(), "memory"_a,
              "settings"_a = PytorchSettings(), nb::keep_alive<1, 2>());
     nb::class_<PytorchExpandable, OnlineAllocator>(module, "PytorchExpandable",
@@ -204,14 +204,14 @@ void bind_gmlake(nb::module_& module) {
                   std::pair{"limits_blocks", &GmlakeRules::limits_blocks},
                   std::pair{"most_stitched", &GmlakeRules::most_stitched},
                   std::pair{"most_stitched_bytes", &GmlakeRules::most_stitched_bytes});
-    nb::class_<GmlakeStates>(module, "GmlakeStates", "How often a request found what it found.")
+    nb::class_<GmlakeStates>(module, "GmlakeStates", "Number of requests in each state.")
         .def_ro("exact", &GmlakeStates::exact)
         .def_ro("single", &GmlakeStates::single)
         .def_ro("whole", &GmlakeStates::whole)
         .def_ro("multiple", &GmlakeStates::multiple)
         .def_ro("insufficient", &GmlakeStates::insufficient)
         .def_ro("out_of_memory", &GmlakeStates::out_of_memory);
-    nb::class_<Gmlake, OnlineAllocator>(module, "Gmlake", "Stitches free blocks that are apart.")
+    nb::class_<Gmlake, OnlineAllocator>(module, "Gmlake", "Stitches scattered free blocks.")
         .def(nb::init<DeviceMemory&, const GmlakeRules&>(), "memory"_a, "rules"_a = GmlakeRules(),
              nb::keep_alive<1, 2>())
         .def("states", [](const Gmlake& allocator) { return allocator.states(); })
@@ -224,7 +224,7 @@ void bind_vpmm(nb::module_& module) {
                   std::pair{"page_bytes", &VpmmSettings::page_bytes},
                   std::pair{"pages", &VpmmSettings::pages},
                   std::pair{"chunk_bytes", &VpmmSettings::chunk_bytes});
-    nb::enum_<VpmmState>(module, "VpmmState", "What a region of VPMM is.")
+    nb::enum_<VpmmState>(module, "VpmmState", "The state of a region of VPMM.")
         .value("LIVE", VpmmState::live)
         .value("PENDING", VpmmState::pending)
         .value("FREE", VpmmState::free)
@@ -236,17 +236,17 @@ void bind_vpmm(nb::module_& module) {
         .def_ro("bytes", &VpmmView::bytes)
         .def_ro("state", &VpmmView::state)
         .def_ro("stream", &VpmmView::stream);
-    nb::class_<Vpmm, OnlineAllocator>(module, "Vpmm", "Moves pages to where they are needed.")
+    nb::class_<Vpmm, OnlineAllocator>(module, "Vpmm", "Moves free pages side by side for requests.")
         .def(nb::init<DeviceMemory&, const VpmmSettings&>(), "memory"_a,
              "settings"_a = VpmmSettings(), nb::keep_alive<1, 2>())
-        .def("regions", &Vpmm::regions, "By address.")
+        .def("regions", &Vpmm::regions, "The regions in the order of addresses.")
         .def("keep_stages", &Vpmm::keep_stages)
         .def("stages", &Vpmm::stages, "The regions after each step of the last request's phase 2.");
 }
 
 void bind_definitions(nb::module_& module) {
     nb::class_<OnlineParameter>(module, "OnlineParameter",
-                                "What users may set of an online allocator.")
+                                "A parameter of an online allocator, for users.")
         .def_ro("name", &OnlineParameter::name)
         .def_ro("help", &OnlineParameter::help)
         .def_ro("usual", &OnlineParameter::usual)
@@ -274,7 +274,7 @@ void bind_definitions(nb::module_& module) {
                 return definition.make(memory, values);
             },
             "memory"_a, "values"_a, nb::keep_alive<0, 2>(),
-            "Take a value for each parameter, in their order.");
+            "Make the allocator from a value for each parameter, in their order.");
     module.def("online_allocators", &online_allocators);
 }
 
@@ -308,7 +308,7 @@ void bind_replay_of(nb::module_& module, const char* name, const char* text) {
             nb::keep_alive<1, 7>())
         .def(
             "run_to", [](Bound& made, std::size_t row) { made.run_to(row, heeding_signals()); },
-            "row"_a, WithoutPython(), "Make the rows before one that were not made yet.")
+            "row"_a, WithoutPython(), "Replay the remaining rows before `row`.")
         .def(
             "end", [](Bound& made) { return made.end(heeding_signals()); }, WithoutPython())
         .def_prop_ro("seconds", &Bound::seconds)
@@ -328,7 +328,7 @@ void bind_replay(nb::module_& module) {
             "action"_a, "address"_a, "bytes"_a, "stream"_a)
         .def_prop_ro("row_count", [](const RequestLog& log) { return log.rows().size(); })
         .def_prop_ro("request_count", [](const RequestLog& log) { return log.requests().size(); });
-    nb::enum_<RecordedAction>(module, "RecordedAction", "What a row of a recorded run tells of.",
+    nb::enum_<RecordedAction>(module, "RecordedAction", "The kind of a row of a recorded run.",
                               nb::is_arithmetic())
         .value("ALLOCATE", RecordedAction::allocate)
         .value("FREE_REQUESTED", RecordedAction::free_requested)
@@ -337,7 +337,7 @@ void bind_replay(nb::module_& module) {
         .value("SEGMENT_FREED", RecordedAction::segment_freed)
         .value("SEGMENT_MAPPED", RecordedAction::segment_mapped)
         .value("SEGMENT_UNMAPPED", RecordedAction::segment_unmapped);
-    nb::class_<ReplayOutcome>(module, "ReplayOutcome", "What became of the requests.")
+    nb::class_<ReplayOutcome>(module, "ReplayOutcome", "The result of a replay.")
         .def("take_addresses",
              [](ReplayOutcome& outcome) { return to_array(std::move(outcome.addresses)); })
         .def("take_reserved",
@@ -346,10 +346,10 @@ void bind_replay(nb::module_& module) {
              [](ReplayOutcome& outcome) { return to_array(std::move(outcome.allocated)); })
         .def_ro("out_of_memory_row", &ReplayOutcome::out_of_memory_row)
         .def_ro("seconds", &ReplayOutcome::seconds);
-    bind_replay_of<OnlineAllocator>(module, "OnlineReplay",
-                                    "The requests of a recorded run, made to an online allocator.");
+    bind_replay_of<OnlineAllocator>(
+        module, "OnlineReplay", "Replays the requests of a recorded run to an online allocator.");
     bind_replay_of<PlannedAllocator>(module, "PlannedReplay",
-                                     "The requests of a recorded run, made to planned memory.");
+                                     "Replays the requests of a recorded run to planned memory.");
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ class Layout:
         return word * WORD_BYTES if self.cell_start is None else int(self.cell_start[word])
 
     def plan_bytes(self, words: IntColumn) -> int:
-        """Return how many bytes of the plan whole words of the arena stand for."""
+        """Return the number of bytes of the plan for which whole words of the arena stand."""
         if self.cell_start is None:
             return len(words) * WORD_BYTES
         return int((self.cell_start[words + 1] - self.cell_start[words]).sum())

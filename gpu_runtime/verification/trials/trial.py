@@ -25,7 +25,7 @@ FASTEST_STREAM_LAPS = 0.01
 
 
 class Disturbance(enum.Enum):
-    """How a trial treats the streams."""
+    """The delays of a trial."""
 
     NONE = "undisturbed"
     RANDOM = "random"

@@ -100,7 +100,7 @@ class AllocationMode(_Mode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        """Run an operator and record what it allocates."""
+        """Run an operator and record its allocations."""
         name = f"{func.overloadpacket.__name__}.{func._overloadname}"
         if name == ASK_FOR_VALUE and args[0].dtype == torch.bool:
             return self._compared.get(args[0], True)
@@ -236,12 +236,12 @@ class AllocationMode(_Mode):
 
 
 def in_engine() -> bool:
-    """Return whether a backward pass is running, which on a GPU has a thread of its own."""
+    """Return True during a backward pass, which on a GPU has a thread of its own."""
     return bool(torch._C._current_graph_task_id() != -1)
 
 
 def _fills_its_range(tensor: Tensor) -> bool:
-    """Return whether a tensor's elements lie next to each other, in whatever order."""
+    """Return True if a tensor's elements lie next to each other, in any order."""
     reached = 1
     for stride, length in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
         if length != 1:

@@ -5,12 +5,12 @@ Note: why the CPU's autocast casts as CUDA's would
 Rationale. ``torch.autocast("cuda")`` casts CUDA tensors alone, and tensors are CPU tensors here
 (see :mod:`instances.extract.tracing.gpu_kernels`). ``torch.autocast("cpu")`` takes them, but by
 lists of its own: on CUDA layer norm, softmax, powers and losses run in float32, on a CPU they keep
-bfloat16; on a CPU cross-entropy as a whole is cast, on CUDA only what it consists of. On GPT-2
-that is half the bytes of every layer.
+bfloat16; on a CPU cross-entropy is cast as a whole, on CUDA only its parts are. On GPT-2 that is
+half the bytes of every layer.
 
-Approach. The dispatcher of any build of PyTorch knows both lists. An operator that only CUDA
-casts gets a kernel here which does what CUDA's does; one that only the CPU casts is passed
-through. What both cast to bfloat16 (matrix products, convolutions, attention) is left to
+Approach. The dispatcher of any build of PyTorch knows both lists. An operator that only CUDA casts
+gets a kernel here with CUDA's behaviour; one that only the CPU casts is passed through. Operators
+that both cast to bfloat16 (matrix products, convolutions, attention) are left to
 PyTorch, and with it the cache of cast weights that lives until the outermost autocast ends. The
 kernels are registered in the dispatcher and not in a mode, because a mode is not active when
 activation checkpointing recomputes; they are taken out again at the end.

@@ -9,8 +9,8 @@ would find up to 4.6 % more bytes alive than on a GPU.
 
 Approach. The hook is told to fire with the first gradient, which keeps none.
 
-Limits. What a module with several inputs still computes after the first gradient counts for the
-module around it.
+Limits. If a module has several inputs, its work after the first gradient counts for the module
+around it.
 """
 
 from __future__ import annotations

@@ -1,24 +1,24 @@
-"""Memory that GPU kernels take for themselves while they run, by rule.
+"""The workspaces that GPU kernels allocate while they run, by rules.
 
-Note: which workspaces are modelled
------------------------------------
-Rationale. Fake tensors tell what an operator returns and nothing of what its kernel allocates
-meanwhile. Most kernels allocate nothing. A few do, and one of them, the sum over rows that makes
-the gradient of a bias, asks for more bytes than it reads.
+Note: the modelled workspaces
+-----------------------------
+Rationale. Fake tensors show the results of an operator, and no other allocation of its kernel. Most
+kernels have none. A few allocate workspaces, and one of them requests more bytes than it reads: the
+sum over rows, which makes the gradient of a bias.
 
-Approach. A rule is a script of a kernel: it allocates, frees what it allocated last, and returns
+Approach. A rule is a script of a kernel: it allocates, frees its latest workspace, and allocates
 its results in between. The rules follow PyTorch's own arithmetic for an H100 or H200 (132
-multiprocessors of 2,048 threads), and recorded traces confirm them to the byte, but where a
-rule's comment says that it is fitted.
+multiprocessors of 2,048 threads). Recorded traces confirm them to the byte, unless the comment of a
+rule says that it is fitted.
 
-What a library keeps from call to call is taken once a thread, and stays.
+A library allocates a workspace for several calls once for each thread, and never frees it.
 
-A convolution in 16 bits of images whose channels come first is done by kernels that want them last:
-cuDNN turns input, output and weights round in a workspace as large as all three. That cost a
-ResNet 12 % of what the caching allocator reserves. Which kernels take more than that is cuDNN's own
-choice; those parts are fitted to a recorded ResNet-50 and MobileNetV2.
+A convolution in 16 bits may get images with channels first, but its kernels need channels last. So
+cuDNN converts input, output and weights in a workspace as large as all three. For a ResNet this was
+12 % of the bytes that the caching allocator reserves. cuDNN itself decides which kernels take more;
+these parts are fitted to a recorded ResNet-50 and MobileNetV2.
 
-Limits. Sums in which the fastest dimension is reduced take a few KiB, left out. So are the
+Limits. Sums that reduce the fastest dimension take a few KiB, which are left out. So are the
 workspaces of convolutions in float32, in groups, and transposed.
 """
 
@@ -58,18 +58,18 @@ INT64_BYTES = 8
 
 
 def workspace_script(name: str, arguments: Sequence[Any], results: Sequence[Tensor]) -> Script:
-    """Return what a kernel, an operator without namespace such as ``"sum.dim_IntList"``, allocates.
+    """Return the allocations of an operator, given without namespace: ``"sum.dim_IntList"``.
 
-    A number is bytes to allocate, :data:`FREE` frees the latest workspace, and :data:`RESULTS`
-    stands once, where the results are allocated, or :data:`NEXT_RESULT` for each of them. What is
-    left at the end is freed, the latest first.
+    A number is bytes to allocate, and :data:`FREE` frees the latest workspace. :data:`RESULTS`
+    stands once, where the results are allocated, or :data:`NEXT_RESULT` for each of them. At the
+    end all remaining workspaces are freed, the latest first.
     """
     rule = RULES.get(name)
     return NO_WORKSPACE if rule is None else rule(arguments, results)
 
 
 def result_bytes(name: str, arguments: Sequence[Any], result: Tensor) -> int:
-    """Return how many bytes the storage of a result has on a GPU."""
+    """Return the bytes of a result's storage on a GPU."""
     size: int = result.untyped_storage().nbytes()
     if name == "mse_loss.default" and result.dim() == 0:
         # Made as large as the differences, then resized to the one number, which frees nothing.
@@ -94,9 +94,9 @@ class LibraryWorkspaces:
     taken: set[tuple[int, bool]] = field(default_factory=set)
 
     def first_used_by(self, name: str, *, on_engine_thread: bool) -> list[int]:
-        """Return the requests, in bytes, of what an operator makes a library take for good.
+        """Return the bytes of the lasting workspaces that a library allocates at an operator.
 
-        A library takes it for each thread, the program's and autograd's own for the device.
+        A library allocates them for each thread: the program's, and autograd's for the device.
         """
         wanted = []
         for size, operators in (
@@ -144,7 +144,7 @@ def staging_bytes(outputs: int, rows: int, device: GpuModel) -> tuple[int, int]:
 
 
 def prefix_sum_script(arguments: Sequence[Any], results: Sequence[Tensor]) -> Script:
-    """Sum up to each element: what has another dtype than the result is converted first."""
+    """Sum up to each element; an input with another dtype than the result is converted first."""
     if arguments[0].dtype == results[0].dtype:
         return NO_WORKSPACE
     return (RESULTS, results[0].nbytes)
@@ -187,12 +187,12 @@ def embedding_backward_script(arguments: Sequence[Any], _: Sequence[Tensor]) -> 
     )
 
 
-# Besides what its algorithm needs.
+# Workspace of a cuDNN kernel in addition to that of its algorithm.
 CUDNN_BYTES = 256
 
 
 def cudnn_attention_script(_: Sequence[Any], __: Sequence[Tensor]) -> Script:
-    """Attend by cuDNN, whose forward kernel asks for a small workspace whatever its arguments."""
+    """Attend by cuDNN, whose forward kernel requests one small workspace for all arguments."""
     return (RESULTS, CUDNN_BYTES)
 
 
@@ -211,12 +211,12 @@ def mean_squared_error_script(arguments: Sequence[Any], results: Sequence[Tensor
 
 
 def broadcast_elements(one: Tensor, other: Tensor) -> int:
-    """Return how many elements a result of two tensors has, element by element."""
+    """Return the number of elements of an elementwise result of two tensors."""
     return prod(np.broadcast_shapes(tuple(one.shape), tuple(other.shape)))
 
 
-# A kernel that takes 16-bit channels last wants a multiple of so many; a matrix product of images
-# as they are wants a multiple of so many pixels.
+# A kernel over 16-bit channels last needs a multiple of so many channels. A matrix product of
+# images in their own layout needs a multiple of so many pixels.
 CHANNELS_AT_ONCE = 8
 PIXELS_AT_ONCE = 4
 # Partial sums of the gradient of a weight: of a kernel over pixels, and of a matrix product.
@@ -226,7 +226,7 @@ PARTS_OF_PRODUCT = 256
 
 
 def convolution_script(arguments: Sequence[Any], results: Sequence[Tensor]) -> Script:
-    """Convolve: by a matrix product where nothing has to be turned round."""
+    """Convolve, by a matrix product if no layout has to be converted."""
     image, weight, _, stride, *_ = arguments
     if not has_known_workspace(image, weight, arguments[6], arguments[8]):
         return NO_WORKSPACE
@@ -251,7 +251,7 @@ def convolution_backward_script(arguments: Sequence[Any], results: Sequence[Tens
 
 
 def bytes_by_weight(image: Tensor, gradient: Tensor, weight: Tensor, stride: Sequence[int]) -> int:
-    """Return the workspace of the gradient of weights: of a matrix product, what takes less."""
+    """Return the workspace of the gradient of weights; the smaller of two for a matrix product."""
     of_weight = weight_bytes_over_pixels(weight)
     turned = padded_bytes(image) + padded_bytes(gradient)
     if is_product(weight, stride):
@@ -266,7 +266,7 @@ def is_product(weight: Tensor, stride: Sequence[int]) -> bool:
 
 
 def turned_bytes(image: Tensor, result: Tensor, weight: Tensor, stride: Sequence[int]) -> int:
-    """Return the bytes of what a convolution turns round of its images; 0 where it turns none."""
+    """Return the bytes of images that a convolution converts to channels last; 0 for none."""
     if is_product(weight, stride) and prod(image.shape[2:]) % PIXELS_AT_ONCE == 0:
         return 0
     return padded_bytes(image) + padded_bytes(result)
@@ -279,14 +279,14 @@ def has_known_workspace(image: Tensor, weight: Tensor, transposed: bool, groups:
 
 
 def padded_bytes(image: Tensor) -> int:
-    """Return the bytes of images whose channels are filled up to what kernels want."""
+    """Return the bytes of images with their channels padded to `CHANNELS_AT_ONCE`."""
     channels: int = -(-image.shape[1] // CHANNELS_AT_ONCE) * CHANNELS_AT_ONCE
     a_channel: int = image.nbytes // image.shape[1]
     return a_channel * channels
 
 
 def weight_bytes_over_pixels(weight: Tensor) -> int:
-    """Return the bytes of weights that have to be turned round; of one pixel there are none."""
+    """Return the bytes of weights in another layout; kernels of one pixel need none."""
     return padded_bytes(weight) if prod(weight.shape[2:]) > 1 else 0
 
 

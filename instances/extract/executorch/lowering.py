@@ -1,14 +1,15 @@
 """Lower a network to ExecuTorch, and keep the problem that its memory planning poses.
 
-Note: what is lowered
----------------------
-Rationale. What a planner of ExecuTorch has to place depends on all that runs before it: the export,
-the decomposition into its operators, the passes. So these run as in a user's script.
+Note: the whole lowering
+------------------------
+Rationale. The tensors that a planner of ExecuTorch places depend on all earlier stages: the export,
+the decomposition into ExecuTorch's operators, the passes. So these run as in a user's script.
 
-Approach. The pass that plans memory is the one by default, with its alignment, inputs and outputs
-included, and asks a planner of ours, which keeps what it is asked.
+Approach. Memory is planned by ExecuTorch's default pass, with its alignment and with inputs and
+outputs. This pass calls a planner of ours, which keeps the problem.
 
-Limits. One graph without control flow, on one memory: that is the last problem kept, and the first.
+Limits. The network must have one graph without control flow, on one memory, so there is one
+problem.
 """
 
 from __future__ import annotations
@@ -37,12 +38,12 @@ if TYPE_CHECKING:
     from torch.nn import Module
 
 
-# Places as it likes: what is wanted is the problem.
+# Any planner will do, because only the problem is needed.
 RECORDER = "naive"
 
 
 def extract_memory(name: str, on_stage: Callable[[str], None] = lambda _text: None) -> Problem:
-    """Return what ExecuTorch's memory planning has to place for a network."""
+    """Return the problem that ExecuTorch's memory planning has for a network."""
     network = find_network(name)
     on_stage(f"{name}: importing ExecuTorch")
     for package in ("executorch.exir", "torch", "transformers"):
@@ -112,7 +113,7 @@ def executorch(
         Path, typer.Option("--output", "-o", help="Instance file, .json or .json.gz.")
     ],
 ) -> None:
-    """Lower a network to ExecuTorch, without weights or download, and keep what it has to place."""
+    """Lower a network to ExecuTorch, without weights or download, and write its memory problem."""
     find_network(name)
     require_targets({"--output": output})
     require_suffix("--output", output, "a problem", SUFFIXES)

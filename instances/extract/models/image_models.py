@@ -129,7 +129,7 @@ def yolov3(settings: StepSettings) -> tuple[Module, dict[str, Tensor]]:
     return Yolov3(CLASSES), batch
 
 
-# Of the public data set MS1MV2.
+# Identities in the public data set MS1MV2.
 IDENTITIES = 85742
 
 

@@ -22,5 +22,5 @@ def require_packages() -> None:
 
 
 def package_versions() -> dict[str, str]:
-    """Return the versions without their local part, "+cpu": it does not change what is traced."""
+    """Return the versions without their local part, "+cpu", which does not change a trace."""
     return {package: version(package).split("+")[0] for package in PACKAGES}

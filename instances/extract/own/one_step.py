@@ -29,12 +29,12 @@ class TrainingStep:
     Parameters
     ----------
     module
-        Returns whatever `loss` takes.
+        The model; its result is the input of `loss`.
     inputs
-        What the module is called with: one tensor, a sequence of arguments, or a mapping of keyword
+        The arguments of the module: one tensor, a sequence of arguments, or a mapping of keyword
         arguments.
     optimizer
-        Of the parameters that are trained.
+        The optimizer of the trained parameters.
     loss
         Returns the loss, a scalar, from the result of the module and from `targets`, if there are
         any. Without it the module returns the loss: as a tensor, as ``loss`` of an object or of a

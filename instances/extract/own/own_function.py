@@ -161,7 +161,7 @@ _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def is_own(name: str) -> bool:
-    """Return whether a name is that of a function in a file, and not of a registered model."""
+    """Return True if a name means a function in a file, and not a registered model."""
     return _SEPARATOR in name or name.endswith(".py")
 
 
@@ -199,7 +199,7 @@ def find_own_function(name: str, settings: Iterable[str] = ()) -> OwnFunction:
 
 
 def run_user_file(path: Path) -> ModuleType:
-    """Run a Python file of a user's as an import does; what is beside it can be imported."""
+    """Run a user's Python file as an import does; it can import modules beside it."""
     if not path.is_file():
         raise InstanceError(f"{path}: a Python file is needed, found none")
     name = f"gapless_own_{path.stem}"

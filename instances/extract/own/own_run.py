@@ -52,9 +52,9 @@ class RanOperator:
     # Events that were recorded until then.
     event_count: int
     inputs: list[AllocatorRequest]
-    # Those of them that it wrote in place.
+    # The inputs that it wrote in place.
     mutated: list[AllocatorRequest]
-    # Those that began with it: its results and workspaces.
+    # The blocks that it allocated: its results and workspaces.
     outputs: list[AllocatorRequest]
 
 
@@ -99,12 +99,12 @@ class OwnRun:
     trace: AllocationTrace
     # In the order of the trace.
     requests: list[AllocatorRequest]
-    # Those of the last step.
+    # The operators of the last step.
     operators: list[RanOperator]
 
 
 def run_own_steps(function: OwnFunction, steps: int, origin: Mapping[str, Scalar]) -> OwnRun:
-    """Run a user's function and some steps of what it makes, without a GPU and its memory.
+    """Run a user's function and some steps that it returns, without a GPU and its memory.
 
     Tensors that the function makes and keeps are on the GPU before the first step, except the
     inputs of a ``TrainingStep``.

@@ -2,21 +2,21 @@
 
 Note: a mixture of experts under fake tensors
 ---------------------------------------------
-Rationale. How many rows an expert gets depends on data, which fake tensors do not have, and a
+Rationale. The number of rows of an expert depends on data, which fake tensors do not have, and a
 static plan needs sizes that hold for every step.
 
-Approach. Routing is uniform: of ``tokens * top_k`` rows every expert gets the same number, rounded
-up, which is what balancing losses aim at and what a capacity factor of 1 enforces. One chunk an
-expert is written by a fused permutation kernel (as Transformer Engine has it), straight into the
-send buffer of an all-to-all; what an expert receives from all ranks is one chunk. So both buffers
+Approach. Routing is uniform: every expert gets the same number of the ``tokens * top_k`` rows,
+rounded up. Balancing losses aim at this, and a capacity factor of 1 enforces it. A fused
+permutation kernel (as in Transformer Engine) writes one chunk for each expert, straight into the
+send buffer of an all-to-all; an expert receives one chunk from all ranks together. So both buffers
 of an exchange are lists of whole tensors, each a chain, and nothing is concatenated or split. The
 gradient of an exchange is the exchange back, and the backward pass of dispatching is combining.
 
-Every operator has a shape function, which is all that an extraction needs, and computes for one
-rank, which is what its tests need.
+Every operator has a shape function for extraction, and an implementation for one rank, which its
+tests need.
 
-Limits. Rows over an expert's share would be dropped, as with a capacity. Ranks are taken to be
-alike: each sends as much as it receives.
+Limits. Rows over an expert's share would be dropped, as with a capacity. All ranks count as equal:
+each sends as much as it receives.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ all_to_all.register_autograd(_exchange_back, setup_context=_remember_rows)
 
 
 def _own_storage(chunk: Tensor) -> Tensor:
-    """Copy what is a part of something larger, which a send buffer cannot hold."""
+    """Copy a chunk that is part of a larger storage, which a send buffer cannot hold."""
     alone = chunk.is_contiguous() and chunk.untyped_storage().nbytes() == chunk.nbytes
     return chunk if alone else chunk.clone(memory_format=torch.contiguous_format)
 

@@ -1,35 +1,33 @@
 """Sharded data parallel: parameters gathered unit by unit, gradients reduced to shards.
 
-Note: what is modelled
-----------------------
-Rationale. Where every rank keeps only its shard of parameters, gradients and optimizer state
-(ZeRO's third stage, PyTorch's FSDP, MindSpore's optimizer parallelism), full parameters become
-tensors of the step. They come and go by communication that overlaps with computation, in buffers
-that must be contiguous: this is where a large model gets hundreds of chains from.
+Note: the model of sharding
+---------------------------
+Rationale. If every rank keeps only its shard of parameters, gradients and optimizer state (ZeRO's
+third stage, PyTorch's FSDP, MindSpore's optimizer parallelism), full parameters become tensors of
+the step. Communication that overlaps with computation gathers and frees them, in buffers that must
+be contiguous. So a large model gets hundreds of chains.
 
-Approach. A unit is a layer, or what lies between layers (:func:`group_units`). Its
-parameters fill buckets, each closed by the parameter that makes it full: so a large weight takes
-the small parameters before it along. A bucket is flat, as in FSDP: its parameters lie end to end,
-padded so that every rank's shard is of one size, and one all-gather fills it, whatever of it is
-read. So its parameters are a chain, and in the backward pass a bias is gathered with its weight
-although nobody reads it. A bucket of which nothing is read in a stretch, an embedding in the
-backward pass, is left out. Gradients lie in the same order; a reduce-scatter reads the chain of a
-bucket right after its last gradient is ready, and leaves the rank's shard, one tensor, to the
-optimizer.
+Approach. A unit is a layer, or a group of parameters between layers (:func:`group_units`). Its
+parameters fill buckets, each closed by the parameter that makes it full, so a large weight shares
+its bucket with the small parameters before it. A bucket is flat, as in FSDP: its parameters lie end
+to end, padded to shards of equal size, and one all-gather fills the whole bucket. So its parameters
+are a chain, and in the backward pass a bias is gathered with its weight although no node reads it.
+If no node reads a bucket in a stretch, such as an embedding in the backward pass, it is left out.
+Gradients lie in the same order. A reduce-scatter reads the chain of a bucket right after its last
+gradient is ready, and leaves the rank's shard, one tensor, to the optimizer.
 
-Gathers run one unit ahead. The gather of a unit stands in the order just before the unit that is
-used before it, and waits until those who used the unit before that are done; so two units are
-there at a time, the limit that FSDP's rate limiter sets (a third one where a unit is kept, see
-:data:`UNITS_BETWEEN`). A parameter is released by its last reader in the
-stretch that its gather serves, since no later node touches it.
+Gathers run one unit ahead. The gather of a unit comes just before the unit in front of it, and
+waits for the users of the unit before that one. So two units are gathered at a time, which is the
+limit of FSDP's rate limiter (a third one if a unit is kept, see :data:`UNITS_BETWEEN`). The last
+reader of a parameter in the stretch of its gather releases it, because no later node touches it.
 
-The optimizer sees shards. What it makes or keeps that is as large as the parameter or gradient it
-comes from is divided by the number of ranks; scalars are not.
+The optimizer sees shards. A tensor of the optimizer that is as large as its parameter or gradient
+is divided by the number of ranks; scalars are not.
 
-Limits. A rank's part of a flat bucket is some parameters whole and of others nothing; here each
-parameter has its average part there, as if every one were cut. Gathered is what is used: FSDP
-keeps the outermost unit from the forward pass on, tied embeddings included, where this releases
-them and gathers once more. Clipping takes the norm of the rank's shards; the all-reduce of that
+Limits. A rank's part of a flat bucket has some parameters whole and none of others; here it has an
+average part of each parameter, as if all were cut. Every unit is gathered for each use. FSDP keeps
+the outermost unit, tied embeddings included, from the forward pass on, but this model releases it
+and gathers it once more. Clipping takes the norm of the rank's shards; the all-reduce of that
 scalar is left out. Parameters without a gradient stay whole on every rank, and so do buffers.
 """
 
@@ -59,7 +57,7 @@ def layer_of(name: str) -> str | None:
 
 
 def group_units(parameters: Sequence[int], name: Mapping[int, str]) -> list[list[int]]:
-    """Group parameters, in the order of their first readers: layers, and what lies between them.
+    """Group parameters, in the order of their first readers, by layers and the gaps between them.
 
     Embeddings before the first layer are one unit, the head behind the last one another.
     """
@@ -122,7 +120,7 @@ SHARD_WORD_BYTES = 4
 
 @dataclass(frozen=True)
 class Sharding:
-    """How parameters are divided among ranks and communicated."""
+    """The division of parameters among ranks, and its communication."""
 
     ranks: int
     # Bytes of full parameters from which on a bucket is full.
@@ -155,9 +153,10 @@ def shard_parameters(
 ) -> tuple[list[Kernel], list[tuple[int, ...]]]:
     """Insert all-gathers and reduce-scatters, and let the optimizer work on shards.
 
-    Every gradient has a storage to itself. Gathered parameters, shards and padding are added to the
-    storages, and sizes of what is divided change. Chains may be of one storage. ``InstanceError``
-    where a parameter is written before the optimizer runs, so that its shards would be stale.
+    Every gradient must have its own storage. Gathered parameters, shards and padding are added to
+    the storages, and divided storages get other sizes. A chain may have one storage. Raises
+    ``InstanceError`` if a parameter is written before the optimizer, which would make its shards
+    stale.
     """
     _require_unwritten(kernels, parameters, storages)
     gradient_of = dict(zip(parameters, gradients, strict=True))
@@ -198,7 +197,7 @@ def _make_buckets(
     for node, kernel in enumerate(kernels):
         for storage in kernel.reads:
             first_read.setdefault(storage, node)
-    # Stable: what one kernel reads stays in the order of the parameters.
+    # A stable sort keeps the parameters of one kernel in their order.
     order = sorted(gradient_of, key=lambda parameter: first_read.get(parameter, len(kernels)))
     names = {parameter: storages.name[parameter] for parameter in order}
     buckets: list[_Bucket] = []
@@ -219,9 +218,9 @@ def _find_divided(
 ) -> set[int]:
     """Return the storages that hold a number for each number of a parameter.
 
-    They are found by their size, from operator to operator: the optimizer works element by
-    element, so what a kernel touches together with a parameter or a gradient and what is as
-    large is cut the same way.
+    They are found by their size, from operator to operator. The optimizer works element by
+    element, so a storage that a kernel touches together with a parameter or a gradient of equal
+    size is divided in the same way.
     """
     divided = {*parameters, *gradients}
     for kernel in kernels:
@@ -232,7 +231,7 @@ def _find_divided(
 
 
 class _Gathers:
-    """All-gathers, where they stand in the order, and who reads their results."""
+    """All-gathers, with their places in the order and the readers of their results."""
 
     def __init__(
         self,
@@ -352,6 +351,6 @@ class _Reductions:
 
 
 def _pad(chain: Sequence[int], storages: StorageTable, sharding: Sharding) -> tuple[int, ...]:
-    """Return what a collective reads or writes behind a buffer that the ranks do not divide."""
+    """Return the padding behind a buffer that the ranks do not divide evenly, if any."""
     size = sharding.padding_bytes(sum(storages.size[storage] for storage in chain))
     return (storages.add(size, "padding"),) if size else ()

@@ -1,22 +1,21 @@
-"""Which stream each node runs on: full streams by category, or one stream a role.
+"""The stream of each node: full streams by category, or one stream for each role.
 
 Note: what a full stream means
 ------------------------------
-Rationale. The paper says that a new stream is created when the current one is full, and not what
-orders the two. If only data does, it is arithmetic that decides: a stream that begins within the
-update of a parameter waits for the full one as soon as it reads what that left, and the two run
-one after the other; a stream that begins between two updates waits for nothing of it, and runs
-beside it to the end. So the share of unsafe pairs jumps with the number of nodes that a stream
-holds, and says nothing of the model (docs/extracted-models.md).
+Rationale. The paper says that a new stream is created when the current one is full, but not what
+orders the two. If only data orders them, the place of the border decides. A stream that begins
+within the update of a parameter reads a result of the full stream, so it waits for that stream, and
+the two run one after the other. A stream that begins between two updates reads no such result, and
+runs beside the full stream to its end. So the share of unsafe pairs jumps with the nodes in a
+stream, and says nothing of the model (docs/extracted-models.md).
 
-Approach. ``CATEGORY`` takes the paper at its word, and is what the committed instances are made
-with. ``SUCCESSION`` is the same with an arc from the last node of a full stream to the first of the
-next. Then the nodes of a category are in one order, however many streams they are dealt to, and
-what is safe does not depend on the number. It is also what the framework does in which the paper
-measured: the last thing that a full stream runs there is an operation that starts the next
-(``StreamActive``, MindSpore's ``ascend_stream_assign.cc``).
+Approach. ``CATEGORY`` takes the paper at its word; the committed instances are made with it.
+``SUCCESSION`` adds an arc from the last node of a full stream to the first of the next. Then the
+nodes of a category are in one order in any number of streams, and safety does not depend on this
+number. The framework in which the paper measured does the same: the last operation of a full stream
+starts the next one (``StreamActive``, MindSpore's ``ascend_stream_assign.cc``).
 
-Limits. Whether the paper's memory solver counts that as an order, it does not say.
+Limits. The paper does not say whether its memory solver counts that as an order.
 """
 
 from __future__ import annotations
@@ -37,11 +36,11 @@ COMMUNICATION_OPS = frozenset({ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_TO_AL
 
 
 class StreamScheme(enum.Enum):
-    """How nodes are given streams.
+    """The ways to give streams to nodes.
 
-    ``CATEGORY`` is the paper's: a stream holds nodes of one category, and a full one is followed
-    by a new one, which waits for it where data does. ``SUCCESSION`` is the same where the new one
-    begins when the full one has ended. ``ROLES`` is what PyTorch's users run today: one stream for
+    ``CATEGORY`` is the paper's way: a stream holds nodes of one category. A full stream is followed
+    by a new one, which waits for it only at data. Under ``SUCCESSION`` the new stream begins when
+    the full one has ended. ``ROLES`` is common among users of PyTorch today: one stream for
     kernels, one for collectives, one for copies between host and device.
     """
 
@@ -133,9 +132,9 @@ def _fill_streams(ops: Sequence[str], nodes_per_stream: int) -> list[int]:
 
 
 def find_successions(ops: Sequence[str], streams: Sequence[int]) -> list[tuple[int, int]]:
-    """Find where a full stream is followed by the next of its category.
+    """Find the pairs of a full stream and the next stream of its category.
 
-    A pair has the last node of the full stream and the first of the next.
+    A pair has the last node of the full stream and the first node of the next.
     """
     last: dict[Category, int] = {}
     found: list[tuple[int, int]] = []
@@ -172,7 +171,7 @@ def dealt_again(problem: Problem, nodes_per_stream: int, scheme: StreamScheme) -
 
 
 def count_open(graph: Graph) -> tuple[int, int]:
-    """Return how many streams never wait for the full one that they follow, of how many."""
+    """Return the number of streams that never wait for the full one before, and of all such."""
     borders = find_successions(graph.op, graph.stream.tolist())
     ends = {before: 1 << border for border, (before, _) in enumerate(borders)}
     arcs: list[list[int]] = [[] for _ in graph.op]

@@ -14,16 +14,16 @@ that call the operators a GPU would reach. They are replaced in the module and n
 Attention is chosen as PyTorch chooses it on a GPU: 16-bit floats without a mask run the flash
 kernel, which knows grouped queries; float32, or a mask, runs the memory-efficient kernel, which
 does not, so that grouped queries fall back to plain matrix products. Norms keep their statistics
-in float32, where a CPU takes the input's dtype; :data:`FLOAT32_RESULTS` says whose.
+in float32, where a CPU takes the input's dtype; :data:`FLOAT32_RESULTS` has these norms.
 
-A branch on what tensors hold cannot be traced. Two are decided here, which transformers takes
-before it leaves a causal mask to the kernel: no row packs several sequences, and those of a
-decoder are full. Otherwise every decoder would get a mask that no GPU sees.
+A branch on the values of tensors cannot be traced. transformers takes two such branches before it
+leaves a causal mask to the kernel. They are decided here: no row packs several sequences, and the
+rows of a decoder are full. Otherwise every decoder would get a mask that no GPU sees.
 
-Limits. Only what the registered models call is covered. Batch norm and convolutions keep the
-same tensors on both devices but for what cuDNN reserves (for a batch norm without a fused
-activation, nothing), and cuDNN's workspaces are as invisible as all others. Recent PyTorch may
-prefer cuDNN's attention to flash, which keeps the same tensors.
+Limits. Only calls of the registered models are covered. Batch norm and convolutions keep the same
+tensors on both devices, except cuDNN's reserved tensors (none for a batch norm without a fused
+activation). cuDNN's workspaces are as invisible as all others. Recent PyTorch may prefer cuDNN's
+attention to flash, which keeps the same tensors.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def gpu_attention(
 
 
 def attention_bias(mask: Tensor, query: Tensor, key: Tensor) -> Tensor:
-    """Return what is added to the scores for a mask, laid out as the kernels want it."""
+    """Return the bias of the scores for a mask, in the layout of the kernels."""
     if mask.dtype == torch.bool:
         bias = torch.zeros_like(mask, dtype=query.dtype, memory_format=torch.contiguous_format)
         mask = bias.masked_fill_(mask.logical_not(), float("-inf"))

@@ -29,7 +29,7 @@ class TracedOp:
     phase: StepPhase
     # Storages of all its tensor arguments.
     inputs: tuple[int, ...]
-    # Those of the `inputs` that it writes in place.
+    # The `inputs` that it writes in place.
     mutated: tuple[int, ...]
     # Storages of its results; an output that is no new storage is a view or the argument that was
     # written in place.

@@ -2,8 +2,8 @@
 
 Note: how the step is traced
 ----------------------------
-Rationale. The graph must hold what a GPU runs in one step, with real sizes, on any machine and
-without memory for it.
+Rationale. The graph must hold the operators that a GPU runs in one step, with real sizes, on any
+machine and without memory for it.
 
 Approach. Everything is built and run under one ``FakeTensorMode``; ``make_fx`` records the
 operators below autograd, so the backward pass and the optimizer are in the graph like any other
@@ -133,10 +133,10 @@ class _Step:
 def _unshared(gradients: Sequence[Tensor | None], given: Sequence[Tensor]) -> list[Tensor | None]:
     """Copy each gradient that does not have a storage to itself.
 
-    An all-reduce changes a gradient in place, within a chain of which it must be one link: a
-    gradient that is a part of a larger storage, that two parameters share, or that lies in what
-    the step was given would bring along bytes that are not its own. The copy belongs to the
-    backward pass and counts as ready when it is made.
+    An all-reduce changes a gradient in place, and the gradient must be one link of a chain. A
+    gradient in a larger storage, in one that two parameters share, or in an input of the step would
+    bring bytes of others into the chain. The copy belongs to the backward pass, and is ready when
+    it is made.
     """
     owners = Counter(
         storage_key(tensor.untyped_storage())
@@ -193,8 +193,8 @@ def _read_step(
 def trace_forward_pass(build: Build) -> Trace:
     """Trace the forward pass of a model without computing anything.
 
-    Nothing is kept for a backward pass: a result dies with its last reader, and what the model
-    returns lives to the end. The model is built where tensors are fake, in evaluation mode.
+    Nothing is kept for a backward pass: a result dies with its last reader, and the model's outputs
+    live to the end. The model is built with fake tensors, in evaluation mode.
     """
     with FakeTensorMode(), gpu_kernels():
         module, batch = build()

@@ -82,9 +82,9 @@ Indicator = tuple[int | None, int]
 class BigM:
     """Big-M program with one ordering binary for each separation of two blocks.
 
-    Note: what makes it tighter than the textbook. Offsets are bounded by the peak to beat, and
-    every M by those bounds. A binary whose value follows from the bounds, from a pin or from
-    symmetry is no variable. For each tensor of each clique of unsafe tensors there are two rows
+    Note: tighter than the textbook. Offsets are bounded by the peak to beat, and every M by those
+    bounds. If the value of a binary follows from the bounds, from a pin or from symmetry, it is no
+    variable. For each tensor of each clique of unsafe tensors there are two rows
     without M: the tensors of the clique below it fit under it, and those above it fit between it
     and the peak. These rows give the relaxation the bound of the clique under every partial order.
     """

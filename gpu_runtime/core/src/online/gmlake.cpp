@@ -197,10 +197,10 @@ void Gmlake::check() const {
 
 OnlineDefinition describe_gmlake() {
     return {.name = "gmlake",
-            .summary = "Stitch free blocks that are apart, for requests not below the limit.",
+            .summary = "Stitch scattered free blocks for requests from the limit on.",
             .source = "GMLake, ASPLOS 2024",
             .parameters = {{.name = "fragmentation_limit_mib",
-                            .help = "MiB of the smallest request that is stitched for",
+                            .help = "MiB of the smallest request that may stitch blocks",
                             .usual = std::int64_t{128},
                             .most = kMostMebibytes},
                            {.name = "limits_blocks",

@@ -216,7 +216,7 @@ void GmlakePools::release_pool(GmlakePool& pool) {
         GmlakeBlock& block = *(next++)->block;
         if (block.holder == nullptr) drop_stitched(block);
     }
-    // Chunks leave when they appear nowhere any more.
+    // Chunks can be released only when no address maps them any more.
     retired_.release_all();
     while (!pool.inactive.empty()) {
         GmlakeBlock& block = *pool.inactive.begin()->block;
@@ -226,7 +226,7 @@ void GmlakePools::release_pool(GmlakePool& pool) {
         --primitive_count_;
         account_.remove_segment();
         account_.remove_free(block.bytes);
-        // As free as before, by the stock's account.
+        // The stock counts these bytes as free again.
         for (const Pages each : block.chunks) stock_.give(each);
         recycle(block);
     }
@@ -246,7 +246,7 @@ void GmlakePools::check() const {
     std::unordered_set<Pages> chunks;
     std::size_t primitive = 0, stitched = 0, stitched_bytes = 0, inactive = 0;
     for (const GmlakeBlock& block : blocks_) {
-        if (block.parts.empty()) continue;  // it is not used
+        if (block.parts.empty()) continue;  // an unused entry
         std::size_t bytes = 0;
         for (const GmlakeBlock* const part : block.parts) bytes += part->bytes;
         require(bytes == block.bytes, "a block has the bytes of its parts");

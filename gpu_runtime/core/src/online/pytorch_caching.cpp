@@ -38,8 +38,8 @@ PoolBlock* PytorchCaching::obtain(StreamPool& pool, std::size_t bytes) {
     return put(*add_segment(pool, address, segment_bytes).first, OnlineState::free);
 }
 
-// Of what is too large to be split, one block that is large enough, or else the largest ones. Other
-// blocks that are large enough would have served the request.
+// Releases blocks that are too large to be split: one that is large enough for the request, or else
+// the largest ones. Any other block that is large enough would have served the request.
 bool PytorchCaching::make_room(StreamPool& pool, std::size_t bytes) {
     if (settings_.max_split_bytes == PytorchSettings::kUnlimited) return false;
     if (memory_.is_captured(pool.stream)) return false;
@@ -60,7 +60,8 @@ bool PytorchCaching::make_room(StreamPool& pool, std::size_t bytes) {
     return released >= bytes;
 }
 
-// Those that were looked at longest without being used, in rounds, by their average age.
+// Releases the idle segments that were unused for the most searches. Each round takes those of at
+// least average age.
 void PytorchCaching::collect_garbage() {
     if (settings_.garbage_collection_threshold == 0) return;
     const auto limit = static_cast<std::size_t>(settings_.garbage_collection_threshold *
@@ -100,7 +101,7 @@ void PytorchCaching::release_idle() {
 
 void PytorchCaching::release(const std::vector<PoolBlock*>& blocks) {
     if (blocks.empty()) return;
-    // A stream may be at work yet in what was freed. A driver that releases memory waits as well.
+    // A stream may still use freed blocks. A driver also waits when it releases memory.
     memory_.synchronize();
     for (PoolBlock* const block : blocks) {
         memory_.release_plain(block->address);
@@ -122,7 +123,7 @@ void PytorchCaching::check_segment(const PoolSegment& segment) const {
 
 OnlineDefinition describe_pytorch_caching() {
     return {.name = "pytorch-caching",
-            .summary = "PyTorch's allocator as it is by default: segments of plain memory.",
+            .summary = "PyTorch's default allocator, with segments of plain memory.",
             .source = "PyTorch's documentation of its CUDA allocator",
             .parameters = {pytorch_settings_parameter()},
             .make = [](DeviceMemory& memory, const OnlineValues& values) -> MadeOnline {

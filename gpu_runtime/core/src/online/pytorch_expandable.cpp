@@ -38,7 +38,7 @@ bool is_mapped(const PoolBlock* block) {
     return block != nullptr && block->state != OnlineState::unmapped;
 }
 
-// What a free block may become at the end of what is mapped.
+// Returns the bytes to which a free block can grow if unmapped addresses follow it.
 std::size_t room_of(const PoolBlock& block) {
     const PoolBlock* const behind = block.behind;
     return block.bytes + (behind != nullptr && !is_mapped(behind) ? behind->bytes : 0);
@@ -58,7 +58,8 @@ PytorchExpandable::PytorchExpandable(DeviceMemory& memory, const PytorchSettings
       stocks_{PageStock(memory, mapper_, account_, kSmallPage),
               PageStock(memory, mapper_, account_, large_page(memory, settings))} {}
 
-// A block that can grow counts as large as it can become, so that it is kept for large requests.
+// A block that can grow counts with the bytes to which it can grow, which keeps it for large
+// requests.
 PoolBlock* PytorchExpandable::find(StreamPool& pool, std::size_t bytes) const {
     auto fit = pool.free.lower_bound({bytes, 0, nullptr});
     if (fit == pool.free.end()) return nullptr;
@@ -153,7 +154,7 @@ void PytorchExpandable::unmap_block(PoolBlock& block) {
     if (refused != nullptr) std::rethrow_exception(refused);
 }
 
-// Pages are gone from a free block.
+// Makes the unmapped pages of a free block a hole.
 void PytorchExpandable::add_hole(PoolBlock& block, std::size_t first, std::size_t last) {
     const std::size_t each = stock_of(*block.pool).each();
     take(block);
@@ -171,7 +172,7 @@ void PytorchExpandable::add_hole(PoolBlock& block, std::size_t first, std::size_
     put(*hole, OnlineState::unmapped);
 }
 
-// Returns the page behind the last one that the device took back.
+// Returns the index of the page behind the last unmapped one.
 std::size_t PytorchExpandable::unmap_pages(const PoolBlock& block, std::size_t first,
                                            std::size_t last, std::exception_ptr& refused) {
     PageStock& stock = stock_of(*block.pool);

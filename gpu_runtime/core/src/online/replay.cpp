@@ -14,10 +14,10 @@ namespace gapless::runtime {
 namespace {
 
 constexpr Stream kFirstSideStream = Stream{1} << 62;
-// A row may ask the device, which takes up to milliseconds; a look at the clock takes 20 ns.
+// A row may call the device, which takes up to milliseconds; reading the clock takes 20 ns.
 constexpr std::size_t kRowsToPause = 64;
 
-// Of the moment.
+// The current bytes of an allocator.
 struct Sums {
     std::size_t reserved, allocated;
     bool add_up;
@@ -36,7 +36,7 @@ Sums sums_of(const PlannedAllocator& allocator) {
 }
 
 void settle(OnlineAllocator& allocator) { allocator.settle(); }
-// It looks by itself, when it is asked for memory.
+// Planned memory queries its events by itself, at each request.
 void settle(PlannedAllocator&) {}
 
 }  // namespace
@@ -77,7 +77,7 @@ Replay<Allocator>::Replay(const RequestLog& log, Allocator& allocator, SideStrea
 template <class Allocator>
 void Replay<Allocator>::run_to(std::size_t behind, const std::function<void()>& pause) {
     if (behind > log_.rows().size()) {
-        throw std::invalid_argument("a replay goes to a row of its " +
+        throw std::invalid_argument("a replay runs to a row of its " +
                                     std::to_string(log_.rows().size()) + ", found " +
                                     std::to_string(behind));
     }
@@ -116,8 +116,8 @@ void Replay<Allocator>::make_row() {
     const Sums sums = sums_of(allocator_);
     if (!sums.add_up || requested_ > sums.allocated || sums.allocated > sums.reserved) {
         throw std::logic_error("row " + std::to_string(row) +
-                               ": reserved bytes are those of requests, of rounding and free "
-                               "ones, found " +
+                               ": requested bytes are at most the allocated and these at most the "
+                               "reserved ones, found " +
                                std::to_string(requested_) + " requested, " +
                                std::to_string(sums.allocated) + " allocated and " +
                                std::to_string(sums.reserved) + " reserved");

@@ -26,7 +26,7 @@ RequestLog::RequestLog(const RecordedRows& recorded) {
     const std::size_t count = recorded.action.size();
     if (recorded.address.size() != count || recorded.bytes.size() != count ||
         recorded.stream.size() != count) {
-        throw std::invalid_argument("columns of a recorded run have one entry a row, all of them");
+        throw std::invalid_argument("every column of a recorded run has one entry for each row");
     }
     if (count > std::numeric_limits<std::uint32_t>::max()) {
         throw std::invalid_argument("a recorded run has at most 4294967295 rows, found " +
@@ -50,7 +50,7 @@ RequestLog::RequestLog(const RecordedRows& recorded) {
                     refuse(i, "a request has 1 to " + std::to_string(kMostBytes) +
                                   " bytes, found " + std::to_string(bytes));
                 }
-                if (at != live.end()) refuse(i, "a block begins where another one does");
+                if (at != live.end()) refuse(i, "a block begins at the address of a live block");
                 const auto number = static_cast<std::uint32_t>(requests_.size());
                 requests_.push_back({static_cast<std::size_t>(bytes), recorded.stream[i], address});
                 live.emplace(address, number);

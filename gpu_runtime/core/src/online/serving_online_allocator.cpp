@@ -19,7 +19,7 @@ GaplessBlock shown(const OnlineBlock& block, Stream stream) {
             .is_active = is_allocated || block.state == OnlineState::pending};
 }
 
-// The stretches of a range that have memory behind them.
+// Adds the mapped stretches of a range.
 void add_stretches(const OnlineSegment& range, std::vector<SegmentOfBlocks>& found) {
     bool is_behind_hole = true;
     for (const OnlineBlock& block : range.blocks) {
@@ -47,7 +47,7 @@ ServingOnlineAllocator::ServingOnlineAllocator(OnlineAllocator& allocator,
                                                const CountingMemory& memory)
     : allocator_(allocator), memory_(memory) {
     allocator_.keep(&statistics_);
-    // Some allocators have memory before they are asked for any.
+    // Some allocators reserve memory before the first request.
     const Call call(*this);
 }
 
@@ -95,7 +95,7 @@ std::optional<GaplessBlock> ServingOnlineAllocator::block_of(Address address) co
                                 .is_active = true};
         }
     }
-    // Few ask about another address than that of a block that lives.
+    // Callers rarely ask for an address other than the begin of a live block.
     for (const auto& [segment, blocks] : segments()) {
         for (const GaplessBlock& block : blocks) {
             if (address - block.address < block.bytes) return block;
@@ -121,7 +121,7 @@ std::vector<SegmentOfBlocks> ServingOnlineAllocator::segments() const {
 GaplessStatistics ServingOnlineAllocator::statistics() const {
     const std::lock_guard lock(mutex_);
     GaplessStatistics found = statistics_.sums();
-    // As PyTorch counts them with expandable segments: a mapping is one.
+    // A mapping counts as an allocation, as in PyTorch with expandable segments.
     const DeviceCalls& calls = memory_.calls();
     found.device_allocations = static_cast<std::int64_t>(calls.allocate_plain + calls.map);
     found.device_frees = static_cast<std::int64_t>(calls.release_plain + calls.unmap);

@@ -18,7 +18,7 @@ namespace {
 
 bool is_mapped(const VpmmRegion* region) { return region != nullptr && region->has_pages(); }
 
-// Two free regions that are one.
+// Returns true if a free region next to `other` can merge with it.
 bool is_one(const VpmmRegion* region, const VpmmRegion& other) {
     return region != nullptr && region->state == VpmmState::free && region->stream == other.stream;
 }
@@ -39,7 +39,7 @@ OnlineState shown_as(VpmmState state) {
     return OnlineState::unmapped;
 }
 
-// Of equal ones the last comes first.
+// Orders equal regions by falling address.
 Address place_of(const VpmmRegion& region) { return ~region.address; }
 
 }  // namespace
@@ -57,7 +57,7 @@ const VpmmSettings& VpmmSettings::validated(const DeviceMemory& memory) const {
                chunk_bytes);
     }
     if (pages > chunk_bytes / page_bytes) {
-        refuse("pages", "at most what a chunk holds, " + std::to_string(chunk_bytes / page_bytes),
+        refuse("pages", "at most a chunk's pages, " + std::to_string(chunk_bytes / page_bytes),
                pages);
     }
     return *this;
@@ -108,7 +108,7 @@ Address Vpmm::allocate(std::size_t requested, Stream stream) {
     return region.address;
 }
 
-// A region with memory for a request, in no list.
+// Returns a region with memory for a request, in no list.
 VpmmRegion& Vpmm::obtain(std::size_t bytes, Stream stream) {
     if (VpmmRegion* const found = find(bytes, stream)) return *found;
     try {
@@ -152,7 +152,7 @@ VpmmRegion* Vpmm::find(std::size_t bytes, Stream stream) {
     return &region;
 }
 
-// All that the device may refuse comes first.
+// All calls that the device may refuse come first, so that an error changes no region.
 VpmmRegion& Vpmm::gather(std::size_t bytes, Stream stream) {
     VpmmRegion& hole = space_.hole_for(bytes);
     std::size_t missing = bytes;
@@ -194,7 +194,7 @@ VpmmRegion& Vpmm::gather(std::size_t bytes, Stream stream) {
     return made;
 }
 
-// Free regions whose pages may move to a request of a stream, those first that move first.
+// Returns the free regions whose pages may move to a request of a stream, in the order of moves.
 std::vector<VpmmRegion*> Vpmm::movable(Stream stream) {
     const bool may_wait = !memory_.is_captured(stream);
     std::vector<VpmmRegion*> found;
@@ -211,7 +211,7 @@ std::vector<VpmmRegion*> Vpmm::movable(Stream stream) {
     return found;
 }
 
-// The pages of a part have moved.
+// Makes the part of a region whose pages have moved a zombie.
 void Vpmm::leave(const Harvest& part) {
     VpmmRegion& region = *part.region;
     unlist(region);
@@ -232,7 +232,7 @@ void Vpmm::unmap_zombies() {
             bury(*next->second);
             next = zombies_.erase(next);
         } else {
-            // Nor is what the stream was given later.
+            // Later work of the same stream is not done either.
             next = zombies_.upper_bound({stream, std::numeric_limits<std::uint64_t>::max()});
         }
     }
@@ -351,7 +351,7 @@ void Vpmm::disappear(const VpmmRegion& region) {
     account_.remove_segment();
 }
 
-// The work that its stream was given so far is all that uses the region.
+// Records an event for a region. Only work that its stream has got so far uses the region.
 void Vpmm::mark(VpmmRegion& region) {
     region.id = ++last_id_;
     region.mark = VpmmMark::missing;
@@ -360,11 +360,11 @@ void Vpmm::mark(VpmmRegion& region) {
         region.event = memory_.record_event(region.stream);
         region.mark = VpmmMark::recorded;
     } catch (const DeviceCallError&) {
-        // It is missing.
+        // The mark stays `missing`.
     }
 }
 
-// An event that was missing may be recorded now: it is later, and hence safe.
+// Records a missing event if possible; the event is later than necessary, and hence safe.
 bool Vpmm::is_marked(VpmmRegion& region) {
     if (region.mark == VpmmMark::missing) mark(region);
     return region.mark != VpmmMark::missing;
@@ -388,17 +388,17 @@ bool Vpmm::is_done(VpmmRegion& region) {
     return region.mark == VpmmMark::done;
 }
 
-// Nobody has to wait for the region.
+// Drops the event of a region for which no stream has to wait.
 void Vpmm::forget_event(VpmmRegion& region) {
     if (std::exchange(region.mark, VpmmMark::done) != VpmmMark::recorded) return;
     try {
         memory_.destroy_event(region.event);
     } catch (const DeviceCallError&) {
-        // An event is lost; nothing depends on it any more.
+        // The event leaks, which is harmless: no code reads it again.
     }
 }
 
-// Of a region and the one behind it, which are about to be one.
+// Keeps the later event of a region and the one behind it, before they merge.
 void Vpmm::keep_later_event(VpmmRegion& region) {
     VpmmRegion& behind = *region.behind;
     if (region.id < behind.id) {
@@ -447,9 +447,9 @@ std::optional<LiveBlock> Vpmm::live_block(Address address) const {
 
 OnlineDefinition describe_vpmm() {
     return {.name = "vpmm",
-            .summary = "Move pages to where a request needs them; the device waits where it must.",
+            .summary = "Move free pages side by side for a request; only streams wait meanwhile.",
             .source = "VPMM, a virtual memory pool for training",
-            // A chunk of addresses has room for a page of the most.
+            // The largest page fits into a chunk of addresses.
             .parameters = {{.name = "page_mib",
                             .help = "MiB of a page",
                             .usual = std::int64_t{2},

@@ -1,4 +1,4 @@
-// What has to hold of VPMM's regions, pages and sums.
+// The invariants of VPMM's regions, pages and sums.
 #include <set>
 #include <stdexcept>
 
@@ -66,7 +66,7 @@ void Vpmm::check() const {
     check_sums();
 }
 
-// Each page is in one place, and where it was before it moved.
+// Each page is in one place, and perhaps in zombies at its earlier places.
 void Vpmm::check_pages() const {
     std::set<Pages> placed;
     std::size_t count = 0;

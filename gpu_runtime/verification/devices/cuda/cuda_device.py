@@ -224,7 +224,7 @@ class CudaDevice:
         ask(driver.cuGraphLaunch, graph, self._main.handle)
 
     def _own(self, made: Owned) -> Owned:
-        """Return what was made, and free it when the device closes."""
+        """Return the object, and free it when the device closes."""
         self._undo.callback(made.free)
         return made
 

@@ -13,13 +13,13 @@ STAGES = (3, 13, 30, 3)
 WIDTHS = (64, 128, 256, 512)
 EMBEDDING = 512
 
-# Of the published margin: the right class must win by this much of a cosine.
+# The published margin: the cosine of the right class must be larger by so much.
 MARGIN = 0.35
 SCALE = 64.0
 
 
 class ImprovedResidual(nn.Module):
-    """Norm, convolution, norm, rectifier, convolution, norm; added to what they are given."""
+    """Norm, convolution, norm, rectifier, convolution, norm; added to their input."""
 
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:
         super().__init__()

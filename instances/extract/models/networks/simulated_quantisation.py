@@ -18,20 +18,20 @@ from transformers.models.mobilenet_v2.modeling_mobilenet_v2 import (
 # The range of eight bits.
 LOWEST, HIGHEST = -128, 127
 
-# Range before anything was seen.
+# Range before the first observation.
 INITIAL_RANGE = 6.0
 
-# Of the moving average that an activation's range is.
+# Decay of the moving average that gives an activation's range.
 DECAY = 0.999
 
-# Of a range of one value, where nothing could be divided by its width.
+# Step of a range with a single value, whose width of 0 could not be a divisor.
 SMALLEST_STEP = torch.finfo(torch.float32).eps
 
 
 class ObservedRange(nn.Module):
-    """Smallest and largest value seen while training, kept in buffers, a range a channel.
+    """Smallest and largest value seen while training, kept in buffers, with a range per channel.
 
-    `decay` is how much of the former range stays at each step.
+    `decay` is the share of the former range that stays at each step.
     """
 
     low: Tensor
@@ -45,7 +45,7 @@ class ObservedRange(nn.Module):
             self.register_buffer(name, torch.full((channels,), value, dtype=torch.float32))
 
     def observe(self, low: Tensor, high: Tensor) -> None:
-        """Move the range towards what a tensor holds; in evaluation mode it stays."""
+        """Move the range towards that of a tensor; in evaluation mode it stays."""
         if self.training:
             self.low.lerp_(low.to(self.low.dtype), 1 - self.decay)
             self.high.lerp_(high.to(self.high.dtype), 1 - self.decay)
@@ -90,8 +90,8 @@ class QuantisedWeight(ObservedRange):
 class FoldedConvolution(nn.Module):
     """A convolution without bias and its norm, the weight rounded as if the norm were folded in.
 
-    What is deployed has the norm's factor multiplied into the weight before it is rounded. Training
-    does so with the running deviation, and takes the factor out of what the norm is given.
+    A deployed model multiplies the norm's factor into the weight before it rounds the weight.
+    Training does so with the running deviation, and divides the norm's input by the factor again.
     """
 
     def __init__(self, convolution: nn.Conv2d, norm: nn.BatchNorm2d) -> None:

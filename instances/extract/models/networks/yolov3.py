@@ -35,7 +35,7 @@ class ConvNorm(nn.Module):
 
 
 class Residual(nn.Module):
-    """A narrow and a wide convolution, added to what they are given."""
+    """A narrow and a wide convolution, added to their input."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -89,7 +89,7 @@ class Scale(nn.Module):
         self.predict = nn.Conv2d(2 * width, outputs, 1)
 
     def forward(self, features: Tensor) -> tuple[Tensor, Tensor]:
-        """Return what the next scale is given, and the predictions."""
+        """Return the input of the next scale, and the predictions."""
         hidden = self.neck(features)
         return hidden, self.predict(self.widen(hidden))
 

@@ -218,7 +218,7 @@ def test_a_replay_ends_where_memory_does(is_expandable: bool) -> None:
     [
         ([(ALLOC, 1, 0, 0)], "row 0: a request has 1 to 281474976710656 bytes, found 0"),
         ([(ALLOC, 1, 1 << 49, 0)], "row 0: a request has 1 to 281474976710656 bytes"),
-        ([(ALLOC, 1, 1, 0)] * 2, "row 1: a block begins where another one does"),
+        ([(ALLOC, 1, 1, 0)] * 2, "row 1: a block begins at the address of a live block"),
     ],
 )
 def test_rows_that_cannot_be_are_refused(rows: list[Row], rule: str) -> None:
@@ -235,7 +235,7 @@ def test_rows_are_made_some_at_a_time() -> None:
         made.run_to(row)
         allocated.append(allocator.figures().allocated_bytes // MIB)
     assert allocated == [3, 3, 0, 3, 3, 3, 6, 6]
-    with pytest.raises(ValueError, match="a replay goes to a row of its 5, found 6"):
+    with pytest.raises(ValueError, match="a replay runs to a row of its 5, found 6"):
         made.run_to(6)
     some, whole = made.end(), Replayed(LATE).outcome
     assert some.take_addresses().tolist() == whole.take_addresses().tolist()
