@@ -150,7 +150,7 @@ class GaplessPlanner:
 
     @property
     def __name__(self) -> str:
-        # By which a suite tells its algorithms apart.
+        # ExecuTorch tells the algorithms of a suite apart by this name.
         return f"gapless_{self.chosen.label}_seed_{self.budget.seed}"
 
     def __call__(

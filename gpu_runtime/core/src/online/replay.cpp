@@ -116,8 +116,8 @@ void Replay<Allocator>::make_row() {
     const Sums sums = sums_of(allocator_);
     if (!sums.add_up || requested_ > sums.allocated || sums.allocated > sums.reserved) {
         throw std::logic_error("row " + std::to_string(row) +
-                               ": requested bytes are at most the allocated and these at most the "
-                               "reserved ones, found " +
+                               ": requested <= allocated <= reserved bytes, which are active or "
+                               "free, are needed, found " +
                                std::to_string(requested_) + " requested, " +
                                std::to_string(sums.allocated) + " allocated and " +
                                std::to_string(sums.reserved) + " reserved");

@@ -33,7 +33,7 @@ namespace gapless::runtime {
 // counts as reserved, and lies in no segment.
 class ServingOnlineAllocator final : public ServingAllocator {
   public:
-    // The allocator has no block yet. Nobody else calls it or its device from now on.
+    // The allocator has no block yet. From now on, only this object calls it and its device.
     ServingOnlineAllocator(OnlineAllocator& allocator, const CountingMemory& memory);
     ~ServingOnlineAllocator() override { allocator_.keep(nullptr); }
 
@@ -54,14 +54,14 @@ class ServingOnlineAllocator final : public ServingAllocator {
 
     OnlineFigures figures() const;
     void reset_peaks();
-    // What the device was asked since the beginning, and how long it took.
+    // Return the number and the nanoseconds of all device calls so far, by kind.
     DeviceCalls calls() const;
     DeviceCalls nanoseconds() const;
-    // Holds the online allocator against its rules. For tests.
+    // Throws std::logic_error if an invariant of the online allocator is broken. For tests.
     void check() const;
 
   private:
-    // Holds the lock, and writes down what is reserved before it goes.
+    // Holds the lock during a call, and updates the reserved bytes at its end.
     class Call {
       public:
         explicit Call(ServingOnlineAllocator& owner) : owner_(owner), lock_(owner.mutex_) {}
