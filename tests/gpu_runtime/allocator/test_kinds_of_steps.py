@@ -187,7 +187,9 @@ def test_gradients_that_are_summed_over_steps_have_places() -> None:
     # All activations and the first gradient, beside the gradients of before and the state.
     sizes = [rounded(size) for size in Accumulation.SIZES]
     live = 6 * rounded(70_000) + sizes[0] + 2 * sum(sizes)
-    assert report.allocated_bytes == report.planned_bytes == live
+    assert report.allocated_bytes == live
+    # The state may lie outside of the arena, or in it and in the way of a tighter plan.
+    assert live <= report.planned_bytes <= 1.02 * live
     # What held gradients before the plan was given back.
     training.memory.reset_peaks()
     assert training.memory.report().reserved_bytes <= live + 2 * PAGE_BYTES

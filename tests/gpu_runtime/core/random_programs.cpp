@@ -155,6 +155,7 @@ class PlannedProgram final : public RandomProgram<PlannedAllocator> {
     void give_all_back() override {
         if (in_step_) planned_ += allocator().end_step().planned;
         allocator().drop_book();
+        allocator().give_back();
     }
 
     const bool is_plain_;

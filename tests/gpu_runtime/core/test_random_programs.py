@@ -26,8 +26,12 @@ PASSED = "random_programs: passed\n"
 HEAP, MEMORY = "block_heap", "block_heap_memory"
 # What each stands for: a wait, a mark to wait for, a rule of who may have which bytes.
 MUTATIONS = [
-    (HEAP, "    make_wait(*first, *last, stream);\n", ""),
-    (HEAP, "if (!is_marked) add_stream(unmarked, block->stream);", ""),
+    (HEAP, "        make_wait(wanted, stream);\n", ""),
+    (
+        HEAP,
+        "if (block->stream != stream && !is_marked(*block)) add_stream(unmarked, block->stream);",
+        "",
+    ),
     (HEAP, "if (mark->stream() != stream) marks.push_back(mark);", ""),
     (HEAP, "block.marks = std::move(marks);", ""),
     (MEMORY, "    if (is_capturing()) return leaving;\n", ""),
@@ -43,7 +47,13 @@ MUTATIONS = [
     (HEAP, " && one.marks == other.marks", ""),
     (HEAP, "if (!marks.empty() && memory_.is_captured(stream)) throw StreamIsCaptured();", ""),
     (HEAP, "        unmarked_.push_back({&block, std::move(streams)});\n", ""),
-    (HEAP, "!is_own || ", ""),
+    (HEAP, "    covered_.clear();\n", ""),
+    (HEAP, "if (mark->stream() != stream) memory_.make_wait(stream, mark->event());", ""),
+    (MEMORY, "    try {\n        make_wait(gathered_, stream);\n", "    try {\n"),
+    (MEMORY, "        if (stream != kNoStream) make_wait(gathered_, stream);\n", ""),
+    (MEMORY, "            if (!memory_.is_done(mark->event())) return;\n", ""),
+    (MEMORY, "if (!is_marked(*block)) unmarked.push_back(block->stream);", ""),
+    (MEMORY, "!is_idle || ", ""),
     (
         HEAP,
         "    memory_.synchronize();\n"

@@ -186,7 +186,12 @@ def test_a_late_free_keeps_its_block_until_it_is_complete(name: str, device: Onl
         )  # fmt: skip
         return replayed(name, requests, OnlineTerms(device)).reserved_peak
 
-    assert reserved(5) <= 62 * MIB < 80 * MIB <= reserved(7)
+    assert reserved(5) <= 62 * MIB
+    if name == "planned":
+        # Beyond its bound, the stream that wants the bytes waits for the other one, on the device.
+        assert reserved(7) <= 62 * MIB
+    else:
+        assert reserved(7) >= 80 * MIB
 
 
 @pytest.mark.parametrize("name", NAMES)

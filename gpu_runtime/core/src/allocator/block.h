@@ -40,7 +40,8 @@ enum class BlockState : std::uint8_t {
     used,
     withheld,  // freed, but other streams may still use it
     free,
-    leaving,  // its frame is about to be unmapped
+    leaving,  // its frame is about to be unmapped, or to get another address
+    vacated,  // its frame is used at another address; the old mapping is still there
     hole,     // no memory is mapped
 };
 
@@ -59,7 +60,7 @@ struct Block {
     std::int64_t request = -1;
     std::int32_t kind = -1;
     std::int32_t slot = -1;
-    std::int64_t unknown_in = -1;  // segment that requested it without a plan, or -1
+    std::int64_t vacated_in = 0;  // of a vacated block: the number of its generation
 
     Address end() const { return address + bytes; }
 };

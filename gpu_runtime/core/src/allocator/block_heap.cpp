@@ -68,8 +68,12 @@ Block* BlockHeap::place_at(std::int64_t offset, std::size_t requested, Stream st
         last = last->behind;
         if (last == nullptr || last->state != BlockState::free) return nullptr;
     }
+    std::vector<Block*> wanted;
+    for (Block* block = first; wanted.empty() || wanted.back() != last; block = block->behind) {
+        wanted.push_back(block);
+    }
     try {
-        make_wait(*first, *last, stream);
+        make_wait(wanted, stream);
     } catch (const StreamIsCaptured&) {
         return nullptr;
     } catch (const StreamIsGone&) {
@@ -95,22 +99,9 @@ Block* BlockHeap::place_at(std::int64_t offset, std::size_t requested, Stream st
     return use(*found, requested, stream);
 }
 
-Block* BlockHeap::place_in_arena(std::size_t requested, Stream stream) {
-    const std::size_t bytes = round_up(requested, kBlockAlignment);
-    Block* found = nullptr;
-    for (const auto& [address, block] : arena_free_) {
-        const bool is_own = block->stream == stream || block->stream == kNoStream;
-        if (!is_own || !block->marks.empty() || block->bytes < bytes) continue;
-        if (found == nullptr || block->bytes < found->bytes) found = block;
-    }
-    if (found == nullptr) return nullptr;
-    unindex(*found);
-    if (found->bytes > bytes) index(*split(*found, bytes));
-    return use(*found, requested, stream);
-}
-
 void BlockHeap::free(Block& block) {
     used_.erase(block.address);
+    covered_.clear();
     statistics_.freed(block.requested, block.bytes);
     if (!is_in_arena(block)) {
         if (block.used_on.empty()) {
@@ -122,7 +113,7 @@ void BlockHeap::free(Block& block) {
             return;
         }
     } else if (block.is_handed_over) {
-        for (const Stream stream : known_streams_) add_stream(block.used_on, stream);
+        for (const Stream stream : known_streams()) add_stream(block.used_on, stream);
         add_stream(block.used_on, block.stream);
     }
     std::vector<Stream> streams = std::exchange(block.used_on, {});
@@ -157,20 +148,29 @@ std::shared_ptr<StreamMark> BlockHeap::mark(Stream stream) {
     }
 }
 
-void BlockHeap::know(Stream stream) {
-    if (stream == last_known_) return;
-    last_known_ = stream;
-    add_stream(known_streams_, stream);
+// See Note [Streams that nobody told of].
+std::vector<Stream> BlockHeap::known_streams() {
+    std::vector<Stream> known = owners_;
+    std::erase_if(guests_, [](const auto& guest) { return guest.second.expired(); });
+    for (const auto& [stream, mark] : guests_) add_stream(known, stream);
+    for (const Unmarked& freed : unmarked_) {
+        for (const Stream stream : freed.streams) add_stream(known, stream);
+    }
+    return known;
 }
 
 void BlockHeap::forget(Stream stream) {
-    std::erase(known_streams_, stream);
-    last_known_ = kNoStream;
+    std::erase(owners_, stream);
+    guests_.erase(stream);
+    last_owner_ = kNoStream;
 }
 
 StreamMarks BlockHeap::marks_of(const std::vector<Stream>& streams) {
     StreamMarks marks;
-    for (const Stream stream : streams) marks.push_back(mark(stream));
+    for (const Stream stream : streams) {
+        marks.push_back(mark(stream));
+        if (std::ranges::find(owners_, stream) == owners_.end()) guests_[stream] = marks.back();
+    }
     return marks;
 }
 
@@ -200,9 +200,7 @@ void BlockHeap::mark_withheld() {
 }
 
 void BlockHeap::use_on(Block& block, Stream stream) {
-    if (stream == block.stream) return;
-    know(stream);
-    add_stream(block.used_on, stream);
+    if (stream != block.stream) add_stream(block.used_on, stream);
 }
 
 BlockHeap::Unsettled BlockHeap::unsettled() {
@@ -314,6 +312,7 @@ Block* BlockHeap::split(Block& block, std::size_t bytes) {
     rest->state = block.state;
     rest->stream = block.stream;
     rest->marks = block.marks;
+    rest->vacated_in = block.vacated_in;
     block.bytes = bytes;
     block.behind = rest;
     return rest;
@@ -355,13 +354,12 @@ void BlockHeap::absorb(Block& block) {
 
 Block* BlockHeap::use(Block& block, std::size_t requested, Stream stream) {
     if (!gone_.empty()) gone_.erase(stream);
-    know(stream);
+    if (stream != last_owner_) add_stream(owners_, last_owner_ = stream);
     block.state = BlockState::used;
     block.stream = stream;
     block.marks.clear();
     block.requested = requested;
     block.is_handed_over = false;
-    block.unknown_in = -1;
     used_.insert(block.address, &block);
     return &block;
 }
@@ -385,6 +383,13 @@ void BlockHeap::unindex(Block& block) {
         StreamHeap& heap = heap_of(block.stream);
         (is_hole ? heap.holes : heap.free).erase(sized(block));
     }
+}
+
+// Returns true if the marks of a free block cover all of its work.
+bool BlockHeap::is_marked(const Block& block) const {
+    return block.stream == kNoStream || std::ranges::any_of(block.marks, [&](const auto& mark) {
+               return mark->stream() == block.stream;
+           });
 }
 
 bool BlockHeap::is_one_range(const Block& one, const Block& other) const {
@@ -448,21 +453,23 @@ void BlockHeap::add_hole(Block& block) {
 }
 
 // See Note [Plans are hints].
-void BlockHeap::make_wait(const Block& first, const Block& last, Stream stream) {
+void BlockHeap::make_wait(std::span<Block* const> blocks, Stream stream) {
     StreamMarks marks;
     std::vector<Stream> unmarked;
-    for (const Block* block = &first;; block = block->behind) {
-        bool is_marked = block->stream == stream || block->stream == kNoStream;
+    for (const Block* block : blocks) {
+        if (block->stream != stream && !is_marked(*block)) add_stream(unmarked, block->stream);
         for (const auto& mark : block->marks) {
-            if (mark->stream() == block->stream) is_marked = true;
             if (mark->stream() != stream) marks.push_back(mark);
         }
-        if (!is_marked) add_stream(unmarked, block->stream);
-        if (block == &last) break;
+    }
+    // One wait for all known streams serves all blocks that were freed before it.
+    if (std::ranges::find(covered_, stream) != covered_.end()) {
+        std::erase_if(unmarked, [&](Stream owner) {
+            return std::ranges::find(owners_, owner) != owners_.end();
+        });
     }
     if (!unmarked.empty()) {
-        // See Note [Streams that nobody told of].
-        for (const Stream other : known_streams_) add_stream(unmarked, other);
+        for (const Stream other : known_streams()) add_stream(unmarked, other);
         std::erase(unmarked, stream);
         for (const Stream other : unmarked) marks.push_back(mark(other));
     }
@@ -475,6 +482,43 @@ void BlockHeap::make_wait(const Block& first, const Block& last, Stream stream) 
         gone_.insert(stream);
         forget(stream);
         throw;
+    }
+    if (!unmarked.empty()) covered_.push_back(stream);
+}
+
+// A withheld block that lies outside of the arena goes back to its own stream at once: that stream
+// waits, on the device, for the streams that may still use the block.
+void BlockHeap::free_withheld() {
+    mark_withheld();
+    std::map<Stream, StreamMarks> last;  // by waiting stream: one mark for each awaited stream
+    std::map<Block*, std::size_t> marked;
+    for (const auto& [awaited, uses] : uses_) {
+        for (const Use& use : uses) ++marked[use.block];
+    }
+    const auto is_freed = [&](const Use& use) {
+        const auto found = marked.find(use.block);
+        return found != marked.end() && found->second == withheld_.at(use.block).streams;
+    };
+    for (const auto& [awaited, uses] : uses_) {
+        for (auto use = uses.rbegin(); use != uses.rend(); ++use) {
+            if (!is_freed(*use)) continue;
+            StreamMarks& marks = last[use->block->stream];
+            const bool is_later = !marks.empty() && marks.back()->stream() == awaited;
+            if (!is_later) marks.push_back(use->mark);
+        }
+    }
+    for (const auto& [stream, marks] : last) {
+        if (memory_.is_captured(stream)) return;
+        for (const auto& mark : marks) {
+            if (mark->stream() != stream) memory_.make_wait(stream, mark->event());
+        }
+    }
+    for (auto& [awaited, uses] : uses_) std::erase_if(uses, is_freed);
+    std::erase_if(uses_, [](const auto& entry) { return entry.second.empty(); });
+    for (const auto& [block, marks] : marked) {
+        if (marks != withheld_.at(block).streams) continue;
+        withheld_.erase(block);
+        come_back(*block);
     }
 }
 

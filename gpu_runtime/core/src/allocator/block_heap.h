@@ -9,14 +9,18 @@
 #include <list>
 #include <map>
 #include <memory_resource>
+#include <optional>
 #include <set>
 #include <span>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "allocator/address_table.h"
 #include "allocator/block.h"
 #include "allocator/block_statistics.h"
 #include "allocator/extent.h"
+#include "allocator/kind_plan.h"
 #include "allocator/node_pool.h"
 #include "device/device_memory.h"
 
@@ -28,10 +32,6 @@ enum class Placement : std::uint8_t {
     largest_hole,  // the beginning of the largest free range
     in_order,      // behind the last block, see Note [Blocks in order]
 };
-
-// A device call costs as much for a large frame as for a page. But one block in use keeps its whole
-// frame from being unmapped.
-enum class FrameSize : std::uint8_t { page, large };
 
 // Note [Plans are hints]
 // ~~~~~~~~~~~~~~~~~~~~~~
@@ -85,6 +85,26 @@ enum class FrameSize : std::uint8_t { page, large };
 // as much: another recorded mixture does until its bound is loosened, and then 0.06 GiB a step for
 // some steps.
 
+// Note [Two mappings of one frame]
+// ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+// Rationale. A frame whose work is not done cannot be unmapped, so a host that moves it has to wait
+// for the device. The wait ends the run-ahead of the host, which costs far more than the move.
+// Approach. A driver maps one allocation at several addresses, and both show the same bytes. An
+// idle frame is mapped at its new address while its old mapping stays. The old block is *vacated*:
+// its addresses serve no request. A stream that gets the frame waits, on the device, for the
+// streams that used it last; if it is the only one, stream order is enough. So two uses of a frame
+// never overlap in time, whatever their addresses. CUDA calls writes through one mapping incoherent
+// with reads through another until the writing operation is complete. Operations that are ordered
+// by a stream or an event are complete before the next one begins, so they see each other's bytes.
+// If the frame is idle again when its old address is wanted, the old mapping is used again, which
+// calls no device. Old mappings are unmapped when they have 1/4 as many addresses as there is
+// memory, when frames go back to the device, or when a planned place needs a frame but its old
+// frame is in use. All known streams are marked then, and once these marks are done, all mappings
+// that were vacated before are unmapped together. These marks are later than the last use, also for
+// a stream that nobody told of and that a known stream waited for meanwhile. Limits. A kernel that
+// runs while another writes must not see one frame at two addresses; the heap gives a frame to one
+// block at a time. Memory of a vacated block returns to the device only when the host waits.
+
 // Note [Streams that nobody told of]
 // ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
 // Rationale. A stream may use another stream's block without record_stream(), if the program makes
@@ -94,10 +114,10 @@ enum class FrameSize : std::uint8_t { page, large };
 // stream, so this is safe there. A mark of the reduction stream alone, set at the free, does not
 // cover the optimizer. Frames that were unmapped after such a mark alone once crashed a training.
 // Approach. Every user of a block submitted its work before the block was freed. So bytes that
-// change their stream get marks of all streams that ever had a block, set at the free or later.
-// Frames are unmapped only after the whole device is done.
-// Limits. The marks miss a stream that never had a block of its own and was never named by
-// record_stream().
+// change their stream get marks of all *known* streams, set at the free or later: all streams that
+// ever requested a block, and those that are named by record_stream(), until this use is done.
+// Limits. The marks miss a stream that never requested a block and that was not named by
+// record_stream() of late.
 
 // Note [Streams that are gone]
 // ~~~~~~~~~~~~~~~~~~~~~~~~~~~~
@@ -127,7 +147,6 @@ class BlockHeap {
     // Also returns null if a stream that is captured or destroyed would have to wait or be waited
     // for. Throws DeviceCallError if the device refuses the wait; then nothing was placed.
     Block* place_at(std::int64_t offset, std::size_t bytes, Stream stream);
-    Block* place_in_arena(std::size_t bytes, Stream stream);
 
     // Returns the block in use that begins at an address, or null.
     Block* find(Address address) const { return used_.find(address); }
@@ -142,7 +161,7 @@ class BlockHeap {
     std::size_t missing_for(std::size_t bytes, Stream stream, Placement placement);
     // Maps these bytes, from spare frames first. Pages that were mapped before an exception stay
     // mapped. Throws OutOfDeviceMemory, DeviceCallError.
-    void grow(std::size_t bytes, Stream stream, Placement placement, FrameSize frame_size);
+    void grow(std::size_t bytes, Stream stream, Placement placement);
     // Returns the number of unmapped bytes in a range of the arena.
     std::size_t arena_missing(std::size_t offset, std::size_t bytes) const;
     // Returns true if a block would fit at this range of the arena once its unmapped bytes are
@@ -153,6 +172,34 @@ class BlockHeap {
     // Maps the first `bytes` bytes of the arena as far as spare frames suffice. Throws what grow()
     // throws.
     void refill_arena(std::size_t bytes);
+
+    // The idle frames that move. Each is a block of its own, in state `leaving`, until it is
+    // vacated or put back. gather() takes what place() lacks beyond the spare frames, as far as so
+    // much is idle, but nothing from the ranges `kept` of the arena. See Note [Two mappings of one
+    // frame].
+    void gather(std::size_t bytes, Stream stream, Placement placement,
+                const std::vector<ArenaRange>& kept);
+    // Gathers, from anywhere else, what a range of the arena lacks.
+    void gather_for_arena(const ArenaRange& range, const std::vector<ArenaRange>& kept);
+    // Puts back the gathered frames that were not needed.
+    void put_back();
+    // Uses the old mappings in a range of the arena again, where their frames are idle. Returns
+    // false, and changes nothing, if one is not.
+    bool recall(std::size_t offset, std::size_t bytes);
+    // Uses all old mappings of the arena again whose frames are idle.
+    void recall_arena();
+    // Uses old mappings again so that place() succeeds; false, with nothing changed, if none serve.
+    bool recall_for(std::size_t bytes, Stream stream);
+    // Bytes of frames that can be mapped without a new one.
+    std::size_t available_bytes() const { return spare_bytes_ + gathered_bytes_; }
+    // Bytes of frames that moved to another address since the beginning.
+    std::size_t moved_bytes() const { return moved_bytes_; }
+    // Takes idle frames of `bytes` bytes out of use; in the arena only behind `arena_kept` bytes.
+    // unmap_old() gives them back to the device.
+    void retire(std::size_t bytes, std::size_t arena_kept);
+    // Unmaps old mappings, and releases retired frames, whose streams are done. The host does not
+    // wait.
+    void unmap_old();
 
     // Idle frames that are being unmapped. The work has three parts, take_idle(), await() and
     // finish(), so that the caller need not hold its lock while the device is waited for.
@@ -165,24 +212,16 @@ class BlockHeap {
         std::vector<Run> runs;
         StreamMarks marks;
         std::size_t bytes = 0;
-        std::size_t frames = 0;
+        std::int64_t generation = 0;  // old mappings up to this one are unmapped too
     };
     // Takes all idle frames; in the arena only those behind its first `arena_kept` bytes.
     Leaving take_idle(std::size_t arena_kept);
-    // Takes idle frames until they have `bytes` bytes; in the arena only behind `arena_kept` bytes.
-    Leaving take_idle(std::size_t bytes, std::size_t arena_kept);
-    // Takes what place() lacks beyond the spare frames, as far as so much is idle.
-    Leaving take_idle_for(std::size_t bytes, Stream stream, Placement placement,
-                          std::size_t arena_kept);
-    // Takes, from anywhere else, what a place of the arena lacks.
-    Leaving take_idle_for_place(std::size_t offset, std::size_t bytes);
     void await(const Leaving& leaving) const;
     // Unmaps the frames and makes them spare. Throws DeviceCallError if the device refuses; frames
     // that were not unmapped are free as before.
     void finish(const Leaving& leaving);
     // Cancels take_idle(): the blocks are free again.
     void put_back(const Leaving& leaving);
-    std::size_t spare_bytes() const { return spare_bytes_; }
     // Gives all spare frames back to the device.
     void release_spare();
 
@@ -200,11 +239,16 @@ class BlockHeap {
     void settle(const Unsettled& unsettled);
     // Frees the withheld blocks whose other streams are seen to be done.
     void collect();
+    // Frees all withheld blocks: their own streams wait, on the device, for the other streams.
+    // Throws DeviceCallError.
+    void free_withheld();
 
     bool is_plain() const { return is_plain_; }
     std::size_t reserved_bytes() const { return reserved_bytes_; }
     // Mapped bytes of the arena.
     std::size_t arena_bytes() const { return arena_bytes_; }
+    // Number of ranges with memory, without a hole.
+    std::size_t stretches() const { return static_cast<std::size_t>(stretches_); }
     // Returns the heap's extent in which an address lies, in use or not, or null.
     const Extent* extent_of(Address address) const;
     const std::list<Extent>& extents() const { return extents_; }
@@ -287,15 +331,16 @@ class BlockHeap {
     // Marks a stream. Records the stream as gone if it was destroyed. Throws what StreamMark
     // throws.
     std::shared_ptr<StreamMark> mark(Stream stream);
-    void know(Stream stream);
+    std::vector<Stream> known_streams();
     void forget(Stream stream);
+    bool is_marked(const Block& block) const;
     StreamMarks marks_of(const std::vector<Stream>& streams);
     void disown(const std::set<Stream>& gone);
     void withhold(Block& block, const StreamMarks& marks);
     void mark_withheld();
     void come_back(Block& block);
     void replace_arena(std::size_t bytes);
-    bool is_capturing() const;
+    bool is_capturing();
     struct Range {
         Address begin = 0, end = 0;
     };
@@ -304,18 +349,44 @@ class BlockHeap {
         Block* first;
         Address begin, end;
     };
-    // Takes idle frames until they have `bytes` bytes, but none from `kept`.
-    Leaving take_idle(std::size_t bytes, std::size_t arena_kept, const Range& kept);
-    void take_idle_frames(Leaving& leaving, std::size_t bytes, std::size_t arena_kept,
-                          const Range& kept);
-    std::vector<Idle> idle_ranges(Address arena_kept, const Range& kept);
+    // A frame to be mapped; `source` is the block that it leaves, or null.
+    struct Obtained {
+        Frame frame;
+        Block* source;
+    };
+    // Gathers idle frames until they have `bytes` bytes, but none from `kept`.
+    void gather_frames(std::size_t bytes, std::vector<Range> kept);
+    std::vector<Range> addresses_of(const std::vector<ArenaRange>& ranges) const;
+    Block* gather_frame(Block* block, Address begin, std::size_t bytes);
+    std::pair<Stream, StreamMarks> users_of(const Block& first, Address end);
+    void vacate(Block& block);
+    void arrive(Block& block, const Block* source);
+    // A frame that returns to an old mapping: its address `now`, in a range of blocks that begins
+    // with `idle`, and its `place`.
+    struct Recalled {
+        Address now;
+        Block* idle;
+        Address place;
+        std::size_t bytes;
+    };
+    using Recall = std::vector<Recalled>;
+    std::optional<Address> find_recall(Recall& found, const Block& first, const Range& range,
+                                       const std::vector<Idle>& idle) const;
+    bool recall(Recall& found, Stream stream);
+    Block* cut_vacated(Address begin, std::size_t bytes);
+    std::vector<Idle> idle_by_address();
+    bool has_memory(const Block* block) const;
+    void gets_memory(const Block& block);
+    void loses_memory(const Block& block);
+    void unmap_old(std::int64_t generation);
+    std::vector<Idle> idle_ranges(std::vector<Range> kept);
+    static void add_idle(std::vector<Idle>& idle, Idle range, const std::vector<Range>& kept);
     void open_arena(std::size_t bytes);
     void fill(Block* hole, Address begin, Address end);
-    void take_idle_extents(Leaving& leaving, std::size_t bytes, std::size_t arena_kept);
+    void take_idle_extents(Leaving& leaving, std::size_t arena_kept);
     void take(Leaving& leaving, Block* block, Address first, Address last);
 
     void settle_extents();
-    void split_spare();
     // A place for a block, and the bytes that must be mapped there first.
     struct Gap {
         Range range;  // empty if the place is at the tail
@@ -324,20 +395,19 @@ class BlockHeap {
     };
     Gap gap_for(StreamHeap& heap, std::size_t bytes, Placement placement);
     void improve(Gap& best, const Block& first, const Block& last, std::size_t bytes) const;
-    void fill_gap(StreamHeap& heap, const Range& range, std::size_t frame_bytes);
+    void fill_gap(StreamHeap& heap, const Range& range);
     Block* hole_for(StreamHeap& heap, Stream stream, std::size_t bytes);
     std::size_t free_before(const Block* hole) const;
-    void map_at(Block*& hole, std::size_t bytes, std::size_t frame_bytes);
+    void map_at(Block*& hole, std::size_t bytes);
     void require_free(std::size_t bytes);
-    std::vector<Frame> obtain_row(std::size_t bytes, std::size_t frame_bytes, std::size_t room);
-    Frame obtain(std::size_t bytes, std::size_t room);
-    void put_back(std::span<const Frame> frames);
-    bool join_spare(std::size_t bytes);
+    std::vector<Obtained> obtain_row(std::size_t bytes);
+    Obtained obtain();
+    void put_back(std::span<const Obtained> row);
     void add_plain(std::size_t bytes, Stream stream);
     Extent& add_extent(Extent extent, BlockState state, Stream stream);
 
-    // Makes a stream wait for other streams' work in adjacent free blocks.
-    void make_wait(const Block& first, const Block& last, Stream stream);
+    // Makes a stream wait for other streams' work in free blocks.
+    void make_wait(std::span<Block* const> blocks, Stream stream);
 
     DeviceMemory& memory_;
     BlockStatistics& statistics_;  // is told when freed blocks return
@@ -364,10 +434,25 @@ class BlockHeap {
     std::map<Stream, std::deque<Use>> uses_;  // of withheld blocks, oldest first
     std::vector<Unmarked> unmarked_;          // withheld, not marked yet
     std::set<Stream> gone_;                   // destroyed, and the device not waited for since
-    std::vector<Stream> known_streams_;       // streams that ever had a block
-    Stream last_known_ = kNoStream;
-    std::vector<Frame> spare_;
+    std::vector<Stream> owners_;              // streams that ever requested a block
+    // The last mark of streams that used another stream's block, as long as a free block has it.
+    std::map<Stream, std::weak_ptr<StreamMark>> guests_;
+    Stream last_owner_ = kNoStream;
+    std::vector<Frame> spare_;  // mapped nowhere
     std::size_t spare_bytes_ = 0;
+    std::vector<Block*> gathered_;
+    std::size_t gathered_bytes_ = 0;
+    std::size_t moved_bytes_ = 0;
+    std::unordered_map<Pages, Address> current_;  // where a mapped frame is in use
+    std::map<Address, Block*> vacated_;
+    std::size_t vacated_bytes_ = 0;
+    std::multimap<std::int64_t, Frame> retired_;  // by the generation that releases them
+    bool is_place_missing_ = false;               // a block holds the frame of a place of the arena
+    std::int64_t generation_ = 0;                 // of the blocks that are vacated now
+    std::int64_t closed_ = -1;  // generation that is unmapped once `closing_marks_` are done
+    StreamMarks closing_marks_;
+    std::vector<Stream> covered_;  // streams that wait for the work in all blocks freed so far
+    std::ptrdiff_t stretches_ = 0;
     std::size_t reserved_bytes_ = 0;
 };
 

@@ -10,7 +10,7 @@ void BlockHeap::check() const {
     const auto require = [](bool holds, const char* rule) {
         if (!holds) throw std::logic_error(rule);
     };
-    std::size_t mapped = 0, used = 0, free = 0, holes = 0;
+    std::size_t mapped = 0, vacated = 0, current = 0, used = 0, free = 0, holes = 0;
     for (const Extent& extent : extents_) {
         Address at = extent.begin();
         for (const Block* block = first_.at(&extent); block != nullptr; block = block->behind) {
@@ -54,6 +54,16 @@ void BlockHeap::check() const {
                     break;
                 case BlockState::leaving:
                     break;
+                case BlockState::vacated:
+                    require(vacated_.contains(block->address), "a vacated block is found");
+                    for (const auto& [address, bytes] :
+                         extent.frames_within(block->address, block->end())) {
+                        const auto now = current_.find(extent.frames().at(address).pages);
+                        require(now == current_.end() || now->second != address,
+                                "the frames of a vacated block are elsewhere");
+                    }
+                    vacated += block->bytes;
+                    continue;
                 case BlockState::hole:
                     require(!extent.is_plain(), "a plain extent has no holes");
                     require(extent.frames_within(block->address, block->end()).empty(),
@@ -81,10 +91,20 @@ void BlockHeap::check() const {
         }
         require(at == extent.end(), "blocks cover their extent");
         if (extent.is_plain()) mapped += extent.bytes();
-        for (const auto& [address, frame] : extent.frames()) mapped += frame.bytes;
+        for (const auto& [address, frame] : extent.frames()) {
+            mapped += frame.bytes;
+            const auto now = current_.find(frame.pages);
+            if (now != current_.end() && now->second == address) ++current;
+        }
     }
     require(used == used_.size(), "as many blocks are in use as are found");
-    require(mapped + spare_bytes_ == reserved_bytes_, "reserved is what is mapped or spare");
+    require(gathered_.empty(), "frames move within a call");
+    require(current == current_.size(), "a frame is in use at an address");
+    require(vacated == vacated_bytes_, "old mappings are counted");
+    std::size_t retired = 0;
+    for (const auto& [generation, frame] : retired_) retired += frame.bytes;
+    require(mapped - vacated + spare_bytes_ + retired == reserved_bytes_,
+            "reserved is what is mapped, spare or retired");
     std::size_t indexed = arena_free_.size(), indexed_holes = arena_holes_.size();
     for (const auto& [stream, heap] : heaps_) {
         indexed += heap.free.size() + (heap.latest != nullptr ? 1 : 0);

@@ -14,38 +14,34 @@ namespace {
 // costs a device call. Both sizes are guesses.
 constexpr std::size_t kExtentBytes = std::size_t{64} << 30;
 constexpr std::size_t kArenaBytes = std::size_t{1} << 39;
-// Pages of a large frame. A device call costs as much for many pages as for one, but idle memory
-// can only be unmapped by whole frames.
-constexpr std::size_t kFramePages = 4;
-// Large frames that may be mapped without asking the device for its free memory first. A guess.
-constexpr std::size_t kUncheckedFrames = 8;
+// A plain allocation has a multiple of so many pages. A guess.
+constexpr std::size_t kPlainPages = 4;
+// Pages that may be mapped without asking the device for its free memory first. A guess.
+constexpr std::size_t kUncheckedPages = 32;
 
 }  // namespace
 
 std::size_t BlockHeap::missing_for(std::size_t requested, Stream stream, Placement placement) {
     const std::size_t bytes = round_up(requested, kBlockAlignment);
-    return is_plain_ ? round_up(bytes, kFramePages * page_bytes_)
+    return is_plain_ ? round_up(bytes, kPlainPages * page_bytes_)
                      : gap_for(heap_of(stream), bytes, placement).missing;
 }
 
-void BlockHeap::grow(std::size_t requested, Stream stream, Placement placement,
-                     FrameSize frame_size) {
+void BlockHeap::grow(std::size_t requested, Stream stream, Placement placement) {
     const std::size_t bytes = round_up(requested, kBlockAlignment);
     StreamHeap& heap = heap_of(stream);
     if (is_plain_) return add_plain(missing_for(bytes, stream, placement), stream);
     Gap gap = gap_for(heap, bytes, placement);
-    if (frame_size == FrameSize::page) split_spare();
-    const std::size_t frame_bytes = (frame_size == FrameSize::page ? 1 : kFramePages) * page_bytes_;
     if (!gap.is_at_tail()) {
         require_free(gap.missing);
-        return fill_gap(heap, gap.range, frame_bytes);
+        return fill_gap(heap, gap.range);
     }
     if (heap.tail == nullptr || heap.tail->bytes < gap.missing) {
         heap.tail = hole_for(heap, stream, round_up(bytes, page_bytes_));
         gap.missing = round_up(bytes - std::min(bytes, free_before(heap.tail)), page_bytes_);
     }
     require_free(gap.missing);
-    map_at(heap.tail, gap.missing, frame_bytes);
+    map_at(heap.tail, gap.missing);
 }
 
 // See Note [Holes between blocks]. Ties go to the later place, and never to the tail.
@@ -100,7 +96,7 @@ void BlockHeap::improve(Gap& best, const Block& first, const Block& last, std::s
     }
 }
 
-void BlockHeap::fill_gap(StreamHeap& heap, const Range& range, std::size_t frame_bytes) {
+void BlockHeap::fill_gap(StreamHeap& heap, const Range& range) {
     const auto is_within = [&](const Sized& hole) {
         return hole.address < range.end && hole.block->end() > range.begin;
     };
@@ -110,16 +106,16 @@ void BlockHeap::fill_gap(StreamHeap& heap, const Range& range, std::size_t frame
         Block* hole = entry->block;
         const std::size_t bytes =
             round_up(std::min(hole->end(), range.end) - hole->address, page_bytes_);
-        map_at(hole == heap.tail ? heap.tail : hole, bytes, frame_bytes);
+        map_at(hole == heap.tail ? heap.tail : hole, bytes);
     }
 }
 
 // Checks the free memory first, because mapping most of a card takes long and would have to be
 // undone.
 void BlockHeap::require_free(std::size_t bytes) {
-    if (bytes <= spare_bytes_ + kUncheckedFrames * kFramePages * page_bytes_) return;
+    if (bytes <= available_bytes() + kUncheckedPages * page_bytes_) return;
     const std::size_t free_bytes = memory_.free_bytes();
-    if (bytes - spare_bytes_ > free_bytes) {
+    if (bytes - available_bytes() > free_bytes) {
         throw OutOfDeviceMemory(std::to_string(free_bytes) + " bytes are free");
     }
 }
@@ -178,9 +174,9 @@ void BlockHeap::refill_arena(std::size_t bytes) {
     const std::size_t last = round_up(bytes, page_bytes_);
     open_arena(last);
     const Address end = arena_->begin() + last;
-    while (spare_bytes_ > 0 && !arena_holes_.empty() && arena_holes_.begin()->address < end) {
+    while (available_bytes() > 0 && !arena_holes_.empty() && arena_holes_.begin()->address < end) {
         Block* const hole = arena_holes_.begin()->block;
-        fill(hole, hole->address, std::min(end, hole->address + spare_bytes_));
+        fill(hole, hole->address, std::min(end, hole->address + available_bytes()));
     }
 }
 
@@ -204,7 +200,7 @@ void BlockHeap::fill(Block* hole, Address begin, Address end) {
         hole = rest;
     }
     try {
-        map_at(hole, std::min(hole->end(), end) - hole->address, kFramePages * page_bytes_);
+        map_at(hole, std::min(hole->end(), end) - hole->address);
     } catch (...) {
         unindex(*hole);
         add_hole(*hole);
@@ -217,12 +213,13 @@ void BlockHeap::fill(Block* hole, Address begin, Address end) {
 void BlockHeap::replace_arena(std::size_t bytes) {
     Extent* const before = arena_;
     Block* const blocks = before == nullptr ? nullptr : first_.at(before);
-    for (const Block* block = blocks; block != nullptr; block = block->behind) {
+    for (Block* block = blocks; block != nullptr; block = block->behind) {
         const Stream owner = block->stream == kNoStream ? 0 : block->stream;
-        if (!block->marks.empty()) make_wait(*block, *block, owner);
+        if (!block->marks.empty()) make_wait({&block, 1}, owner);
     }
     Extent& extent = add_extent(Extent::plain(memory_, bytes), BlockState::free, kNoStream);
     reserved_bytes_ += bytes;
+    ++stretches_;
     arena_bytes_ = bytes;
     arena_free_.clear();
     arena_ = &extent;
@@ -234,9 +231,9 @@ void BlockHeap::replace_arena(std::size_t bytes) {
     }
 }
 
-// Returns a hole with room for `bytes` bytes even if spare frames are larger than needed.
+// Returns a hole with room for `bytes` bytes, and one page more, where the heap can grow again.
 Block* BlockHeap::hole_for(StreamHeap& heap, Stream stream, std::size_t bytes) {
-    const std::size_t wanted = bytes + kFramePages * page_bytes_;
+    const std::size_t wanted = bytes + page_bytes_;
     const auto fit = heap.holes.lower_bound({wanted, 0, nullptr});
     if (fit != heap.holes.end()) return fit->block;
     std::size_t range = std::max(wanted, round_up(kExtentBytes, page_bytes_));
@@ -261,40 +258,32 @@ std::size_t BlockHeap::free_before(const Block* hole) const {
 }
 
 // Maps memory at the beginning of a hole. Afterwards `hole` is the rest of the hole, or null.
-void BlockHeap::map_at(Block*& hole, std::size_t bytes, std::size_t frame_bytes) {
-    for (std::size_t done = 0; done < bytes;) {
-        Block* const place = hole;
-        const std::vector<Frame> row = obtain_row(bytes - done, frame_bytes, place->bytes);
-        try {
-            place->extent->map(place->address, row);
-        } catch (...) {
-            put_back(row);
-            throw;
-        }
-        const std::size_t mapped = row.size() * row.front().bytes;
-        unindex(*place);
-        hole = place->bytes > mapped ? split(*place, mapped) : nullptr;
-        if (hole != nullptr) index(*hole);
-        place->state = BlockState::free;
-        if (is_in_arena(*place)) arena_bytes_ += mapped;
-        add_free(*place);
-        done += mapped;
+void BlockHeap::map_at(Block*& hole, std::size_t bytes) {
+    Block* place = hole;
+    const std::vector<Obtained> row = obtain_row(bytes);
+    try {
+        std::vector<Frame> frames;
+        for (const Obtained& each : row) frames.push_back(each.frame);
+        place->extent->map(place->address, frames);
+    } catch (...) {
+        put_back(row);
+        throw;
+    }
+    unindex(*place);
+    hole = place->bytes > bytes ? split(*place, bytes) : nullptr;
+    if (hole != nullptr) index(*hole);
+    for (std::size_t i = 0; i < row.size(); ++i) {
+        Block* const behind = i + 1 < row.size() ? split(*place, page_bytes_) : nullptr;
+        arrive(*place, row[i].source);
+        if (row[i].source != nullptr) vacate(*row[i].source);
+        place = behind;
     }
 }
 
-// Returns frames of one size, at least one, for at most `bytes` bytes.
-std::vector<Frame> BlockHeap::obtain_row(std::size_t bytes, std::size_t frame_bytes,
-                                         std::size_t room) {
-    std::vector<Frame> row;
+std::vector<BlockHeap::Obtained> BlockHeap::obtain_row(std::size_t bytes) {
+    std::vector<Obtained> row;
     try {
-        for (std::size_t done = 0; done < bytes; done += row.front().bytes) {
-            const Frame next = obtain(std::min(bytes - done, frame_bytes), room - done);
-            if (!row.empty() && next.bytes != row.front().bytes) {
-                put_back({&next, 1});
-                break;
-            }
-            row.push_back(next);
-        }
+        while (row.size() * page_bytes_ < bytes) row.push_back(obtain());
     } catch (...) {
         put_back(row);
         throw;
@@ -302,54 +291,41 @@ std::vector<Frame> BlockHeap::obtain_row(std::size_t bytes, std::size_t frame_by
     return row;
 }
 
-void BlockHeap::put_back(std::span<const Frame> frames) {
-    for (const Frame& frame : frames) {
-        spare_.push_back(frame);
-        spare_bytes_ += frame.bytes;
-    }
-}
-
-// Returns a frame that fits into `room`: a spare frame of at least `bytes` bytes; else a new one in
-// exchange for spare pages; else a smaller spare frame; else a new one.
-Frame BlockHeap::obtain(std::size_t bytes, std::size_t room) {
-    for (const std::size_t least : {bytes, std::size_t{0}}) {
-        for (auto frame = spare_.rbegin(); frame != spare_.rend(); ++frame) {
-            if (frame->bytes > room || frame->bytes < least) continue;
-            const Frame found = *frame;
-            spare_.erase(std::next(frame).base());
-            spare_bytes_ -= found.bytes;
-            return found;
+void BlockHeap::put_back(std::span<const Obtained> row) {
+    for (const Obtained& each : row) {
+        if (each.source != nullptr) {
+            gathered_.push_back(each.source);
+            gathered_bytes_ += each.frame.bytes;
+        } else {
+            spare_.push_back(each.frame);
+            spare_bytes_ += each.frame.bytes;
         }
-        if (join_spare(bytes)) break;
     }
-    const Frame made{memory_.create_pages(bytes), bytes};
-    reserved_bytes_ += bytes;
-    return made;
 }
 
-// Gives spare pages of `bytes` bytes back to the device, if there are so many, and returns true. A
-// new frame replaces them: mapping a frame costs as much as mapping a page, each time that it
-// moves.
-bool BlockHeap::join_spare(std::size_t bytes) {
-    const auto is_page = [&](const Frame& frame) { return frame.bytes == page_bytes_; };
-    auto pages = static_cast<std::size_t>(std::ranges::count_if(spare_, is_page));
-    if (bytes == page_bytes_ || pages < bytes / page_bytes_) return false;
-    settle_extents();
-    pages = bytes / page_bytes_;
-    for (std::size_t at = spare_.size(); pages > 0;) {
-        if (!is_page(spare_[--at])) continue;
-        memory_.release_pages(spare_[at].pages);
-        spare_.erase(spare_.begin() + static_cast<std::ptrdiff_t>(at));
-        spare_bytes_ -= page_bytes_;
-        reserved_bytes_ -= page_bytes_;
-        --pages;
+// Returns a spare or gathered frame, else a new one.
+BlockHeap::Obtained BlockHeap::obtain() {
+    if (!spare_.empty()) {
+        const Frame found = spare_.back();
+        spare_.pop_back();
+        spare_bytes_ -= found.bytes;
+        return {found, nullptr};
     }
-    return true;
+    if (!gathered_.empty()) {
+        Block* const found = gathered_.back();
+        gathered_.pop_back();
+        gathered_bytes_ -= found->bytes;
+        return {found->extent->frames().at(found->address), found};
+    }
+    const Frame made{memory_.create_pages(page_bytes_), page_bytes_};
+    reserved_bytes_ += page_bytes_;
+    return {made, nullptr};
 }
 
 void BlockHeap::add_plain(std::size_t bytes, Stream stream) {
     Extent& extent = add_extent(Extent::plain(memory_, bytes), BlockState::free, stream);
     reserved_bytes_ += bytes;
+    ++stretches_;
     index(*first_.at(&extent));
 }
 

@@ -138,6 +138,20 @@ std::int32_t Book::take_where_seen(const Request& request, std::int32_t slot) {
     return slot;
 }
 
+std::vector<ArenaRange> Book::needed_places() const {
+    std::vector<ArenaRange> places;
+    if (candidates_.empty() || is_given_up()) return places;
+    const std::int32_t kind = current_ < 0 ? candidates_.front() : current_;
+    for (const std::int32_t slot : progress_[kind].remaining()) {
+        if (kinds_[kind].offset[slot] == kNoPlace) continue;
+        const std::int64_t begin = stretched(kinds_[kind].offset[slot]);
+        const auto bytes = stretch_ * static_cast<double>(kinds_[kind].most[slot]);
+        places.push_back({static_cast<std::size_t>(begin),
+                          static_cast<std::size_t>(begin + static_cast<std::int64_t>(bytes))});
+    }
+    return places;
+}
+
 StepEnd Book::end_step() {
     if (current_ >= 0) {
         if (!is_complete(current_)) {

@@ -83,6 +83,10 @@ class Book {
     // Notes that the place returned last was occupied.
     void was_in_use() { ++end_.in_use; }
 
+    // The places of requests that the running step has still to make, as far as it follows its
+    // plan.
+    std::vector<ArenaRange> needed_places() const;
+
     StepEnd end_step();
 
     // The bytes of the arena that the step may use, see Note [Steps that grow].

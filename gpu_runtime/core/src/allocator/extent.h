@@ -49,7 +49,6 @@ class Extent {
             end += frame.bytes;
         }
         mapper_.map(address, pages, frames.front().bytes);
-        stretches_ += 1 - touching(address, end);
         frames_.merge(row);
     }
     // Unmaps the frames that could not be made accessible. Throws DeviceCallError.
@@ -62,7 +61,6 @@ class Extent {
         for (auto frame = from; frame != to; ++frame) taken.push_back(frame->second);
         memory_.unmap(first, behind - first);
         frames_.erase(from, to);
-        stretches_ += touching(first, behind) - 1;
         return taken;
     }
     // Address and size of the frames that lie entirely in [first, behind), by address.
@@ -90,20 +88,10 @@ class Extent {
         return {begin, end};
     }
     const std::map<Address, Frame>& frames() const { return frames_; }
-    // Number of mapped ranges without a hole.
-    std::size_t stretches() const { return is_plain_ ? 1 : static_cast<std::size_t>(stretches_); }
 
   private:
     Extent(DeviceMemory& memory, Address begin, std::size_t bytes, bool is_plain)
         : memory_(memory), mapper_(memory), begin_(begin), bytes_(bytes), is_plain_(is_plain) {}
-
-    // Number of frames (0 to 2) that touch a range from below or above.
-    std::ptrdiff_t touching(Address first, Address behind) const {
-        const auto next = frames_.lower_bound(first);
-        const bool has_before = next != frames_.begin() &&
-                                std::prev(next)->first + std::prev(next)->second.bytes == first;
-        return (has_before ? 1 : 0) + (frames_.contains(behind) ? 1 : 0);
-    }
 
     DeviceMemory& memory_;
     PageMapper mapper_;
@@ -111,7 +99,6 @@ class Extent {
     std::size_t bytes_;
     bool is_plain_;
     std::map<Address, Frame> frames_;
-    std::ptrdiff_t stretches_ = 0;
 };
 
 }  // namespace gapless::runtime

@@ -18,6 +18,11 @@ constexpr std::int32_t kBetweenSteps = -1;
 // such a numbered stream is bound to it from then on.
 constexpr Stream kFirstRole = Stream{1} << 62;
 
+// Bytes of the arena, by their offsets.
+struct ArenaRange {
+    std::size_t begin = 0, end = 0;
+};
+
 struct KindPlan {
     std::int32_t label = 0;           // 0: a step without a name; 1, 2, ...: named by the user
     std::vector<Stream> stream;       // one entry a slot, in the order of all requests

@@ -193,6 +193,14 @@ std::int32_t KindProgress::expected(std::size_t stream) const {
     return lane.next < lane.last ? slot_[lane.next] : -1;
 }
 
+std::vector<std::int32_t> KindProgress::remaining() const {
+    std::vector<std::int32_t> slots;
+    for (const Lane& lane : lanes_) {
+        slots.insert(slots.end(), slot_.begin() + lane.next, slot_.begin() + lane.last);
+    }
+    return slots;
+}
+
 std::int64_t KindProgress::missing() const {
     std::int64_t missing = 0;
     for (const Lane& lane : lanes_) missing += lane.skipped + (lane.last - lane.next);

@@ -66,6 +66,8 @@ class KindProgress {
     std::int32_t last_taken(std::size_t stream) const { return slot_[lanes_[stream].next - 1]; }
     // The slot that is expected next, or -1 at the end.
     std::int32_t expected(std::size_t stream) const;
+    // The slots of the requests that have not come yet.
+    std::vector<std::int32_t> remaining() const;
     // Number of planned requests that did not come, if the step ends here.
     std::int64_t missing() const;
 

@@ -38,6 +38,15 @@ void OverwriteCheck::unmap(Address address, std::size_t bytes) {
     look_last(address, address + bytes, [&] { ForwardingMemory::unmap(address, bytes); });
 }
 
+void OverwriteCheck::hide(Address address, std::size_t bytes) {
+    std::vector<Past> pasts = cut(address, address + bytes);
+    for (Past& past : pasts) {
+        past.is_loose = true;  // the stream of this check has not waited for it
+        make_wait_for(past, own_stream_);
+    }
+    compare_stamped(add({.pasts = std::move(pasts), .after = {.stream = own_stream_}}));
+}
+
 Address OverwriteCheck::allocate_plain(std::size_t bytes) {
     const Address address = ForwardingMemory::allocate_plain(bytes);
     plain_[address] = bytes;

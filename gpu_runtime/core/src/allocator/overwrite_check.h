@@ -43,7 +43,8 @@ struct Overwrite {
 // own stream, which first waits for the other streams that were recorded for the block. Before
 // bytes are handed out again, they are compared on the stream that gets them, after its waits.
 // Before bytes are unmapped, they are compared a last time. All of this is device work in stream
-// order. The host reads the findings only when the caller asks.
+// order. The host reads the findings only when the caller asks. Bytes that get another address are
+// compared at the old one and stamped at the new one, both on the stream of this check.
 // Why the order is right. The heap makes the next user of a block wait for everything that the
 // block's stream was given until the free or later. The stamp was submitted before that. The
 // block's own stream waits for the other streams before it stamps. The heap does not know of stamps
@@ -63,6 +64,8 @@ class OverwriteCheck final : public ForwardingMemory {
 
     void set_access(Address address, std::size_t bytes) override;
     void unmap(Address address, std::size_t bytes) override;
+    void hide(Address address, std::size_t bytes) override;
+    void show(Address address, std::size_t bytes) override { stamp_new(address, bytes); }
     Address allocate_plain(std::size_t bytes) override;
     void release_plain(Address address) override;
 

@@ -20,12 +20,16 @@ GaplessBlock seen_from_outside(const Block& block) {
             .is_active = is_used || block.state == BlockState::withheld};
 }
 
-// Adds one segment for each mapped stretch without a hole.
+bool has_memory(const Block& block) {
+    return block.state != BlockState::hole && block.state != BlockState::vacated;
+}
+
+// Adds one segment for each stretch that has memory throughout.
 void add_segments(const BlockHeap& heap, const Extent& extent,
                   std::vector<SegmentOfBlocks>& segments) {
     bool is_behind_hole = true;
     for (const Block* block = heap.first_of(extent); block != nullptr; block = block->behind) {
-        if (block->state == BlockState::hole) {
+        if (!has_memory(*block)) {
             is_behind_hole = true;
             continue;
         }
@@ -67,13 +71,15 @@ Figures PlannedAllocator::figures() const {
     figures.allocated_bytes = allocated_bytes_;
     figures.reserved_bytes = static_cast<std::int64_t>(heap_.reserved_bytes());
     figures.arena_bytes = static_cast<std::int64_t>(heap_.arena_bytes());
-    figures.live_peak = live_peak_;
+    figures.live_peak = bound_.live_peak();
+    figures.moved_bytes = static_cast<std::int64_t>(heap_.moved_bytes() - moved_before_);
     return figures;
 }
 
 void PlannedAllocator::reset_peaks() {
     const Lock lock(mutex_);
     figures_ = {};
+    moved_before_ = heap_.moved_bytes();
     figures_.requested_peak = requested_bytes_;
     figures_.allocated_peak = allocated_bytes_;
     figures_.reserved_peak = static_cast<std::int64_t>(heap_.reserved_bytes());
@@ -130,7 +136,7 @@ std::optional<GaplessBlock> PlannedAllocator::block_of(Address address) const {
     if (extent == nullptr) return std::nullopt;
     for (const Block* block = heap_.first_of(*extent); block != nullptr; block = block->behind) {
         if (address - block->address >= block->bytes) continue;
-        if (block->state == BlockState::hole) return std::nullopt;
+        if (!has_memory(*block)) return std::nullopt;
         return seen_from_outside(*block);
     }
     return std::nullopt;
@@ -181,9 +187,7 @@ void PlannedAllocator::measure_reserved() {
     figures_.reserved_peak = std::max(figures_.reserved_peak, reserved);
     step_reserved_peak_ = std::max(step_reserved_peak_, reserved);
     // Counts the same segments as segments() returns.
-    std::size_t segments = 0;
-    for (const Extent& extent : heap_.extents()) segments += extent.stretches();
-    statistics_.reserved(segments, heap_.reserved_bytes());
+    statistics_.reserved(heap_.stretches(), heap_.reserved_bytes());
 }
 
 }  // namespace gapless::runtime

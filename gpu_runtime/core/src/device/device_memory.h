@@ -80,6 +80,10 @@ class DeviceMemory {
     virtual void set_access(Address address, std::size_t bytes) = 0;
     // Unmaps whole, adjacent mappings. They must not be in use.
     virtual void unmap(Address address, std::size_t bytes) = 0;
+    // Says that free bytes will be used through another mapping of their pages, and that they are
+    // used at these addresses again. A device need not know; checks of free memory do.
+    virtual void hide(Address /*address*/, std::size_t /*bytes*/) {}
+    virtual void show(Address /*address*/, std::size_t /*bytes*/) {}
 
     // Allocates memory at an address of its own, which libraries need to share it between processes
     // or to register it with a network. Throws OutOfDeviceMemory. Released memory must not be in

@@ -28,6 +28,8 @@ class ForwardingMemory : public DeviceMemory {
         memory_.set_access(address, bytes);
     }
     void unmap(Address address, std::size_t bytes) override { memory_.unmap(address, bytes); }
+    void hide(Address address, std::size_t bytes) override { memory_.hide(address, bytes); }
+    void show(Address address, std::size_t bytes) override { memory_.show(address, bytes); }
     Address allocate_plain(std::size_t bytes) override { return memory_.allocate_plain(bytes); }
     void release_plain(Address address) override { memory_.release_plain(address); }
     void synchronize() override { memory_.synchronize(); }

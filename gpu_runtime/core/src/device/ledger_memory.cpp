@@ -125,43 +125,28 @@ void LedgerMemory::release_plain(Address address) {
     plain_.erase(found);
 }
 
-std::size_t LedgerMemory::index_of(Stream stream) {
-    const auto [entry, is_new] = stream_index_.try_emplace(stream, streams_.size());
-    if (is_new) streams_.emplace_back();
-    return entry->second;
-}
-
-void LedgerMemory::finish(Stream stream) {
-    StreamState& state = streams_[index_of(stream)];
-    state.done = state.recorded;
-}
-
-void LedgerMemory::synchronize() {
-    for (StreamState& state : streams_) state.done = state.recorded;
-}
+void LedgerMemory::synchronize() { progress_.finish_all(); }
 
 Event LedgerMemory::record_event(Stream stream) {
-    const std::size_t index = index_of(stream);
     if (free_events_.empty()) {
         free_events_.push_back(events_.size());
         events_.emplace_back();
     }
     const Event event = free_events_.back();
     free_events_.pop_back();
-    events_[event] = {index, ++streams_[index].recorded};
+    events_[event] = progress_.record(stream);
     ++live_events_;
     return event;
 }
 
 bool LedgerMemory::is_done(Event event) {
-    const EventState& state = events_.at(event);
-    return is_done_at_once_ || state.number <= streams_[state.stream].done;
+    return is_done_at_once_ || progress_.is_done(events_.at(event));
 }
 
-void LedgerMemory::await(Event event) {
-    const EventState& state = events_.at(event);
-    std::uint64_t& done = streams_[state.stream].done;
-    done = std::max(done, state.number);
+void LedgerMemory::await(Event event) { progress_.await(events_.at(event)); }
+
+void LedgerMemory::make_wait(Stream stream, Event event) {
+    if (!is_done_at_once_) progress_.make_wait(stream, events_.at(event));
 }
 
 void LedgerMemory::destroy_event(Event event) {

@@ -6,10 +6,10 @@
 #include <deque>
 #include <map>
 #include <set>
-#include <unordered_map>
 #include <vector>
 
 #include "device/device_memory.h"
+#include "device/stream_progress.h"
 
 namespace gapless::runtime {
 
@@ -33,7 +33,9 @@ class LedgerMemory final : public DeviceMemory {
     void dictate_plain(const std::vector<Address>& addresses);
     void dictate_ranges(const std::vector<Address>& addresses);
     // Marks all work of the stream as done.
-    void finish(Stream stream);
+    void finish(Stream stream) { progress_.finish(stream); }
+    // Marks that work of the stream as done that waits for nothing unfinished.
+    void advance(Stream stream) { progress_.advance(stream); }
 
     std::size_t created_bytes() const { return created_bytes_; }
     std::size_t live_events() const { return live_events_; }
@@ -55,19 +57,10 @@ class LedgerMemory final : public DeviceMemory {
     Event record_event(Stream stream) override;
     bool is_done(Event event) override;
     void await(Event event) override;
-    void make_wait(Stream /*stream*/, Event /*event*/) override {}
+    void make_wait(Stream stream, Event event) override;
     void destroy_event(Event event) override;
 
   private:
-    struct StreamState {
-        std::uint64_t recorded = 0;  // events recorded so far
-        std::uint64_t done = 0;
-    };
-    struct EventState {
-        std::size_t stream;  // index in streams_
-        std::uint64_t number;
-    };
-    std::size_t index_of(Stream stream);
     // Returns the next dictated address, or a made-up one.
     Address next_address(std::deque<Address>& dictated, std::size_t bytes);
     void take(std::size_t bytes);
@@ -86,9 +79,8 @@ class LedgerMemory final : public DeviceMemory {
     // Begin addresses of ranges. Their lengths are unknown: recorded ranges may be shorter than
     // ours.
     std::set<Address> ranges_;
-    std::unordered_map<Stream, std::size_t> stream_index_;
-    std::vector<StreamState> streams_;
-    std::vector<EventState> events_;  // by handle
+    StreamProgress progress_;
+    std::vector<StreamProgress::Mark> events_;  // by handle
     std::vector<Event> free_events_;
     std::size_t live_events_ = 0;
 };

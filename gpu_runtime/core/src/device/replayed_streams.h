@@ -1,11 +1,10 @@
 // An adaptor that maps the streams of a recorded run to real streams.
 #pragma once
 
-#include <algorithm>
-#include <cstdint>
 #include <unordered_map>
 
 #include "device/forwarding_memory.h"
+#include "device/stream_progress.h"
 
 namespace gapless::runtime {
 
@@ -26,34 +25,31 @@ class ReplayedStreams final : public ForwardingMemory {
 
     void stand_for(Stream recorded, Stream handle) { handles_[recorded] = handle; }
     // Marks all work of the recorded stream as done.
-    void finish(Stream recorded) {
-        State& state = states_[recorded];
-        state.done = state.recorded;
-    }
+    void finish(Stream recorded) { progress_.finish(recorded); }
+    // Marks that work of the recorded stream as done that waits for nothing unfinished.
+    void advance(Stream recorded) { progress_.advance(recorded); }
 
     bool is_captured(Stream recorded) override {
         return ForwardingMemory::is_captured(handle_of(recorded));
     }
     Event record_event(Stream recorded) override {
         const Event event = ForwardingMemory::record_event(handle_of(recorded));
-        events_[event] = {recorded, ++states_[recorded].recorded};
+        events_[event] = progress_.record(recorded);
         return event;
     }
     bool is_done(Event event) override {
-        const Mark& mark = events_.at(event);
         const bool is_done = ForwardingMemory::is_done(event);
-        if (mark.number > states_[mark.recorded].done) return false;
+        if (!progress_.is_done(events_.at(event))) return false;
         if (!is_done) ForwardingMemory::await(event);
         return true;
     }
     void await(Event event) override {
         ForwardingMemory::await(event);
-        const Mark& mark = events_.at(event);
-        std::uint64_t& done = states_[mark.recorded].done;
-        done = std::max(done, mark.number);
+        progress_.await(events_.at(event));
     }
     void make_wait(Stream recorded, Event event) override {
         ForwardingMemory::make_wait(handle_of(recorded), event);
+        progress_.make_wait(recorded, events_.at(event));
     }
     void destroy_event(Event event) override {
         events_.erase(event);
@@ -61,18 +57,10 @@ class ReplayedStreams final : public ForwardingMemory {
     }
     void synchronize() override {
         ForwardingMemory::synchronize();
-        for (auto& [recorded, state] : states_) state.done = state.recorded;
+        progress_.finish_all();
     }
 
   private:
-    struct State {
-        std::uint64_t recorded = 0;  // events recorded so far
-        std::uint64_t done = 0;
-    };
-    struct Mark {
-        Stream recorded;
-        std::uint64_t number;
-    };
     Stream handle_of(Stream recorded) const {
         const auto found = handles_.find(recorded);
         return found == handles_.end() ? other_ : found->second;
@@ -80,8 +68,8 @@ class ReplayedStreams final : public ForwardingMemory {
 
     const Stream other_;
     std::unordered_map<Stream, Stream> handles_;
-    std::unordered_map<Stream, State> states_;
-    std::unordered_map<Event, Mark> events_;
+    StreamProgress progress_;
+    std::unordered_map<Event, StreamProgress::Mark> events_;
 };
 
 }  // namespace gapless::runtime

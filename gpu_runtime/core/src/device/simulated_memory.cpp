@@ -84,6 +84,34 @@ void SimulatedMemory::finish(Stream stream) {
     finish_all(stream);
 }
 
+void SimulatedMemory::advance(Stream stream) {
+    const std::lock_guard lock(mutex_);
+    StreamState& state = streams_[stream];
+    for (;;) {
+        if (state.waits.empty()) return finish_all(stream);
+        const StreamWait wait = state.waits.front();
+        finish_until({stream, wait.behind, wait.number - 1});
+        if (!is_finished(wait.awaited)) return;
+        state.waits.pop_front();
+    }
+}
+
+// A stream passes a wait when its earlier work and the awaited event are done.
+bool SimulatedMemory::is_finished(const EventState& end) {
+    StreamState& stream = streams_[end.stream];
+    while (!stream.waits.empty() && stream.waits.front().number <= end.waits &&
+           stream.waits.front().behind <= stream.finished) {
+        const StreamWait wait = stream.waits.front();
+        if (!is_finished(wait.awaited)) return false;
+        // The awaited stream may have waited for this one, which has then passed this wait.
+        if (!stream.waits.empty() && stream.waits.front().number == wait.number) {
+            stream.waits.pop_front();
+        }
+    }
+    return stream.finished >= end.position &&
+           (stream.waits.empty() || stream.waits.front().number > end.waits);
+}
+
 void SimulatedMemory::finish_all(Stream stream) {
     const StreamState& state = streams_[stream];
     finish_until({stream, state.submitted, state.waited});
@@ -344,10 +372,7 @@ Event SimulatedMemory::record_event(Stream stream) {
 bool SimulatedMemory::is_done(Event event) {
     const std::lock_guard lock(mutex_);
     may_fail("is_done");
-    const EventState& state = events_.at(event);
-    const StreamState& stream = streams_[state.stream];
-    return stream.finished >= state.position &&
-           (stream.waits.empty() || stream.waits.front().number > state.waits);
+    return is_finished(events_.at(event));
 }
 
 void SimulatedMemory::await(Event event) {

@@ -61,6 +61,8 @@ class SimulatedMemory final : public DeviceMemory {
     // known to touch.
     void submit(Stream stream, Address address = 0, std::size_t bytes = 0);
     void finish(Stream stream);
+    // Ends that work of a stream that waits for nothing unfinished.
+    void advance(Stream stream);
     // From now on every recorded event counts as unfinished work, as on a ledger with
     // LedgerStreams::when_told. So an allocator behaves alike over both devices.
     void work_at_events() { are_events_work_ = true; }
@@ -130,6 +132,7 @@ class SimulatedMemory final : public DeviceMemory {
     void require_idle(Address begin, Address end) const;
     void require_running(Stream stream);
     void finish_until(const EventState& end);
+    bool is_finished(const EventState& end);
     void finish_all(Stream stream);
     bool fails();
     void may_fail(const char* call);

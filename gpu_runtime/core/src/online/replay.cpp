@@ -1,5 +1,6 @@
 #include "online/replay.h"
 
+#include <algorithm>
 #include <chrono>
 #include <stdexcept>
 #include <string>
@@ -16,6 +17,8 @@ namespace {
 constexpr Stream kFirstSideStream = Stream{1} << 62;
 // A row may call the device, which takes up to milliseconds; reading the clock takes 20 ns.
 constexpr std::size_t kRowsToPause = 64;
+// See Note [Progress in a replay]. A guess.
+constexpr std::size_t kRowsBehind = 512;
 
 // The current bytes of an allocator.
 struct Sums {
@@ -43,18 +46,20 @@ void settle(PlannedAllocator&) {}
 
 SideStreams side_streams_of(DeviceMemory& memory) {
     if (auto* const ledger = dynamic_cast<LedgerMemory*>(&memory)) {
-        return {[](Stream, Address, std::size_t) {},
-                [=](Stream stream) { ledger->finish(stream); }};
+        return {[](Stream, Address, std::size_t) {}, [=](Stream stream) { ledger->finish(stream); },
+                [=](Stream stream) { ledger->advance(stream); }};
     }
     if (auto* const simulated = dynamic_cast<SimulatedMemory*>(&memory)) {
         return {[=](Stream stream, Address address, std::size_t bytes) {
                     simulated->submit(stream, address, bytes);
                 },
-                [=](Stream stream) { simulated->finish(stream); }};
+                [=](Stream stream) { simulated->finish(stream); },
+                [=](Stream stream) { simulated->advance(stream); }};
     }
     if (auto* const replayed = dynamic_cast<ReplayedStreams*>(&memory)) {
         return {[](Stream, Address, std::size_t) {},
-                [=](Stream stream) { replayed->finish(stream); }};
+                [=](Stream stream) { replayed->finish(stream); },
+                [=](Stream stream) { replayed->advance(stream); }};
     }
     return {};
 }
@@ -85,6 +90,7 @@ void Replay<Allocator>::run_to(std::size_t behind, const std::function<void()>& 
     const auto begun = std::chrono::steady_clock::now();
     while (row_ < behind && outcome_.out_of_memory_row < 0) {
         if (row_ % kRowsToPause == 0 && pause) pause();
+        if (row_ % kRowsBehind == 0) make_progress();
         make_row();
     }
     const auto ended = std::chrono::steady_clock::now();
@@ -99,6 +105,12 @@ ReplayOutcome Replay<Allocator>::end(const std::function<void()>& pause) {
     }
     row_ = log_.rows().size();
     return std::move(outcome_);
+}
+
+// See Note [Progress in a replay].
+template <class Allocator>
+void Replay<Allocator>::make_progress() {
+    if (side_.advance) std::ranges::for_each(owners_, side_.advance);
 }
 
 template <class Allocator>
@@ -159,6 +171,7 @@ void Replay<Allocator>::allocate(std::uint32_t block) {
     const RequestLog::Request& request = log_.requests()[block];
     const Address address = allocator_.allocate(request.bytes, request.stream);
     outcome_.addresses[block] = address;
+    owners_.insert(request.stream);
     requested_ += request.bytes;
     if (witnesses_.stamps != nullptr) witnesses_.stamps->hand_out(block, address, request.bytes);
 }

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <set>
 #include <vector>
 
 #include "allocator/planned_allocator.h"
@@ -14,11 +15,21 @@
 
 namespace gapless::runtime {
 
-// Functions for a side stream: a stream of the replay that uses a block from its requested free to
-// its completed free.
+// Note [Progress in a replay]
+// ~~~~~~~~~~~~~~~~~~~~~~~~~~~
+// Rationale. A recording tells when an allocation or a free was requested, not how far the device
+// had come. If no stream ever advanced, no event would be done unless the host waited for it.
+// Approach. Every kRowsBehind rows, each stream that requested a block advances to the last row,
+// but not beyond a wait for a stream that is not done. Streams that use a freed block are done when
+// the recording says that this free is complete.
+// Limits. The host of a real run is ahead of the device by other numbers of requests.
+
+// Functions for the streams of a device. `begin` and `end` are of a side stream: a stream of the
+// replay that uses a block from its requested free to its completed free.
 struct SideStreams {
     std::function<void(Stream, Address, std::size_t)> begin;
     std::function<void(Stream)> end;
+    std::function<void(Stream)> advance;
 };
 
 // Returns the functions of a device whose streams a replay can finish: a ledger, a simulated device
@@ -61,6 +72,7 @@ class Replay {
 
   private:
     void make_row();
+    void make_progress();
     void take_row(const RequestLog::Row& row);
     void allocate(std::uint32_t block);
     void free_now(std::uint32_t block);
@@ -88,6 +100,7 @@ class Replay {
     std::size_t row_ = 0;        // the next row
     std::size_t requested_ = 0;  // requested bytes of live blocks
     SideNumbers numbers_;
+    std::set<Stream> owners_;          // streams that requested a block
     std::vector<Stream> side_stream_;  // of each block
 };
 

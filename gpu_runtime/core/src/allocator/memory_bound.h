@@ -1,0 +1,47 @@
+// How many bytes planned memory may reserve.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace gapless::runtime {
+
+// Note [Memory in bounds]
+// ~~~~~~~~~~~~~~~~~~~~~~~
+// Rationale. Free memory in pieces is of no use to a larger request, and memory that is taken from
+// the device for that request stays reserved. An allocator that only reuses free ranges reserves 5
+// to 20 % more than the live peak. Physical memory has no address of its own, so it can move to a
+// new address, and since two mappings may show one frame, a move waits for nobody.
+// Approach. The heap creates new pages while reserved bytes stay within 1/256 above the live peak.
+// Beyond that bound, idle frames move to where memory is needed: those outside of the arena first,
+// largest free ranges first; then those of the arena, at first those of places that the step does
+// not need any more. An unexpected request never lies at addresses of the arena, where it would be
+// in the way of planned requests. It only borrows the frames of a place. The place gets them back
+// by its old mapping when they are idle again; until then, a request for that place is served
+// elsewhere. At the end of a step, idle memory above the bound goes back to the device. Limits.
+// Frames move as a whole: if small blocks lie in many frames, as with sizes that never recur, less
+// memory is idle than free. Then the heap creates pages beyond the bound.
+class MemoryBound {
+  public:
+    explicit MemoryBound(std::size_t page_bytes)
+        : slack_(kSlackPages * static_cast<std::int64_t>(page_bytes)) {}
+
+    // Notes the allocated bytes of the moment.
+    void note(std::int64_t allocated) { live_peak_ = std::max(live_peak_, allocated); }
+    // Peak of allocated bytes since the beginning.
+    std::int64_t live_peak() const { return live_peak_; }
+    // The most reserved bytes when `allocated` bytes will be allocated.
+    std::int64_t most(std::int64_t allocated = 0) const {
+        const std::int64_t live = std::max(live_peak_, allocated);
+        return live + live / kShare + slack_;
+    }
+
+  private:
+    // Guesses: reserved bytes may be 1/256 above the live peak, and pages for small programs.
+    static constexpr std::int64_t kShare = 256, kSlackPages = 4;
+
+    const std::int64_t slack_;
+    std::int64_t live_peak_ = 0;
+};
+
+}  // namespace gapless::runtime
