@@ -230,6 +230,7 @@ void stress(bool is_plain) {
 
     const Figures figures = allocator.figures();
     allocator.drop_book();
+    allocator.give_back();
     allocator.check();
     if (figures.requested_bytes != 0) fail("all is freed");
     if (figures.planned_requests == 0 || figures.fallback_requests == 0) fail("steps are planned");

@@ -32,7 +32,7 @@ BlockHeap::Leaving BlockHeap::take_idle(std::size_t arena_kept) {
         }
     }
     leaving.generation = generation_++;
-    if (leaving.runs.empty() && vacated_.empty()) return leaving;
+    if (leaving.runs.empty() && vacated_.empty() && closed_ < 0) return leaving;
     try {
         // See Note [Streams that nobody told of]. Streams of other devices need marks of their own.
         for (const Stream stream : known_streams()) {

@@ -171,7 +171,12 @@ void PlannedAllocator::retire_excess() {
     if (heap_.is_plain()) return;
     const auto reserved = static_cast<std::int64_t>(heap_.reserved_bytes());
     const std::int64_t excess = reserved - bound_.most();
-    if (excess > 0) heap_.retire(static_cast<std::size_t>(excess), arena_kept());
+    try {
+        if (excess > 0) heap_.retire(static_cast<std::size_t>(excess), arena_kept());
+    } catch (const DeviceCallError&) {
+        // A stream is destroyed, or the device refuses: the memory stays for now.
+        heap_.put_back();
+    }
     heap_.unmap_old();
     measure_reserved();
 }
@@ -199,7 +204,11 @@ void PlannedAllocator::adopt_book(Book book) {
     try {
         if (is_replaced) take_out(lock, heap_.take_idle(0));
         // The frames that the heap used for these requests go to the arena.
-        if (!is_kept && !heap_.is_plain()) heap_.gather_for_arena({0, wanted}, {});
+        if (!is_kept && !heap_.is_plain()) {
+            gather([&](const std::vector<ArenaRange>& kept) {
+                heap_.gather_for_arena({0, wanted}, kept);
+            });
+        }
         map_arena(wanted);
         heap_.put_back();
         heap_.release_spare();
