@@ -15,12 +15,13 @@ namespace gapless::runtime {
 // Approach. The heap creates new pages while reserved bytes stay within 1/256 above the live peak.
 // Beyond that bound, idle frames move to where memory is needed: those outside of the arena first,
 // largest free ranges first; then those of the arena, at first those of places that the step does
-// not need any more. An unexpected request never lies at addresses of the arena, where it would be
-// in the way of planned requests. It only borrows the frames of a place. The place gets them back
-// by its old mapping when they are idle again; until then, a request for that place is served
-// elsewhere. At the end of a step, idle memory above the bound goes back to the device. Limits.
-// Frames move as a whole: if small blocks lie in many frames, as with sizes that never recur, less
-// memory is idle than free. Then the heap creates pages beyond the bound.
+// not need any more. A planned place takes no frame of a place that the step still needs; the heap
+// creates a page instead. An unexpected request never lies at addresses of the arena, where it
+// would be in the way of planned requests. It only borrows the frames of a place. The place gets
+// them back by its old mapping when they are idle again; until then, a request for that place is
+// served elsewhere. At the end of a step, idle memory above the bound goes back to the device.
+// Limits. Frames move as a whole: if small blocks lie in many frames, as with sizes that never
+// recur, less memory is idle than free. Then the heap creates pages beyond the bound.
 class MemoryBound {
   public:
     explicit MemoryBound(std::size_t page_bytes)

@@ -205,9 +205,7 @@ void PlannedAllocator::adopt_book(Book book) {
         if (is_replaced) take_out(lock, heap_.take_idle(0));
         // The frames that the heap used for these requests go to the arena.
         if (!is_kept && !heap_.is_plain()) {
-            gather([&](const std::vector<ArenaRange>& kept) {
-                heap_.gather_for_arena({0, wanted}, kept);
-            });
+            gather([&] { heap_.gather_for_arena({0, wanted}, {}); });
         }
         map_arena(wanted);
         heap_.put_back();
@@ -297,9 +295,7 @@ Block* PlannedAllocator::place_as_planned(std::int64_t planned, std::size_t byte
     const std::size_t missing = heap_.arena_missing(offset, wanted);
     // The memory of this place moved away; it is idle elsewhere by now, or needed.
     if (is_above_bound(bytes, missing)) {
-        gather([&](const std::vector<ArenaRange>& kept) {
-            heap_.gather_for_arena({offset, offset + wanted}, kept);
-        });
+        gather([&] { heap_.gather_for_arena({offset, offset + wanted}, book_.needed_places()); });
     }
     // A request may only seem to be of a longer step; then a longer arena would be idle.
     const std::size_t more = missing - std::min(missing, heap_.available_bytes());
@@ -385,20 +381,22 @@ Block* PlannedAllocator::place_within_bound(const Wanted& wanted) {
     if (heap_.recall_for(wanted.bytes, wanted.stream)) {
         return heap_.place(wanted.bytes, wanted.stream, Placement::best_fit);
     }
-    gather([&](const std::vector<ArenaRange>& kept) {
+    gather([&] {
+        const auto gather_except = [&](const std::vector<ArenaRange>& kept) {
+            heap_.gather(wanted.bytes, wanted.stream, wanted.placement, kept);
+        };
         // A block that the plan expects to stay must not keep the frames of a place.
-        heap_.gather(wanted.bytes, wanted.stream, wanted.placement,
-                     wanted.is_planned ? std::vector<ArenaRange>{{0, arena_kept()}} : kept);
+        if (wanted.is_planned) return gather_except({{0, arena_kept()}});
+        gather_except(book_.needed_places());
+        gather_except({});
     });
     return nullptr;
 }
 
-// Gathers idle frames: at first none from places that the step still needs, then any.
 template <class Gather>
-void PlannedAllocator::gather(const Gather& gather_except) {
+void PlannedAllocator::gather(const Gather& gather_frames) {
     try {
-        gather_except(book_.needed_places());
-        gather_except({});
+        gather_frames();
     } catch (const DeviceCallError&) {
         // A stream is captured or destroyed, or the device refuses: the heap grows.
         heap_.put_back();

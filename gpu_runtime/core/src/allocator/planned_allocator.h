@@ -132,7 +132,7 @@ class PlannedAllocator final : public ServingAllocator {
     bool is_above_bound(std::size_t bytes, std::size_t more) const;
     void map_arena(std::size_t bytes);
     template <class Gather>
-    void gather(const Gather& gather_except);
+    void gather(const Gather& gather_frames);
     void restore_arena(Lock& lock);
     void retire_excess();
     void write(const LogEntry& entry);
