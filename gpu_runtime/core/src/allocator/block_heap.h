@@ -188,8 +188,9 @@ class BlockHeap {
     bool recall(std::size_t offset, std::size_t bytes);
     // Uses all old mappings of the arena again whose frames are idle.
     void recall_arena();
-    // Uses old mappings again so that place() succeeds; false, with nothing changed, if none serve.
-    bool recall_for(std::size_t bytes, Stream stream);
+    // Uses old mappings again so that place() succeeds, but no frame from the ranges `kept` of the
+    // arena. Returns false, and changes nothing, if none serve.
+    bool recall_for(std::size_t bytes, Stream stream, const std::vector<ArenaRange>& kept);
     // Bytes of frames that can be mapped without a new one.
     std::size_t available_bytes() const { return spare_bytes_ + gathered_bytes_; }
     // Bytes of frames that moved to another address since the beginning.
@@ -374,7 +375,7 @@ class BlockHeap {
                                        const std::vector<Idle>& idle) const;
     bool recall(Recall& found, Stream stream);
     Block* cut_vacated(Address begin, std::size_t bytes);
-    std::vector<Idle> idle_by_address();
+    std::vector<Idle> idle_by_address(const std::vector<ArenaRange>& kept);
     bool has_memory(const Block* block) const;
     void gets_memory(const Block& block);
     void loses_memory(const Block& block);

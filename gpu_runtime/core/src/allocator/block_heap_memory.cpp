@@ -212,13 +212,13 @@ bool BlockHeap::recall(std::size_t offset, std::size_t bytes) {
     if (first == vacated_.end() || first->first >= range.end) return false;
     Recall found;
     is_place_missing_ =
-        find_recall(found, *first->second, range, idle_by_address()) || !recall(found, kNoStream);
+        find_recall(found, *first->second, range, idle_by_address({})) || !recall(found, kNoStream);
     return !is_place_missing_;
 }
 
 void BlockHeap::recall_arena() {
     if (arena_ == nullptr || vacated_.empty() || is_capturing()) return;
-    const std::vector<Idle> idle = idle_by_address();
+    const std::vector<Idle> idle = idle_by_address({});
     Recall found;
     const auto end = vacated_.lower_bound(arena_->end());
     for (auto entry = vacated_.lower_bound(arena_->begin()); entry != end; ++entry) {
@@ -240,10 +240,11 @@ void BlockHeap::recall_arena() {
 }
 
 // Candidates are the stretches of free and vacated blocks of the stream, smallest first.
-bool BlockHeap::recall_for(std::size_t requested, Stream stream) {
+bool BlockHeap::recall_for(std::size_t requested, Stream stream,
+                           const std::vector<ArenaRange>& kept) {
     if (vacated_.empty() || is_capturing()) return false;
     const std::size_t bytes = round_up(requested, kBlockAlignment);
-    const std::vector<Idle> idle = idle_by_address();
+    const std::vector<Idle> idle = idle_by_address(kept);
     const auto may_serve = [](const Block* block) {
         return block != nullptr &&
                (block->state == BlockState::free || block->state == BlockState::vacated);
@@ -349,9 +350,9 @@ Block* BlockHeap::cut_vacated(Address begin, std::size_t bytes) {
     return block;
 }
 
-std::vector<BlockHeap::Idle> BlockHeap::idle_by_address() {
+std::vector<BlockHeap::Idle> BlockHeap::idle_by_address(const std::vector<ArenaRange>& kept) {
     for (auto& [stream, heap] : heaps_) add_latest(heap);
-    std::vector<Idle> idle = idle_ranges({});
+    std::vector<Idle> idle = idle_ranges(addresses_of(kept));
     std::ranges::sort(idle, {}, &Idle::begin);
     return idle;
 }

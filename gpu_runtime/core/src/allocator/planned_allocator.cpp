@@ -378,18 +378,25 @@ Block* PlannedAllocator::place_within_bound(const Wanted& wanted) {
         if (Block* block = heap_.place(wanted.bytes, wanted.stream, wanted.placement)) return block;
     }
     if (heap_.is_plain()) return nullptr;
-    if (heap_.recall_for(wanted.bytes, wanted.stream)) {
+    // A block that the plan expects to stay must not keep the frames of a place.
+    if (wanted.is_planned) return place_with_idle(wanted, {{0, arena_kept()}});
+    if (Block* block = place_with_idle(wanted, book_.needed_places())) return block;
+    if (heap_.available_bytes() >=
+        heap_.missing_for(wanted.bytes, wanted.stream, wanted.placement)) {
+        return nullptr;
+    }
+    heap_.put_back();
+    return place_with_idle(wanted, {});
+}
+
+// Returns a block in idle frames at old mappings. Without such, gathers idle frames, and returns
+// null. Takes no frame from the ranges `kept` of the arena.
+Block* PlannedAllocator::place_with_idle(const Wanted& wanted,
+                                         const std::vector<ArenaRange>& kept) {
+    if (heap_.recall_for(wanted.bytes, wanted.stream, kept)) {
         return heap_.place(wanted.bytes, wanted.stream, Placement::best_fit);
     }
-    gather([&] {
-        const auto gather_except = [&](const std::vector<ArenaRange>& kept) {
-            heap_.gather(wanted.bytes, wanted.stream, wanted.placement, kept);
-        };
-        // A block that the plan expects to stay must not keep the frames of a place.
-        if (wanted.is_planned) return gather_except({{0, arena_kept()}});
-        gather_except(book_.needed_places());
-        gather_except({});
-    });
+    gather([&] { heap_.gather(wanted.bytes, wanted.stream, wanted.placement, kept); });
     return nullptr;
 }
 

@@ -121,6 +121,7 @@ class PlannedAllocator final : public ServingAllocator {
     // Called if the heap has no free range for the request: grows the heap within the bound.
     Block* place_with_more(Lock& lock, const Wanted& wanted);
     Block* place_within_bound(const Wanted& wanted);
+    Block* place_with_idle(const Wanted& wanted, const std::vector<ArenaRange>& kept);
     // Waits for the device without the lock, then unmaps the frames and makes them spare.
     void take_out(Lock& lock, const BlockHeap::Leaving& leaving);
     // Waits for streams, then frees the withheld blocks.
