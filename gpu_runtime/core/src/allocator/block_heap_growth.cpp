@@ -259,6 +259,7 @@ std::size_t BlockHeap::free_before(const Block* hole) const {
 
 // Maps memory at the beginning of a hole. Afterwards `hole` is the rest of the hole, or null.
 void BlockHeap::map_at(Block*& hole, std::size_t bytes) {
+    if (bytes == 0) return;
     Block* place = hole;
     const std::vector<Obtained> row = obtain_row(bytes);
     try {
