@@ -1,7 +1,8 @@
-"""The registered online allocators: those of the core, and two that exist only in replays.
+"""The registered online allocators: those of the core, and one that exists only in replays.
 
 `gpu_runtime/core/src/online/online_allocators.h` lists those of the core: a new one gets a line
-there and none here. An online allocator for replays alone is a function with `register_online`.
+there and none here. An online allocator with a replay of its own is a function with
+`register_online`: `planned`, and `stweaver`, which needs a profile.
 """
 
 from __future__ import annotations
@@ -35,6 +36,9 @@ from planners.registry import (
     add_online,
     register_online,
 )
+
+# The core has it without its profile.
+STWEAVER = "stweaver"
 
 MakeOnline = Callable[[DeviceMemory], OnlineAllocator]
 
@@ -81,7 +85,6 @@ def _register(definition: OnlineDefinition) -> None:
         make = _maker(definition, values)
         return lambda requests, terms: replay_online(requests, terms, make, definition.dictated)
 
-    CORE.add(definition.name, definition)
     defaults = {each.name: _usual(each) for each in definition.parameters}
     rules = {each.name: rule_of(each) for each in definition.parameters}
     summary, source = definition.summary, definition.source
@@ -89,7 +92,9 @@ def _register(definition: OnlineDefinition) -> None:
 
 
 for _definition in online_allocators():
-    _register(_definition)
+    CORE.add(_definition.name, _definition)
+    if _definition.name != STWEAVER:
+        _register(_definition)
 
 
 @register_online("planned")
@@ -104,7 +109,7 @@ def planned(
     return replay_planned(requests, terms, planner, time_limit)
 
 
-@register_online("stweaver", source="Huang et al. 2026, sections 5.2 and 6")
+@register_online(STWEAVER, source=CORE.find(STWEAVER).source)
 def stweaver(
     requests: RequestSequence,
     terms: OnlineTerms,
@@ -113,9 +118,10 @@ def stweaver(
     time_limit: float = 3.0,
     reuse: Literal["layers", "none"] = "layers",
     static: bool = True,
+    foresight: bool = False,
 ) -> OnlineResult:
     """Plan a static pool, lend its idle bytes to dynamic requests, and cache the rest."""
-    replayed = replay_stweaver(
-        requests, terms, planner, time_limit, reuse=reuse == "layers", static=static
-    )
-    return replayed.result
+    return replay_stweaver(
+        requests, terms, planner, time_limit,
+        reuse=reuse == "layers", static=static, foresight=foresight,
+    )  # fmt: skip

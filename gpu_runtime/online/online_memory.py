@@ -7,12 +7,15 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
-from gpu_runtime._core import CountingMemory, DeviceMemory, ServingOnlineAllocator
+from gpu_runtime._core import CountingMemory, DeviceMemory, ServingOnlineAllocator, Stweaver
 from gpu_runtime.allocator.call_counts import call_counts, call_seconds
 from gpu_runtime.allocator.pytorch.decorated_allocator import serve_pytorch
-from gpu_runtime.online.online_allocators import make_online
+from gpu_runtime.online.module_hooks import ModuleHooks
+from gpu_runtime.online.online_allocators import STWEAVER, make_online
+from gpu_runtime.online.stweaver_program import StweaverProgram
 from planners.errors import DeviceError, GaplessError
 from planners.model.problem import Scalar
 from planners.text.byte_units import exact_bytes
@@ -34,6 +37,8 @@ class OnlineReport:
         Number of device calls by kind; kinds without calls are left out.
     device_seconds
         Seconds in these calls, host waits included.
+    note
+        What the allocator planned, or why it did not; empty for one that does not plan.
     """
 
     allocator: str
@@ -42,6 +47,7 @@ class OnlineReport:
     reserved_bytes: int
     device_calls: dict[str, int]
     device_seconds: float
+    note: str = ""
 
     @property
     def efficiency(self) -> float:
@@ -65,6 +71,7 @@ class OnlineReport:
                     f"{exact_bytes(self.reserved_bytes)} bytes, efficiency {self.efficiency:.2%}",
                 ),
                 ("device", f"{self.device_seconds * 1e3:,.3f} ms in {calls or 'no call'}"),
+                *([("plan", self.note)] if self.note else []),
             ]
         ).rstrip("\n")
 
@@ -80,6 +87,9 @@ class OnlineMemory:
         Name of an online allocator of the core: ``"gmlake"``, ``"vpmm"``, ``"pytorch-caching"``...
     device
         Number of the CUDA device.
+    trace
+        For ``"stweaver"``: a trace of the program, made without a GPU, that it profiles. Without
+        one the first two iterations of the run are its profile.
     parameters
         Parameters of the online allocator, such as ``page_mib=20`` for VPMM.
 
@@ -90,8 +100,21 @@ class OnlineMemory:
         breaks a rule.
     """
 
-    def __init__(self, allocator: str, *, device: int = 0, **parameters: Scalar) -> None:
+    def __init__(
+        self,
+        allocator: str,
+        *,
+        device: int = 0,
+        trace: str | Path | None = None,
+        **parameters: Scalar,
+    ) -> None:
         chosen, self._make = make_online(allocator, parameters)
+        if allocator != STWEAVER and trace is not None:
+            raise GaplessError(f"trace: stweaver profiles one, found {allocator}")
+        if allocator == STWEAVER and parameters.pop("foresight", False):
+            raise GaplessError("foresight: a replay knows a run ahead, training does not")
+        self._parameters: dict[str, Any] = {**parameters, "trace": trace}
+        self._program: StweaverProgram | None = None
         self._label = chosen.label
         self._device = device
         self._allocator: ServingOnlineAllocator | None = None
@@ -111,6 +134,8 @@ class OnlineMemory:
         """
         self._refuse_twice()
         self._allocator = serve_pytorch(self._device, self._over)
+        if self._program is not None:
+            self._hooks = ModuleHooks(self._program)
 
     def attach(self, memory: DeviceMemory) -> ServingOnlineAllocator:
         """Return the allocator over any memory, for another caller than PyTorch.
@@ -125,6 +150,11 @@ class OnlineMemory:
         self._refuse_twice()
         self._allocator = self._over(memory)
         return self._allocator
+
+    @property
+    def program(self) -> StweaverProgram | None:
+        """What ``"stweaver"`` is told of the program, which :meth:`attach` leaves to the caller."""
+        return self._program
 
     @property
     def device(self) -> int:
@@ -145,14 +175,19 @@ class OnlineMemory:
             reserved_bytes=figures.reserved_peak,
             device_calls=call_counts(allocator.calls()),
             device_seconds=sum(call_seconds(allocator.nanoseconds()).values()),
+            note="" if self._program is None else self._program.note,
         )
 
     def _over(self, memory: DeviceMemory) -> ServingOnlineAllocator:
         counted = CountingMemory(memory, is_timed=True)
         try:
-            return ServingOnlineAllocator(self._make(counted), counted)
+            made = self._make(counted)
         except ValueError as error:
             raise GaplessError(f"{self._label}: {error}") from None
+        serving = ServingOnlineAllocator(made, counted)
+        if isinstance(made, Stweaver):
+            self._program = StweaverProgram(made, serving, **self._parameters)
+        return serving
 
     def _refuse_twice(self) -> None:
         if self._allocator is not None:

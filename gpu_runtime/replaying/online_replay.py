@@ -36,19 +36,20 @@ def replay_online(
     terms: OnlineTerms,
     make: Callable[[DeviceMemory], OnlineAllocator],
     dictated: str = "",
+    visits: IntColumn | None = None,
 ) -> OnlineResult:
     """Replay the requests to an online allocator, and return its result.
 
     `dictated` is ``"plain"``, ``"ranges"`` or empty: the kind of memory that a ledger puts at the
-    recorded addresses. Addresses matter, because the allocator chooses between blocks of one size
-    by address.
+    recorded addresses. Addresses matter, since the allocator chooses by them between blocks of one
+    size. `visits` has the visit of each row, for an allocator that knows them.
     """
     device = open_replay_device(requests, terms)
     if isinstance(device.memory, LedgerMemory):
         _dictate(device.memory, requests, dictated)
     allocator = make(device.served)
     replay = OnlineReplay(
-        core_log(requests),
+        core_log(requests, visits),
         allocator,
         device.memory,
         device.logged,
@@ -56,8 +57,11 @@ def replay_online(
         device.stamps,
     )
     try:
-        replay.run_to(requests.last_iteration_row)
-        early_seconds = replay.seconds
+        early_seconds = 0.0
+        for row in np.unique(requests.iteration_rows).tolist():
+            replay.run_to(row)
+            early_seconds = replay.seconds
+            allocator.begin_iteration()
         replay.run_to(requests.row_count)
         outcome = replay.end()
     except OSError as error:
@@ -119,13 +123,14 @@ def too_few_marks(requests: RequestSequence) -> str:
     )
 
 
-def core_log(requests: RequestSequence) -> RequestLog:
+def core_log(requests: RequestSequence, visits: IntColumn | None = None) -> RequestLog:
     """Return the requests as a log of the core, with request number + 1 as address of a block."""
     return RequestLog(
         CORE_ACTION[requests.action],
         (requests.request + 1).astype(np.uint64),
         requests.of_rows(requests.size),
         requests.of_rows(requests.stream),
+        visits,
     )
 
 

@@ -1,9 +1,9 @@
-"""The profile of a run for STWeaver: its static requests, and the life times of dynamic ones.
+"""A profile with foresight: the static requests of a run, and the life times of dynamic ones.
 
-Note: pairs of requests in place of STWeaver's hooks
-----------------------------------------------------
-Rationale. When a request is made, STWeaver's hooks on the modules of the program say whether it is
-static and which layers allocate and free it. Only the recording of a traced run has modules.
+Note: what foresight knows
+--------------------------
+Rationale. A run under STWeaver knows one profiled iteration and its own past. How much more could
+be saved if it knew itself is a bound, up to what best fit misses, and is not STWeaver.
 
 Approach. A request is static if both the profiled iteration and the one before make it: requests
 of one module and size are paired in their order, phase by phase. The requests of every iteration
@@ -13,9 +13,9 @@ of the layer that frees it, as profiled. Without modules the static events aroun
 for layers: from the last one before the request to the first one after its free.
 
 Limits. Pairing sees an iteration as a whole, and the layer that frees a request is read from its
-free. Hooks know the first at once, and the paper assumes that the second is known. A request that
-by chance has one size in both profiled iterations counts as static. The caching allocator serves a
-request that outlives its iteration but does not live from the begin of the next to its end.
+free: no run knows either. A request that by chance has one size in both profiled iterations counts
+as static. The caching allocator serves a request that outlives its iteration but does not live from
+the begin of the next to its end.
 """
 
 from __future__ import annotations
@@ -59,19 +59,16 @@ def profile_static_requests(requests: RequestSequence) -> StaticProfile | None:
     """
     if len(requests.iteration_rows) <= PROFILED_ITERATION or not len(requests.phase):
         return None
-    run = _Run(requests)
+    run = ProfiledRun(requests)
     profiled = run.phases(PROFILED_ITERATION)
-    before = run.phases(PROFILED_ITERATION - 1)
-    is_static = np.zeros(requests.request_count, dtype=np.bool_)
-    for ours, theirs in zip(profiled, before, strict=False):
-        is_static[ours[run.partners(ours, theirs) >= 0]] = True
-    static, chosen = _problem(requests, run, is_static)
+    is_static = run.earlier() >= 0
+    static, chosen = static_problem(requests, run, is_static)
     if not len(chosen):
         return None
     tensor = np.full(requests.request_count, NO_TENSOR, dtype=np.int64)
     tensor[chosen] = np.arange(len(chosen))
     span = np.zeros((requests.request_count, 2), dtype=np.int64)
-    visits = _visits(requests, run)
+    visits = layer_visits(requests, run)
     for iteration in range(len(requests.iteration_rows)):
         if iteration != PROFILED_ITERATION:
             for ours, theirs in zip(run.phases(iteration), profiled, strict=False):
@@ -81,13 +78,13 @@ def profile_static_requests(requests: RequestSequence) -> StaticProfile | None:
                 tensor[ours[found]] = tensor[planned[partner[found]]]
         dynamic = np.concatenate([NOTHING, *run.phases(iteration)])
         dynamic = dynamic[tensor[dynamic] == NO_TENSOR]
-        span[dynamic] = _spans(run, static, tensor, dynamic, iteration)
+        span[dynamic] = static_spans(run, static, tensor, dynamic, iteration)
         if visits is not None:
             span[dynamic] = visits.spans(requests, run, dynamic, span[dynamic])
     return StaticProfile(static, tensor, span)
 
 
-class _Run:
+class ProfiledRun:
     """The rows at which each request is made and freed, and the requests of each phase."""
 
     def __init__(self, requests: RequestSequence) -> None:
@@ -116,6 +113,16 @@ class _Run:
         cuts = np.searchsorted(phase, np.arange(int(phase.max(initial=-1)) + 2))
         return [inside[a:b] for a, b in pairwise(cuts.tolist())]
 
+    def earlier(self) -> IntColumn:
+        """Return each profiled request's partner in the iteration before, -1 for none."""
+        earlier = np.full(len(self.made), -1, dtype=np.int64)
+        phases = (self.phases(PROFILED_ITERATION - before) for before in (0, 1))
+        for ours, theirs in zip(*phases, strict=False):
+            partner = self.partners(ours, theirs)
+            found = partner >= 0
+            earlier[ours[found]] = theirs[partner[found]]
+        return earlier
+
     def partners(self, ours: IntColumn, theirs: IntColumn) -> IntColumn:
         """Return the index among `theirs` of the partner of each request, -1 for none."""
         sides = ([self._keys[request] for request in side.tolist()] for side in (ours, theirs))
@@ -127,7 +134,7 @@ class _Run:
 
 
 @dataclass(frozen=True, eq=False)
-class _Visits:
+class LayerVisits:
     """The first and the last step in which a module allocates or frees, phase by phase."""
 
     phase_count: int
@@ -135,7 +142,7 @@ class _Visits:
     last: IntColumn
 
     def spans(
-        self, requests: RequestSequence, run: _Run, dynamic: IntColumn, otherwise: IntColumn
+        self, requests: RequestSequence, run: ProfiledRun, dynamic: IntColumn, otherwise: IntColumn
     ) -> IntColumn:
         """Return the steps from the begin of the allocating layer to the end of the freeing one."""
         made, freed = run.made[dynamic], run.freed[dynamic]
@@ -148,7 +155,7 @@ class _Visits:
         return np.where(known[:, None], np.column_stack([first, last]), otherwise)
 
 
-def _visits(requests: RequestSequence, run: _Run) -> _Visits | None:
+def layer_visits(requests: RequestSequence, run: ProfiledRun) -> LayerVisits | None:
     if requests.module.max(initial=NOWHERE) == NOWHERE:
         return None
     begin, end = run.window(PROFILED_ITERATION)
@@ -160,7 +167,7 @@ def _visits(requests: RequestSequence, run: _Run) -> _Visits | None:
     last = np.full(modules * phases, -1, dtype=np.int64)
     np.minimum.at(first, visit, rows - run.skipped)
     np.maximum.at(last, visit, rows - run.skipped)
-    return _Visits(phases, first, last)
+    return LayerVisits(phases, first, last)
 
 
 def _visit(requests: RequestSequence, rows: IntColumn, phases: int) -> IntColumn:
@@ -168,8 +175,8 @@ def _visit(requests: RequestSequence, rows: IntColumn, phases: int) -> IntColumn
     return requests.module[rows] * phases + requests.phase[rows]
 
 
-def _spans(
-    run: _Run, static: Problem, tensor: IntColumn, dynamic: IntColumn, iteration: int
+def static_spans(
+    run: ProfiledRun, static: Problem, tensor: IntColumn, dynamic: IntColumn, iteration: int
 ) -> IntColumn:
     """Return the steps from the static event before each request to the one after its free."""
     begin, end = run.window(iteration)
@@ -191,14 +198,18 @@ def _spans(
     return np.column_stack([before[made], upper])
 
 
-def _problem(
-    requests: RequestSequence, run: _Run, is_static: BoolColumn
+def static_problem(
+    requests: RequestSequence, run: ProfiledRun, is_static: BoolColumn, *, lasting: bool = True
 ) -> tuple[Problem, IntColumn]:
-    """Return the problem of the static requests, and the request of each of its tensors."""
+    """Return the problem of the static requests, and the request of each of its tensors.
+
+    With `lasting` memory from before the iteration is static as well.
+    """
     setup, skipped = run.setup, run.skipped
     begin, end = run.window(PROFILED_ITERATION)
     lasts = (run.made < begin) & (run.freed >= end)
-    chosen = np.flatnonzero(is_static | (lasts | (run.freed <= setup)) & run.is_poolable)
+    before = (lasts | (run.freed <= setup)) & run.is_poolable
+    chosen = np.flatnonzero(is_static | before if lasting else is_static)
     made, freed = run.made[chosen], run.freed[chosen]
     # Lasting blocks are made before the first iteration, or in it, as the optimizer's state is.
     start = np.where(made < setup, made, np.maximum(made, begin) - skipped)

@@ -21,13 +21,14 @@ class Allocator(enum.StrEnum):
     PLANNED = "planned"
     GMLAKE = "gmlake"
     VPMM = "vpmm"
+    STWEAVER = "stweaver"
 
 
 # PyTorch's own two modes, and planned memory, which is compared with both everywhere.
 NATIVE = (Allocator.DEFAULT, Allocator.EXPANDABLE)
 JUDGED = (*NATIVE, Allocator.PLANNED)
 # Online allocators of the core; a training runs them only if a user names them.
-ONLINE = (Allocator.GMLAKE, Allocator.VPMM)
+ONLINE = (Allocator.GMLAKE, Allocator.VPMM, Allocator.STWEAVER)
 
 
 class Purpose(enum.StrEnum):

@@ -25,6 +25,7 @@ Online = _core.OnlineAllocator
 Serving = _core.ServingAllocator
 ServingOnline = _core.ServingOnlineAllocator
 Planned = _core.PlannedAllocator
+Stweaver = _core.Stweaver
 Ledger = _core.LedgerMemory
 
 
@@ -68,9 +69,34 @@ def online_allocator(case: Case, memory: Any) -> Any:
             ("PytorchExpandable", _core.PytorchExpandable, settings),
             ("Gmlake", _core.Gmlake, rules),
             ("Vpmm", _core.Vpmm, pool),
+            ("Stweaver", Stweaver, None),
         )
     )
-    return case.call(name, made, memory, *([] if argument is None else [argument]))
+    allocator = case.call(name, made, memory, *([] if argument is None else [argument]))
+    if isinstance(allocator, Stweaver):
+        adopt(case, allocator)
+    return allocator
+
+
+def adopt(case: Case, allocator: Any) -> None:
+    profile = stweaver_profile(case)
+    if profile is not None:
+        read(profile)
+        case.call("Stweaver.adopt", Stweaver.adopt, allocator, profile)
+    case.call("Stweaver.reserve_pool", Stweaver.reserve_pool, allocator)
+
+
+def stweaver_profile(case: Case) -> Any:
+    """Return a profile for the sizes of requests, or None where it was refused."""
+    rng = case.rng
+    places = [(rng.randrange(3), size, 512 * rng.randrange(9)) for size in SIZES[1:6]]
+    spaces = [(visit, 0, visit % 2) for visit in range(3)]
+    intervals = [(0, 8192), (PAGE, 3 * PAGE), (512, 1024)]
+    rows = [np.array(each, dtype=np.int64) for each in (places, spaces, intervals)]
+    return case.call(
+        "StweaverProfile", _core.StweaverProfile,
+        4 * PAGE, rng.choice(STREAMS), 3, rows[0], rows[1], [0, 2, 3], rows[2],
+    )  # fmt: skip
 
 
 def online_allocators(case: Case) -> None:
@@ -130,6 +156,12 @@ def servings(case: Case) -> None:
                 ServingOnline.reset_peaks,
                 allocator,
             )
+        case.call("ServingOnlineAllocator.enter", ServingOnline.enter, allocator, rng.randrange(4))
+        case.call(
+            "ServingOnlineAllocator.begin_iteration", ServingOnline.begin_iteration, allocator
+        )
+        if isinstance(asked, Stweaver):
+            beneath(case, asked, allocator)
         ServingOnline.check(allocator)
     read(ServingOnline.figures(allocator))
     read(ServingOnline.calls(allocator))
@@ -138,6 +170,15 @@ def servings(case: Case) -> None:
     # It goes on by itself.
     case.call("OnlineAllocator.allocate", Online.allocate, asked, PAGE, 0)
     Online.check(asked)
+
+
+def beneath(case: Case, asked: Any, allocator: Any) -> None:
+    case.call("Stweaver.record_beneath", Stweaver.record_beneath, asked, allocator, True)
+    profile = stweaver_profile(case)
+    if profile is not None:
+        case.call("Stweaver.adopt_for_less", Stweaver.adopt_for_less, asked, allocator, profile)
+    read(asked)
+    read(asked.counts)
 
 
 def allocate(case: Case, allocator: Any, _address: int) -> Any:
@@ -170,8 +211,9 @@ def look(case: Case, allocator: Any, _address: int = 0) -> None:
 
 
 def rarely(case: Case, allocator: Any, _address: int) -> None:
-    name = case.rng.choice(("settle", "give_back", "reset_peaks", "check"))
+    name = case.rng.choice(("settle", "give_back", "reset_peaks", "check", "begin_iteration"))
     case.call(f"OnlineAllocator.{name}", getattr(Online, name), allocator)
+    case.call("OnlineAllocator.enter", Online.enter, allocator, case.rng.randrange(4))
 
 
 TURNS: tuple[Callable[[Case, Any, int], Any], ...] = (
@@ -190,11 +232,13 @@ def request_rows(rng: Random) -> list[Any]:
         addresses.append(address)
         sizes.append(rng.choice(SIZES))
     streams = column(rng.choice((0, 0, 1, -1)) for _ in actions)
+    visits = column(rng.randrange(4) for _ in actions)
     return [
         column(actions, np.uint8),
         column(addresses, np.uint64),
         column(sizes),
         streams,
+        *([visits] if rng.random() < 0.5 else []),
     ]
 
 
@@ -257,7 +301,8 @@ CALLS: dict[Callable[[Case], None], tuple[str, ...]] = {
         *of(_core.VpmmSettings), "VpmmState", *of(_core.VpmmView), *of(_core.Vpmm),
         *methods(_core.Vpmm, "keep_stages", "regions", "stages"), *of(Online),
         *methods(Online, "allocate", "free", "use_on", "settle", "give_back", "figures",
-                 "reset_peaks", "segments", "check"),
+                 "reset_peaks", "segments", "check", "begin_iteration", "enter"),
+        *of(_core.StweaverProfile), *of(Stweaver), *methods(Stweaver, "adopt", "reserve_pool"),
         *of(_core.OnlineFigures), *of(_core.OnlineSegment), *of(_core.OnlineBlock), "OnlineState",
     ),
     definitions: (
@@ -267,7 +312,9 @@ CALLS: dict[Callable[[Case], None], tuple[str, ...]] = {
     servings: (
         "ServingAllocator", *methods(Serving, "allocate", "free", "use_on", "give_back"),
         "ServingOnlineAllocator",
-        *methods(ServingOnline, "figures", "calls", "nanoseconds", "reset_peaks", "check"),
+        *methods(ServingOnline, "figures", "calls", "nanoseconds", "reset_peaks", "check",
+                 "begin_iteration", "enter"),
+        *of(_core.StweaverCounts), *methods(Stweaver, "adopt_for_less", "record_beneath"),
     ),
     replays: (
         "RecordedAction", *of(_core.RequestLog), *of(_core.ReplayOutcome),

@@ -1,5 +1,7 @@
 #include <nanobind/stl/array.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
@@ -9,8 +11,10 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -27,6 +31,7 @@
 #include "online/replay.h"
 #include "online/request_log.h"
 #include "online/serving_online_allocator.h"
+#include "online/stweaver.h"
 #include "online/vpmm.h"
 
 namespace gapless::runtime {
@@ -34,6 +39,8 @@ namespace gapless::runtime {
 namespace {
 
 constexpr std::size_t kSegmentColumns = 3;
+
+using Rows = nb::ndarray<const std::int64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
 void bind_calls(nb::module_& module) {
     nb::class_<DeviceCalls>(module, "DeviceCalls", "A number for each kind of call to a device.")
@@ -136,6 +143,8 @@ void bind_allocator_interface(nb::module_& module) {
         .def("use_on", &OnlineAllocator::use_on, "address"_a, "stream"_a)
         .def("settle", &OnlineAllocator::settle)
         .def("give_back", &OnlineAllocator::give_back)
+        .def("begin_iteration", &OnlineAllocator::begin_iteration)
+        .def("enter", &OnlineAllocator::enter, "visit"_a)
         .def("figures", [](const OnlineAllocator& allocator) { return allocator.figures(); })
         .def("reset_peaks", &OnlineAllocator::reset_peaks)
         .def("segments", &OnlineAllocator::segments)
@@ -148,6 +157,8 @@ void bind_serving(nb::module_& module) {
         "An online allocator beneath PyTorch's.\n\nOne lock guards it and its device.")
         .def(nb::init<OnlineAllocator&, const CountingMemory&>(), "allocator"_a, "memory"_a,
              nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>())
+        .def("begin_iteration", &ServingOnlineAllocator::begin_iteration, WithoutPython())
+        .def("enter", &ServingOnlineAllocator::enter, "visit"_a, WithoutPython())
         .def("figures", &ServingOnlineAllocator::figures, WithoutPython())
         .def("reset_peaks", &ServingOnlineAllocator::reset_peaks, WithoutPython())
         .def("calls", &ServingOnlineAllocator::calls, WithoutPython())
@@ -244,6 +255,96 @@ void bind_vpmm(nb::module_& module) {
         .def("stages", &Vpmm::stages, "The regions after each step of the last request's phase 2.");
 }
 
+// The rows of an array of so many columns, each made into a value.
+template <class Value, std::size_t columns>
+std::vector<Value> rows_of(const Rows& rows, Value (*make)(const std::int64_t* row)) {
+    if (rows.shape(1) != columns) {
+        throw std::invalid_argument("rows of " + std::to_string(columns) + " numbers are needed");
+    }
+    std::vector<Value> values;
+    for (std::size_t row = 0; row < rows.shape(0); ++row) {
+        const std::int64_t* const numbers = rows.data() + row * columns;
+        if (std::any_of(numbers, numbers + columns, [](std::int64_t each) { return each < 0; })) {
+            throw std::invalid_argument("row " + std::to_string(row) + ": numbers are at least 0");
+        }
+        values.push_back(make(numbers));
+    }
+    return values;
+}
+
+StweaverProfile profile_of(std::size_t pool_bytes, Stream stream, std::size_t visits,
+                           const Rows& places, const Rows& spaces,
+                           const std::vector<std::size_t>& list_begins, const Rows& intervals) {
+    StweaverProfile profile{pool_bytes, stream, visits, {}, {}, list_begins, {}};
+    profile.places = rows_of<StweaverProfile::Place, 3>(places, [](const std::int64_t* row) {
+        return StweaverProfile::Place{row[0], static_cast<std::size_t>(row[1]),
+                                      static_cast<std::size_t>(row[2])};
+    });
+    profile.spaces = rows_of<StweaverProfile::Space, 3>(spaces, [](const std::int64_t* row) {
+        return StweaverProfile::Space{row[0], static_cast<std::size_t>(row[1]),
+                                      static_cast<std::size_t>(row[2])};
+    });
+    profile.intervals = rows_of<PoolRange, 2>(intervals, [](const std::int64_t* row) {
+        return PoolRange{static_cast<std::size_t>(row[0]), static_cast<std::size_t>(row[1])};
+    });
+    return profile;
+}
+
+void bind_stweaver(nb::module_& module) {
+    nb::class_<StweaverProfile>(module, "StweaverProfile", "What STWeaver knows of a program.")
+        .def(
+            "__init__",
+            [](StweaverProfile* made, std::size_t pool_bytes, Stream stream, std::size_t visits,
+               const Rows& places, const Rows& spaces, const std::vector<std::size_t>& list_begins,
+               const Rows& intervals) {
+                new (made) StweaverProfile(
+                    profile_of(pool_bytes, stream, visits, places, spaces, list_begins, intervals));
+                made->validate();
+            },
+            "pool_bytes"_a, "stream"_a, "visits"_a, "places"_a, "spaces"_a, "list_begins"_a,
+            "intervals"_a,
+            "Places are rows (visit, bytes, offset), spaces (visit, bytes or 0, list).")
+        .def_ro("pool_bytes", &StweaverProfile::pool_bytes);
+    nb::class_<StweaverCounts>(module, "StweaverCounts", "How STWeaver served requests.")
+        .def_ro("planned", &StweaverCounts::planned)
+        .def_ro("displaced", &StweaverCounts::displaced)
+        .def_ro("reused", &StweaverCounts::reused)
+        .def_ro("cached", &StweaverCounts::cached)
+        .def_ro("static_at_peak", &StweaverCounts::static_at_peak);
+    nb::class_<Stweaver, OnlineAllocator>(module, "Stweaver",
+                                          "Serves by the plan of a profiled iteration.")
+        .def(nb::init<DeviceMemory&>(), "memory"_a, nb::keep_alive<1, 2>())
+        .def("adopt", &Stweaver::adopt, "profile"_a)
+        .def("reserve_pool", &Stweaver::reserve_pool)
+        .def(
+            "adopt_for_less",
+            [](Stweaver& allocator, ServingOnlineAllocator& serving,
+               const StweaverProfile& profile) {
+                return serving.with_lock([&] { return allocator.adopt_for_less(profile); });
+            },
+            "serving"_a, "profile"_a, WithoutPython())
+        .def(
+            "record_beneath",
+            [](Stweaver& allocator, ServingOnlineAllocator& serving, bool is_recording) {
+                RecordedRows rows = [&] {
+                    const nb::gil_scoped_release without_python;
+                    return serving.with_lock([&] {
+                        allocator.record(is_recording);
+                        return allocator.take_rows();
+                    });
+                }();
+                return std::tuple(to_array(std::move(rows.action)),
+                                  to_array(std::move(rows.address)),
+                                  to_array(std::move(rows.bytes)), to_array(std::move(rows.stream)),
+                                  to_array(std::move(rows.visit)));
+            },
+            "serving"_a, "is_recording"_a,
+            "Take what was written down: action, address, bytes, stream, visit; then go on or not.")
+        .def_prop_ro("counts", [](const Stweaver& allocator) { return allocator.counts(); })
+        .def_prop_ro("pool", &Stweaver::pool)
+        .def_prop_ro("pool_bytes", &Stweaver::pool_bytes);
+}
+
 void bind_definitions(nb::module_& module) {
     nb::class_<OnlineParameter>(module, "OnlineParameter",
                                 "A parameter of an online allocator, for users.")
@@ -321,11 +422,12 @@ void bind_replay(nb::module_& module) {
             "__init__",
             [](RequestLog* made, const Array<std::uint8_t>& action,
                const Array<std::uint64_t>& address, const Array<std::int64_t>& bytes,
-               const Array<std::int64_t>& stream) {
+               const Array<std::int64_t>& stream, const std::optional<Array<std::int64_t>>& visit) {
                 new (made)
-                    RequestLog({copy(action), copy(address), copy(bytes), copy_streams(stream)});
+                    RequestLog({copy(action), copy(address), copy(bytes), copy_streams(stream),
+                                visit ? copy(*visit) : std::vector<std::int64_t>()});
             },
-            "action"_a, "address"_a, "bytes"_a, "stream"_a)
+            "action"_a, "address"_a, "bytes"_a, "stream"_a, "visit"_a.none() = nb::none())
         .def_prop_ro("row_count", [](const RequestLog& log) { return log.rows().size(); })
         .def_prop_ro("request_count", [](const RequestLog& log) { return log.requests().size(); });
     nb::enum_<RecordedAction>(module, "RecordedAction", "The kind of a row of a recorded run.",
@@ -363,6 +465,7 @@ void bind_online(nb::module_& module) {
     bind_pytorch(module);
     bind_gmlake(module);
     bind_vpmm(module);
+    bind_stweaver(module);
     bind_definitions(module);
     bind_replay(module);
 }

@@ -19,16 +19,20 @@ def random_training(
     dynamic: int = 10,
     varies: bool = False,
     streams: Sequence[int] = (0,),
+    modules: int = 0,
 ) -> AllocationTrace:
     """Return a loop of forward and backward passes with some weights before them.
 
     The static requests of a step come and go in one order, but for a free where it `varies`.
     Dynamic ones are made on any of the streams, and no two have one size, which is never whole KiB.
+    With `modules` the static requests belong to so many modules, and of the dynamic ones each to
+    one of them or to one of as many experts in it; a request in three ends outside of modules.
     """
     rng = random.Random(seed)
     order = _order(rng, static)
     sizes = [rng.randrange(1, 9) * MIB for _ in range(static)]
     size, stream = [8 * MIB, 20 * MIB, 3 * MIB], [0, 0, 0]
+    made_in, freed_in = [-1] * 3, [-1] * 3
     alloc, freed = [0, 1, 2], [-1, 3, -1]
     marks: list[tuple[int, Phase, int]] = []
     now = 4
@@ -49,13 +53,21 @@ def random_training(
                 stream.append(0 if is_static else rng.choice(streams))
                 alloc.append(now)
                 freed.append(-1)
+                if modules:
+                    module = name if isinstance(name, int) else rng.randrange(2 * modules**2)
+                    made_in.append(module % (modules if is_static else modules + modules**2))
+                    number = name if isinstance(name, int) else len(size)
+                    freed_in.append(-1 if number % 3 == 0 else made_in[-1])
             now += 1
     ends = [now if event < 0 else event for event in freed]
     event, phase, iteration = zip(*marks, strict=True)
+    names = [f"net.{i}" for i in range(modules)]
+    names += [f"net.{i}.{expert}" for i in range(modules) for expert in range(modules)]
+    known = {"alloc_module": made_in, "free_module": freed_in, "module_names": names}
     return AllocationTrace(
         now, size, alloc, ends, ends, stream=stream, address=range(1, len(size) + 1),
         mark_event=event, mark_phase=phase, mark_microbatch=[0] * len(marks),
-        mark_iteration=iteration, name=f"training {seed}",
+        mark_iteration=iteration, name=f"training {seed}", **(known if modules else {}),
     )  # fmt: skip
 
 

@@ -269,7 +269,7 @@ def test_allocators_have_turns_there_and_back_between_two_waits() -> None:
 def test_online_allocators_have_turns_as_the_others() -> None:
     events = measured(Processes(), allocators=(*JUDGED, *ONLINE), turns=1)
     assert [event for event in events if event.startswith("go on")] == [
-        f"go on {run}" for run in ("pd", "pe", "pp", "pg", "pv")
+        f"go on {run}" for run in ("pd", "pe", "pp", "pg", "pv", "ps")
     ] * 2
 
 

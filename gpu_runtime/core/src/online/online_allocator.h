@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -47,6 +48,10 @@ class OnlineAllocator {
     // Waits for all streams and returns idle memory to the device. Throws DeviceCallError; then
     // some memory stays.
     virtual void give_back() = 0;
+    // Where the program is, for allocators that know one of its iterations: one begins, and the
+    // requests from now on are those of a visit.
+    virtual void begin_iteration() {}
+    virtual void enter(std::int64_t /*visit*/) {}
 
     const OnlineFigures& figures() const { return account_.figures(); }
     void reset_peaks() { account_.reset_peaks(); }

@@ -17,7 +17,8 @@
     EACH(describe_pytorch_caching)      \
     EACH(describe_pytorch_expandable)   \
     EACH(describe_gmlake)               \
-    EACH(describe_vpmm)
+    EACH(describe_vpmm)                 \
+    EACH(describe_stweaver)
 
 namespace gapless::runtime {
 

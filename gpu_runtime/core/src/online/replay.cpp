@@ -42,6 +42,10 @@ void settle(OnlineAllocator& allocator) { allocator.settle(); }
 // Planned memory queries its events by itself, at each request.
 void settle(PlannedAllocator&) {}
 
+void enter(OnlineAllocator& allocator, std::int64_t visit) { allocator.enter(visit); }
+// It tells requests apart by their order in the step.
+void enter(PlannedAllocator&, std::int64_t) {}
+
 }  // namespace
 
 SideStreams side_streams_of(DeviceMemory& memory) {
@@ -169,6 +173,8 @@ void Replay<Allocator>::take_row(const RequestLog::Row& row) {
 template <class Allocator>
 void Replay<Allocator>::allocate(std::uint32_t block) {
     const RequestLog::Request& request = log_.requests()[block];
+    // This row has been counted already.
+    if (!log_.visits().empty()) enter(allocator_, log_.visits()[row_ - 1]);
     const Address address = allocator_.allocate(request.bytes, request.stream);
     outcome_.addresses[block] = address;
     owners_.insert(request.stream);

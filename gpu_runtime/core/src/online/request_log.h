@@ -26,6 +26,7 @@ struct RecordedRows {
     std::vector<Address> address;      // of the block
     std::vector<std::int64_t> bytes;   // requested bytes of an allocation
     std::vector<Stream> stream;
+    std::vector<std::int64_t> visit;  // where the program was; none if that is not known
 };
 
 class RequestLog {
@@ -58,10 +59,13 @@ class RequestLog {
     const std::vector<Row>& rows() const { return rows_; }
     // One request for each block, by its number.
     const std::vector<Request>& requests() const { return requests_; }
+    // By row, or none.
+    const std::vector<std::int64_t>& visits() const { return visits_; }
 
   private:
     std::vector<Row> rows_;
     std::vector<Request> requests_;
+    std::vector<std::int64_t> visits_;
 };
 
 }  // namespace gapless::runtime

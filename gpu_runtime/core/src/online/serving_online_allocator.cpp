@@ -79,6 +79,16 @@ std::size_t ServingOnlineAllocator::give_back() {
     return before - allocator_.figures().reserved_bytes;
 }
 
+void ServingOnlineAllocator::begin_iteration() {
+    const std::lock_guard lock(mutex_);
+    allocator_.begin_iteration();
+}
+
+void ServingOnlineAllocator::enter(std::int64_t visit) {
+    const std::lock_guard lock(mutex_);
+    allocator_.enter(visit);
+}
+
 bool ServingOnlineAllocator::owns(Address address) const { return segment_of(address).has_value(); }
 
 std::optional<GaplessBlock> ServingOnlineAllocator::block_of(Address address) const {

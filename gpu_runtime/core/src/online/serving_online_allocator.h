@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <mutex>
 #include <optional>
 #include <vector>
@@ -51,6 +52,16 @@ class ServingOnlineAllocator final : public ServingAllocator {
     void reset_statistics_peaks() override;
     const GaplessGauge& gauge() const override { return statistics_.gauge(); }
     std::mutex& mutex() const override { return mutex_; }
+
+    // Where the program is, see OnlineAllocator.
+    void begin_iteration();
+    void enter(std::int64_t visit);
+    // Calls `call` while no other thread calls the online allocator.
+    template <class F>
+    auto with_lock(F call) {
+        const Call locked(*this);
+        return call();
+    }
 
     OnlineFigures figures() const;
     void reset_peaks();

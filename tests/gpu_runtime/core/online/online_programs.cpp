@@ -12,6 +12,7 @@
 #include "online/gmlake.h"
 #include "online/pytorch_caching.h"
 #include "online/pytorch_expandable.h"
+#include "online/stweaver.h"
 #include "online/vpmm.h"
 
 namespace {
@@ -43,6 +44,21 @@ GmlakeRules rules_of_few() {
     return rules;
 }
 
+// A pool in which small requests have places, several of them one, and others find idle bytes.
+Made stweaver_of_small_pool(DeviceMemory& memory) {
+    StweaverProfile profile{.pool_bytes = 8 * kPage, .stream = 1, .visits = 1};
+    for (std::size_t bytes = 1; bytes <= 1500; ++bytes) {
+        profile.places.push_back({0, bytes, bytes % 64 * (std::size_t{2} << 10)});
+    }
+    profile.spaces = {{0, 0, 0}};
+    profile.list_begins = {0, 2};
+    profile.intervals = {{0, kPage}, {2 * kPage, 8 * kPage}};
+    auto made = std::make_unique<Stweaver>(memory);
+    made->adopt(profile);
+    made->enter(0);
+    return made;
+}
+
 const Named kOnlineAllocators[] = {
     {"pytorch-caching",
      [](DeviceMemory& memory) -> Made {
@@ -62,6 +78,7 @@ const Named kOnlineAllocators[] = {
      [](DeviceMemory& memory) -> Made {
          return std::make_unique<Vpmm>(memory, VpmmSettings{.chunk_bytes = 64 * kPage});
      }},
+    {"stweaver", stweaver_of_small_pool},
 };
 
 std::size_t scarce(std::uint32_t seed) { return (96 + std::size_t{seed} % 7 * 24) << 20; }
@@ -97,6 +114,7 @@ class OnlineProgram final : public RandomProgram<OnlineAllocator> {
             finish_some();
         } else if (kind < 0.985) {
             call_allocator().settle();
+            call_allocator().begin_iteration();
         } else if (kind < 0.99) {
             destroy_some();
         } else {

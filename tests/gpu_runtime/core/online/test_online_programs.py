@@ -18,11 +18,12 @@ SOURCES = [
     *sorted((CORE / "online").glob("pytorch_*.cpp")),
     *sorted((CORE / "online").glob("gmlake*.cpp")),
     *sorted((CORE / "online").glob("vpmm*.cpp")),
+    *sorted((CORE / "online").glob("stweaver*.cpp")),
 ]
 PASSED = "online_programs: passed\n"
 CACHING, EXPANDABLE = "pytorch-caching", "pytorch-expandable"
-GMLAKE, VPMM = "gmlake", "vpmm"
-ALLOCATORS = (CACHING, "pytorch-caching-settings", EXPANDABLE, GMLAKE, VPMM)
+GMLAKE, VPMM, STWEAVER = "gmlake", "vpmm", "stweaver"
+ALLOCATORS = (CACHING, "pytorch-caching-settings", EXPANDABLE, GMLAKE, VPMM, STWEAVER)
 
 
 class Mutation(NamedTuple):
@@ -39,7 +40,7 @@ BLOCKS, ALLOCATOR = "online/pending_blocks.h", "online/pytorch_allocator.cpp"
 EXPANDED, STOCK = "online/pytorch_expandable.cpp", "online/page_stock.h"
 LAKE, LAKE_POOLS = "online/gmlake.cpp", "online/gmlake_pools.cpp"
 RETIRED = "online/retired_ranges.h"
-MOVED = "online/vpmm.cpp"
+MOVED, WEAVER = "online/vpmm.cpp", "online/stweaver.cpp"
 MUTATIONS = (
     Mutation(BLOCKS, "memory_.is_done(queue.uses.front().event)", "true", "orders", CACHING),
     Mutation(BLOCKS, "memory_.await(queue.uses.front().event);\n", "", "orders", EXPANDABLE),
@@ -89,6 +90,13 @@ MUTATIONS = (
     Mutation(MOVED, "    memory_.synchronize();\n", "", "orders", VPMM),
     Mutation(MOVED, "pages.resize(std::min(pages.size(), missing_pages));", "", "failures", VPMM),
     Mutation(MOVED, "for (const Pages each : pages) stock_.give(each);", "", "failures", VPMM),
+    Mutation(WEAVER, "block->used_on.empty()", "true", "orders", STWEAVER),
+    Mutation(WEAVER, "block->used_on.push_back(stream);", "{}", "orders", STWEAVER),
+    Mutation(WEAVER, "memory_.synchronize();", "{}", "orders", STWEAVER),
+    Mutation(WEAVER, "free_.take(place->offset, place->offset + bytes)", "true", "orders",
+             STWEAVER),
+    Mutation(WEAVER, "stream == profile_.stream;", "true;", "orders", STWEAVER),
+    Mutation("online/free_ranges.h", "range_end < end", "false", "orders", STWEAVER),
 )  # fmt: skip
 
 
