@@ -26,7 +26,7 @@ RequestLog::RequestLog(const RecordedRows& recorded) : visits_(recorded.visit) {
     const std::size_t count = recorded.action.size();
     if (recorded.address.size() != count || recorded.bytes.size() != count ||
         recorded.stream.size() != count || (!visits_.empty() && visits_.size() != count)) {
-        throw std::invalid_argument("columns of a recorded run have one entry a row, all of them");
+        throw std::invalid_argument("every column of a recorded run has one entry for each row");
     }
     if (count > std::numeric_limits<std::uint32_t>::max()) {
         throw std::invalid_argument("a recorded run has at most 4294967295 rows, found " +
