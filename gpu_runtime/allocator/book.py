@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,13 +111,6 @@ class Book:
         its = (self.problem.kind == index) & (self.problem.is_spare == spare)
         offset[self.problem.slot[its]] = self.plan.offsets[its]
         return offset
-
-
-class ReadyBook(NamedTuple):
-    """A book, and its form for the allocator of the core, which can be adopted only once."""
-
-    plan: Book
-    core_book: CoreBook
 
 
 def plan_book(

@@ -50,7 +50,8 @@ class BookProblem:
     kind: IntColumn
     slot: IntColumn
     is_spare: BoolColumn
-    # Rows ``(offset, bytes)`` of blocks that belong to no kind and keep their place in the arena.
+    # Rows ``(offset, bytes, request)`` of blocks that belong to no kind and keep their place in the
+    # arena.
     guests: NDArray[np.int64]
     # Sizes are rounded up to whole blocks, and time is counted in requests. Guests come last.
     problem: Problem
@@ -60,7 +61,7 @@ class BookProblem:
     least_peak: int
 
 
-NO_GUESTS = np.empty((0, 2), dtype=np.int64)
+NO_GUESTS = np.empty((0, 3), dtype=np.int64)
 
 
 def book_problem(

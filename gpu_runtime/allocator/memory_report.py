@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from gpu_runtime._core import Mismatch, MismatchKind
+from gpu_runtime.allocator.call_counts import DeviceUse
 from gpu_runtime.allocator.overwrite_record import OverwriteRecord, overwrite_lines
 from planners.text.byte_units import exact_bytes
 from planners.text.table import Row, Table, aligned_pairs, and_more, columns_of
@@ -15,24 +16,24 @@ SHOWN_MISMATCHES = 10
 
 @dataclass(frozen=True)
 class MismatchRecord:
-    """A request that the plan did not serve.
+    """A request of a planned step that the plan did not serve.
 
     Parameters
     ----------
     kind
-        ``size``: another one was expected; ``extra``: none was expected any more; ``stream``: none
-        was expected of this stream; ``in_use``: something else lies in its place; ``grown``: it is
-        larger than its place.
+        ``size``: the plan expects another size; ``extra``: it expects no more requests;
+        ``stream``: it expects none on this stream; ``in_use``: another block occupies the place;
+        ``grown``: the request is larger than its place.
     step
         Number of the step, from 0.
     request
-        Number, within its step, of the request that was expected; -1 for none.
+        Number, within its step, of the request that the plan expects; -1 for none.
     size, expected_size
-        Bytes that were asked for and, at most, expected; -1 where nothing was.
+        Requested bytes, and the most bytes that the plan expects; -1 for none.
     in_the_way
-        Number of the request whose place is still in use, -1 for none.
+        Number of the request whose block occupies the place, -1 for none.
     where
-        Where in the program it was made, empty where that is not known.
+        The line of the program that made the request; empty if it is not known.
     """
 
     kind: str
@@ -81,15 +82,16 @@ class KindReport:
     Parameters
     ----------
     name
-        That the user gave, ``step``, or ``between steps``.
+        The name that the user gave, ``step``, or ``between steps``.
     seen
-        Steps of this kind, planned or not.
+        Number of steps of this kind, planned or not.
     requests
-        That a step makes.
+        Number of requests of one step.
     peak_bytes
-        Of the arena that a step needs at once; 0 where the kind is not in the plan.
+        Most bytes of the arena that a step uses at once; 0 if the plan lacks the kind.
     served_requests, all_requests
-        Of its steps since the plan, those that the plan served or expected, and all.
+        Requests of its steps since the first plan: those that the plan served or expected, and
+        all.
     """
 
     name: str
@@ -101,7 +103,7 @@ class KindReport:
 
     @property
     def share(self) -> float:
-        """Share of the requests that were as planned; 0 before any was."""
+        """Share of the requests that went as planned; 0 before the first plan."""
         return self.served_requests / self.all_requests if self.all_requests else 0.0
 
 
@@ -111,38 +113,49 @@ class MemoryReport:
 
     Parameters
     ----------
-    planner, status, reason
-        Who planned; ``profiling``, ``optimal``, ``feasible``, and why there is no newer plan.
+    planner
+        Name and parameters of the planner.
+    status
+        ``profiling`` before the first plan; ``optimal`` or ``feasible`` with a plan; ``unplanned``
+        if there is none for a reason.
+    reason
+        The reason why the last plan was not adopted, or was dropped; empty if it is in force.
+    advice
+        What the user may do if no plan pays; empty if a plan does, or none was tried.
     plans
-        How many were adopted; one is made anew when steps have changed.
+        Number of plans that were adopted; a plan is made anew if steps change.
     kinds
         Kinds of step that were seen more than once.
     steps, planned_steps
-        That have ended, and of these the ones that the plan served.
+        Number of steps that have ended, and of those that followed the plan.
     requested_bytes, allocated_bytes, reserved_bytes
-        Peaks of what was asked for, of the same in whole blocks of 512 bytes, and of the device's
-        memory that was taken.
+        Peaks of the requested bytes, of the same requests in whole blocks of 512 bytes, and of the
+        memory taken from the device.
     planned_bytes, lower_bound
-        What a step needs by the plan, and would need by any: the arena and what outlives a step.
-        0 without a plan.
+        Bytes that a step needs under this plan, and under the best plan: the arena, and blocks that
+        outlive a step. 0 without a plan.
     arena_bytes, escaping_bytes
-        The two parts of `planned_bytes`: the places of all kinds, and what has none.
+        The two parts of `planned_bytes`: places of all kinds, and blocks without a place.
     planned_requests
-        Served at the planned places.
+        Number of requests that got their places.
     escaping_requests
-        Expected, but without a place since they live too long.
+        Number of requests that the plan expected, and gave no place because they live too long.
     grown_requests
-        Expected, and larger than their places.
+        Number of requests that the plan expected, and that were larger than their places.
     fallback_requests, fallback_bytes
-        Made in planned steps and not as planned, grown ones among them; a heap served them.
+        Requests of planned steps that a heap served, since they did not match the plan; grown ones
+        are among them.
     missing_requests
-        In the plan and not made in its order; also where a step went on further down the plan.
+        Number of requests that the plan expected and that did not come in its order.
     mismatch_counts
-        Of the fallback requests, by kind.
+        Number of the fallback requests, by kind of mismatch.
     mismatches
-        The first of them.
+        The first mismatches.
     overwrites
-        Free memory that somebody wrote to, where that is looked for.
+        Writes to free memory that were found, with ``check=True``.
+    device, last_step
+        Device calls in all, and from the end of the step before the last to the end of the last;
+        None if they are not counted.
     """
 
     planner: str
@@ -168,10 +181,13 @@ class MemoryReport:
     mismatch_counts: dict[str, int]
     mismatches: tuple[MismatchRecord, ...]
     overwrites: tuple[OverwriteRecord, ...] = ()
+    device: DeviceUse | None = None
+    last_step: DeviceUse | None = None
+    advice: str = ""
 
     @property
     def efficiency(self) -> float:
-        """Peak of allocated over peak of reserved bytes; 1 where nothing was reserved."""
+        """Peak of allocated bytes over peak of reserved bytes; 1 if nothing was reserved."""
         return self.allocated_bytes / self.reserved_bytes if self.reserved_bytes else 1.0
 
     def to_json(self) -> dict[str, Any]:
@@ -198,6 +214,13 @@ class MemoryReport:
                 ("  outlives", _amount(self.escaping_bytes, "")),
                 ("bound", _amount(self.lower_bound, "no plan needs less")),
             ]
+        if self.advice:
+            rows.append(("advice", self.advice))
+        if self.device is not None and self.last_step is not None:
+            rows.append(("device", _use(self.device)))
+            if self.steps:
+                rows.append(("  a step", _use(self.device, self.steps)))
+                rows.append(("  the last", _use(self.last_step)))
         rows += [
             ("requests", f"{self.planned_requests} planned, {self.escaping_requests} escaping"),
             (
@@ -233,10 +256,23 @@ def _kinds_table(kinds: tuple[KindReport, ...]) -> str:
     return Table(columns, rows).plain().rstrip("\n")
 
 
+def _use(use: DeviceUse, steps: int = 1) -> str:
+    """Return device calls, by kind, as one line; with `steps`, those of an average step."""
+
+    def shown(number: float) -> str:
+        return f"{number / steps:,.1f}" if steps > 1 else exact_bytes(int(number))
+
+    kinds = ", ".join(f"{shown(count)} {kind}" for kind, count in use.calls.items())
+    return (
+        f"{shown(use.host_waits)} host waits, {exact_bytes(use.moved_bytes // steps)} bytes moved, "
+        f"{use.seconds * 1e3 / steps:,.3f} ms in calls: {kinds or 'none'}"
+    )
+
+
 def _amount(size: int, what: str) -> str:
     return f"{exact_bytes(size):>19} bytes" + (f", {what}" if what else "")
 
 
 def count_kinds(counts: list[int]) -> dict[str, int]:
-    """Return how many mismatches there were by the name of their kind."""
+    """Return the number of mismatches of each kind, by its name."""
     return {kind.name.lower(): counts[kind.value] for kind in MismatchKind if counts[kind.value]}

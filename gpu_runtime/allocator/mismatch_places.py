@@ -1,4 +1,4 @@
-"""The lines of the user's program whose requests did not match the plan."""
+"""The lines of the user's program that made requests which no plan expected."""
 
 from __future__ import annotations
 
@@ -7,39 +7,38 @@ from types import FrameType
 
 from gpu_runtime._core import Mismatch
 
-# Packages whose frames are not part of the user's program.
+# Packages whose frames are not the user's code.
 _LIBRARIES = ("torch", "gpu_runtime", "contextlib", "transformers")
 _MAX_FRAMES = 200
 
 
 class MismatchPlaces:
-    """A listener that notes a line of the program for each mismatch of an allocator.
+    """A listener to the mismatches of an allocator.
 
-    The allocator keeps its listener alive, so an object that holds the allocator must not be its
-    listener.
+    It does not refer to the allocator, because the allocator keeps its listener alive.
     """
 
     def __init__(self) -> None:
         self._places: dict[int, str] = {}
 
     def note(self, mismatch: Mismatch) -> None:
-        """Note the program's current line, in the thread that makes the request."""
-        # In a thread of autograd, this frame is the outermost.
+        """Note the program's line, in the thread that makes the request."""
+        # In a thread of autograd, this frame is the first one.
         self._places[mismatch.number] = _place_in_program(sys._getframe())
 
     def of(self, mismatch: Mismatch) -> str:
-        """Return ``file:line in function``, or the kind of thread; empty if nothing was noted."""
+        """Return ``file:line in function``, or the kind of thread; empty if it was not noted."""
         return self._places.get(mismatch.number, "")
 
     def clear(self) -> None:
-        """Drop all notes."""
+        """Forget all lines."""
         self._places.clear()
 
 
 def _place_in_program(frame: FrameType | None) -> str:
-    """Return the place of the innermost frame of the user's own code.
+    """Return the innermost line of the user's own code.
 
-    A thread of autograd has such a frame only inside an autograd function of the user.
+    A thread of autograd runs Python only for a function of the user.
     """
     for _ in range(_MAX_FRAMES):
         if frame is None:

@@ -16,11 +16,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
 
-from gpu_runtime._core import BETWEEN_STEPS, CudaMemory, PlannedAllocator
+from gpu_runtime._core import BETWEEN_STEPS, CountingMemory, CudaMemory, PlannedAllocator
 from gpu_runtime.allocator.book import Book, plan_book
 from gpu_runtime.allocator.book_file import read_book, write_book
 from gpu_runtime.allocator.book_planner import BookPlanner, Planning
 from gpu_runtime.allocator.book_problem import LEAST_PEAK
+from gpu_runtime.allocator.call_counts import DeviceMeter
 from gpu_runtime.allocator.memory_report import (
     KindReport,
     MemoryReport,
@@ -44,10 +45,11 @@ TRACE_SUFFIX = ".npz"
 class PlannedMemory:
     """Serves PyTorch's CUDA allocations, those of training steps at planned addresses.
 
-    Steps fall into kinds: with and without the optimizer, training and evaluation; what runs
-    between steps is a kind too. A kind is planned when it was seen twice. From then on request k of
-    a step goes to offset k of an arena that all kinds share. What does not match, and what outlives
-    its step for long, goes to idle bytes of the arena or to a heap.
+    Steps fall into kinds: with and without the optimizer, training and evaluation. The requests
+    between two steps are a kind too. A kind is planned when it was seen twice, if a trial on the
+    last steps says that the plan costs neither memory nor device calls. From then on request k of a
+    step goes to offset k of an arena that all kinds share. Requests that do not match, and blocks
+    that outlive their step for long, go to idle bytes of the arena or to a heap.
 
     Parameters
     ----------
@@ -59,14 +61,14 @@ class PlannedMemory:
         Number of the CUDA device.
     arena
         ``"vmm"``: pages that are mapped as needed. ``"cudaMalloc"``: one plain allocation, for
-        whoever refuses such pages.
+        libraries that refuse such pages.
     plan
-        File of :meth:`save`, or a trace of ``instances.extract trace``; adopted before the first
-        step.
+        File of :meth:`save`, or a trace of ``instances.extract trace``; its plan is adopted before
+        the first step.
     check
-        Whether each block is stamped when it is freed, and looked at before it is handed out again:
-        finds who writes to memory that he has given back. Steps take longer, and each waits for the
-        device at its end.
+        Whether each freed block is stamped, and its stamp compared before the bytes are handed out
+        again, which finds writes to freed memory. Steps take longer, and each waits for the device
+        at its end.
 
     Raises
     ------
@@ -100,9 +102,10 @@ class PlannedMemory:
         self._least_peak = _least_peak
         self._planner: BookPlanner | None = None
         self._allocator: PlannedAllocator | None = None
+        self._meter: DeviceMeter | None = None
         self._places = MismatchPlaces()
         self._overwrites: list[OverwriteRecord] = []
-        # Names of kinds that the user gave, by label.
+        # By label: the names that the user gave to kinds, and ours.
         self._names: dict[int, str] = {BETWEEN_STEPS: "between steps", 0: "step"}
 
     def install(self) -> None:
@@ -111,33 +114,43 @@ class PlannedMemory:
         Raises
         ------
         MissingDependencyError
-            PyTorch, or what its allocator is decorated with, is not installed.
+            PyTorch, a compiler or CUDA's headers are not installed.
         DeviceError
-            There is no driver or device, PyTorch is one that cannot be served, or planned memory
-            is installed on this device.
+            There is no driver or device, this version of PyTorch cannot be served, or planned
+            memory is installed on this device.
         InstanceError
-            The plan cannot be read, or is none.
+            The file of the plan cannot be read, or has no plan.
         """
         self._refuse_twice()
-        allocator = serve_pytorch(self._device, self._make_allocator)
-        # The interpreter goes before the last tensors do.
-        atexit.register(allocator.on_mismatch, None)
-        self.attach(allocator)
+        counted: list[CountingMemory] = []
 
-    def attach(self, allocator: PlannedAllocator) -> None:
-        """Plan the steps of an allocator that is asked by somebody else than PyTorch.
+        def make(memory: CudaMemory) -> PlannedAllocator:
+            if self._check:
+                load_checks(memory)
+            counted.append(CountingMemory(memory, is_timed=True))
+            return PlannedAllocator(counted[-1], self._arena == "cudaMalloc", self._check)
+
+        allocator = serve_pytorch(self._device, make)
+        # Tensors are freed after the interpreter is gone.
+        atexit.register(allocator.on_mismatch, None)
+        self.attach(allocator, counted[-1])
+
+    def attach(self, allocator: PlannedAllocator, memory: CountingMemory | None = None) -> None:
+        """Plan the steps of an allocator that another program than PyTorch calls.
 
         Parameters
         ----------
         allocator
-            Over any memory; :meth:`install` makes one that PyTorch asks.
+            An allocator over any memory; :meth:`install` makes one that PyTorch calls.
+        memory
+            The memory of the allocator, if its device calls are to be reported.
 
         Raises
         ------
         DeviceError
-            It plans the steps of an allocator already, or `check` is set and that does not check.
+            An allocator is attached already, or `check` is set and the allocator does not check.
         InstanceError
-            The plan cannot be read, or is none.
+            The file of the plan cannot be read, or has no plan.
         """
         self._refuse_twice()
         if self._check and not allocator.is_checked:
@@ -148,6 +161,7 @@ class PlannedMemory:
         if self._plan is not None:
             planner.adopt(self._given_book(self._plan))
         self._planner, self._allocator = planner, allocator
+        self._meter = None if memory is None else DeviceMeter(allocator, memory)
         allocator.on_mismatch(self._places.note)
 
     @property
@@ -157,23 +171,23 @@ class PlannedMemory:
 
     @property
     def installed(self) -> bool:
-        """Return True if an allocator is served already."""
+        """Return True if an allocator is installed or attached."""
         return self._planner is not None
 
     @contextmanager
     def step(self, kind: str | None = None) -> Iterator[None]:
-        """Within this context is one training step.
+        """Return the context of one training step.
 
         Parameters
         ----------
         kind
-            Name of steps that are unlike the others, such as ``"eval"``; they are told apart
-            without one too, but not before their first requests.
+            Name of steps that are unlike the others, such as ``"eval"``. Without a name, such steps
+            are told apart by their requests.
 
         Yields
         ------
         None
-            Where the step ends with an error nothing is learnt from it.
+            A step that ends with an error is not recorded.
 
         Raises
         ------
@@ -189,7 +203,7 @@ class PlannedMemory:
             self.end_step(completed=completed)
 
     def begin_step(self, kind: str | None = None) -> None:
-        """Begin a step, where :meth:`step` cannot be used, as in a callback.
+        """Begin a step if :meth:`step` cannot be used, as in a callback.
 
         Raises
         ------
@@ -199,7 +213,7 @@ class PlannedMemory:
         self._installed()[0].begin_step(self._label_of(kind))
 
     def end_step(self, *, completed: bool = True) -> None:
-        """End a step; nothing is learnt from one that was not completed.
+        """End a step; one that was not completed is not recorded.
 
         Raises
         ------
@@ -209,6 +223,8 @@ class PlannedMemory:
         """
         planner, allocator = self._installed()
         planner.end_step(completed=completed)
+        if self._meter is not None:
+            self._meter.end_step()
         if not self._check:
             return
         try:
@@ -216,7 +232,7 @@ class PlannedMemory:
         except OSError as error:
             if completed:
                 raise DeviceError(f"check: {error}") from None
-            # Then the step's own error says more.
+            # The error that ended the step says more.
             return
         self._overwrites += found
         require_none(found)
@@ -227,33 +243,35 @@ class PlannedMemory:
         Raises
         ------
         DeviceError
-            Nothing is installed, or nothing planned yet.
+            Nothing is installed, or no plan is in force.
         GaplessError
             The file cannot be written.
         """
         book = self._installed()[0].book
         if book is None:
-            raise DeviceError("plan: none is in force yet; save it after the first planned step")
+            raise DeviceError("plan: none is in force yet; save it after a planned step")
         origin: dict[str, str | int] = {
             "planner": self._chosen.label,
             "device": self._device,
             "gapless": version("gapless"),
         }
         if book.guest_bytes:
-            # Elsewhere they are not there, or lie elsewhere.
+            # Another process does not have these blocks, or has them at other addresses.
             kinds = book.problem.kinds
             book = plan_book(kinds, self._chosen, self._budget, book.problem.least_peak)
         write_book(book, self._names, origin, Path(path))
 
     def wait_for_planning(self) -> None:
-        """Wait for the plan that is being made; the next step adopts it, as it would have later."""
+        """Wait for the plan that is being made; it is adopted at the end of the next step."""
         self._installed()[0].wait_for_planning()
 
     def reset_peaks(self) -> None:
-        """Count from now: peaks are those of what is in use, everything else is zero."""
+        """Count from now: peaks become the bytes in use, and all other numbers become zero."""
         planner, allocator = self._installed()
         allocator.reset_peaks()
         planner.reset_counts()
+        if self._meter is not None:
+            self._meter.reset()
         self._places.clear()
         self._overwrites.clear()
 
@@ -264,7 +282,7 @@ class PlannedMemory:
         return () if book is None else (book.problem.problem,)
 
     def report(self) -> MemoryReport:
-        """Return what happened since the installation or the last reset.
+        """Return peaks and counts since the installation or the last reset.
 
         Returns
         -------
@@ -275,8 +293,8 @@ class PlannedMemory:
         self._overwrites += take_overwrites(allocator, everywhere=True)
         book = planner.book
         figures = allocator.figures()
-        # Guests of the arena persist as well, and are counted with it.
-        outside = planner.persisting_bytes - (book.guest_bytes if book else 0)
+        # Guests of the arena persist too, and count as bytes of the arena.
+        outside = planner.observer.persisting_bytes - (book.guest_bytes if book else 0)
         escaping = outside + (book.escaping_bytes if book else 0)
         return MemoryReport(
             planner=self._chosen.label,
@@ -305,17 +323,32 @@ class PlannedMemory:
                 for mismatch in allocator.mismatches()
             ),
             overwrites=tuple(self._overwrites),
+            device=None if self._meter is None else self._meter.in_all,
+            last_step=None if self._meter is None else self._meter.last_step,
+            advice=planner.advice,
         )
 
-    def _make_allocator(self, memory: CudaMemory) -> PlannedAllocator:
-        if self._check:
-            load_checks(memory)
-        return PlannedAllocator(memory, self._arena == "cudaMalloc", self._check)
+    def statistics(self) -> dict[str, float]:
+        """Return the numbers of the device calls since the installation or the last reset.
+
+        Returns
+        -------
+        dict of str to float
+            ``steps``, ``plans``, and for ``all`` steps and the ``last`` one, as in
+            ``"all.host_waits"``: ``host_waits``, ``moved_bytes``, ``seconds`` in device calls, and
+            the number of ``calls`` of each kind, as in ``"last.calls.map"``.
+        """
+        planner, allocator = self._installed()
+        found: dict[str, float] = {"steps": allocator.figures().steps, "plans": planner.plans}
+        if self._meter is not None:
+            for name, use in (("all", self._meter.in_all), ("last", self._meter.last_step)):
+                found |= {f"{name}.{key}": number for key, number in use.numbers().items()}
+        return found
 
     def _given_book(self, path: Path) -> Book:
         if path.suffix == TRACE_SUFFIX:
-            # Imported here because only a trace needs the package `instances`, which a folder of
-            # the user's may be called.
+            # Only a trace needs the package `instances`, and the user's program may have a folder
+            # of this name.
             require_ours("instances")
             from gpu_runtime.allocator.book_of_trace import book_of_trace
 
@@ -333,8 +366,8 @@ class PlannedMemory:
                 seen=kind.seen,
                 requests=kind.slot_count,
                 peak_bytes=peaks.get(kind.number, 0),
-                served_requests=planner.served.get(kind.number, (0, 0))[0],
-                all_requests=planner.served.get(kind.number, (0, 0))[1],
+                served_requests=planner.observer.served.get(kind.number, (0, 0))[0],
+                all_requests=planner.observer.served.get(kind.number, (0, 0))[1],
             )
             for kind in planner.kinds
         )

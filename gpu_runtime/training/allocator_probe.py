@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 import torch
 
 from gpu_runtime.allocator.book_planner import Planning
+from gpu_runtime.allocator.call_counts import HOST_WAITS
 from gpu_runtime.allocator.memory_report import MemoryReport
 from gpu_runtime.allocator.planned_memory import PlannedMemory
 from gpu_runtime.online.online_memory import OnlineMemory
@@ -17,8 +18,6 @@ from planners.errors import DeviceError
 # PyTorch's statistics of calls that take and give back memory, and of waits for all streams.
 NATIVE_CALLS = ("num_device_alloc", "num_device_free")
 NATIVE_WAITS = ("num_sync_all_streams",)
-# Kinds of call to a device in which the host waits for it.
-WAITS = ("synchronize", "await_event")
 
 
 class AllocatorProbe:
@@ -98,8 +97,9 @@ class PlannedProbe(NativeProbe):
         super().reset_peaks()
         self._memory.reset_peaks()
 
-    def _all_counts(self) -> DeviceCounts | None:
-        return None  # planned memory does not report its device calls
+    def counts(self) -> DeviceCounts | None:
+        use = self._memory.report().device
+        return None if use is None else DeviceCounts(sum(use.calls.values()), use.host_waits)
 
 
 class OnlineProbe(NativeProbe):
@@ -112,7 +112,7 @@ class OnlineProbe(NativeProbe):
 
     def _all_counts(self) -> DeviceCounts | None:
         calls = self._memory.report().device_calls
-        return DeviceCounts(sum(calls.values()), _sum(calls, WAITS))
+        return DeviceCounts(sum(calls.values()), _sum(calls, HOST_WAITS))
 
 
 def require_device(device: str) -> None:

@@ -153,6 +153,8 @@ void bind_allocator(nb::module_& module) {
             },
             "listener"_a.none())
         .def_prop_ro("is_checked", &PlannedAllocator::is_checked)
+        .def_prop_ro("is_plain", &PlannedAllocator::is_plain)
+        .def_prop_ro("page_bytes", &PlannedAllocator::page_bytes)
         .def("take_overwrites", &PlannedAllocator::take_overwrites, "everywhere"_a = false,
              WithoutPython())
         .def("check", &PlannedAllocator::check, WithoutPython());

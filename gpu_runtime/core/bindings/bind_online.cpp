@@ -57,9 +57,11 @@ void bind_calls(nb::module_& module) {
         .def_ro("record_event", &DeviceCalls::record_event)
         .def_ro("await_event", &DeviceCalls::await)
         .def_ro("make_wait", &DeviceCalls::make_wait)
-        .def_ro("other", &DeviceCalls::other);
-    nb::class_<CountingMemory, DeviceMemory>(module, "CountingMemory",
-                                             "A device that counts its calls, and may time them.")
+        .def_ro("other", &DeviceCalls::other)
+        .def_prop_ro("memory_calls", &DeviceCalls::memory_calls)
+        .def_prop_ro("host_waits", &DeviceCalls::host_waits);
+    nb::class_<CountingMemory, DeviceMemory>(
+        module, "CountingMemory", "A device that counts what it is asked, and may time it.")
         .def(nb::init<DeviceMemory&, bool>(), "memory"_a, "is_timed"_a = false,
              nb::keep_alive<1, 2>())
         .def_prop_ro("calls", [](const CountingMemory& memory) { return memory.calls(); })

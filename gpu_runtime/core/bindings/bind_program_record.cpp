@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "allocator/book_trial.h"
 #include "allocator/program_record.h"
 #include "bindings.h"
 #include "numpy_arrays.h"
@@ -21,6 +22,11 @@ using Column = Array<std::int64_t>;
 using Flags = Array<std::uint8_t>;
 using LogRows =
     nb::ndarray<const std::int64_t, nb::shape<-1, kLogColumns>, nb::c_contig, nb::device::cpu>;
+
+// The rows have the layout of PlannedAllocator.take_log().
+std::span<const LogEntry> log_of(const LogRows& rows) {
+    return {reinterpret_cast<const LogEntry*>(rows.data()), rows.shape(0)};
+}
 
 template <class T>
 nb::ndarray<nb::numpy, T, nb::ndim<1>> column(const std::vector<T>& values) {
@@ -72,10 +78,42 @@ void bind_kind_record(nb::module_& module) {
         .def_ro("last_seen", &KindRecord::last_seen);
 }
 
+using GuestRows = nb::ndarray<const std::int64_t, nb::shape<-1, 3>, nb::c_contig, nb::device::cpu>;
+static_assert(sizeof(Guest) == 3 * sizeof(std::int64_t));
+
+void bind_book_trial(nb::module_& module) {
+    nb::class_<TrialTerms>(module, "TrialTerms", "The device and the program of a trial.")
+        .def(
+            "__init__",
+            [](TrialTerms* made, std::size_t page_bytes, bool is_plain, std::int64_t live_bytes,
+               std::int64_t live_peak) {
+                new (made) TrialTerms{page_bytes, is_plain, live_bytes, live_peak};
+            },
+            "page_bytes"_a, "is_plain"_a, "live_bytes"_a, "live_peak"_a)
+        .def_ro("page_bytes", &TrialTerms::page_bytes)
+        .def_ro("live_peak", &TrialTerms::live_peak);
+    nb::class_<TrialOutcome>(module, "TrialOutcome", "The cost of serving the last steps.")
+        .def_ro("reserved_peak", &TrialOutcome::reserved_peak)
+        .def_ro("memory_calls", &TrialOutcome::memory_calls)
+        .def_ro("host_waits", &TrialOutcome::host_waits)
+        .def_ro("unserved", &TrialOutcome::unserved);
+    module.def(
+        "try_book",
+        [](const std::vector<LogRows>& logs, const TrialTerms& terms, const Book* book,
+           const GuestRows& guests) {
+            std::vector<std::span<const LogEntry>> steps;
+            for (const LogRows& log : logs) steps.push_back(log_of(log));
+            const auto* its = reinterpret_cast<const Guest*>(guests.data());
+            return try_book(steps, terms, book, {its, its + guests.shape(0)});
+        },
+        "logs"_a, "terms"_a, "book"_a.none(), "guests"_a, WithoutPython());
+}
+
 }  // namespace
 
 void bind_program_record(nb::module_& module) {
     bind_kind_record(module);
+    bind_book_trial(module);
     module.attr("MOST_KINDS") = kMostKinds;
     module.attr("REPEATED") = kRepeated;
     nb::class_<ProgramRecord>(module, "ProgramRecord",
@@ -84,16 +122,13 @@ void bind_program_record(nb::module_& module) {
         .def(
             "add",
             [](ProgramRecord& record, const LogRows& rows, const std::vector<std::int64_t>& book) {
-                // The rows have the layout of PlannedAllocator.take_log().
-                const auto* log = reinterpret_cast<const LogEntry*>(rows.data());
-                record.add({log, rows.shape(0)}, book);
+                record.add(log_of(rows), book);
             },
             "rows"_a, "in_book"_a, WithoutPython())
         .def("lose_track", &ProgramRecord::lose_track, WithoutPython())
         .def("saw", &ProgramRecord::saw, "numbers"_a, WithoutPython())
         .def_prop_ro("version", &ProgramRecord::version)
         .def_prop_ro("newest_request", &ProgramRecord::newest_request)
-        .def_prop_ro("knew_last_step", &ProgramRecord::knew_last_step)
         .def("kinds", &ProgramRecord::kinds, "least_seen"_a = 0, WithoutPython())
         .def(
             "stays",

@@ -257,7 +257,7 @@ def test_a_program_that_never_repeats_is_never_planned() -> None:
     # Those of the first steps, then of the 32nd, the 64th and the 128th.
     planner = training.memory._planner
     assert planner is not None
-    assert planner.logs_read == 16 + 3
+    assert planner.observer.logs_read == 16 + 3
     # What the last step left was freed since.
     assert len(training.allocator.take_log()) < 100
     training.let_go()

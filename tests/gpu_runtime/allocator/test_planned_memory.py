@@ -11,14 +11,17 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
+from random import Random
 
 import pytest
 
 from gpu_runtime import PlannedMemory
-from gpu_runtime._core import PlannedAllocator, SimulatedMemory
+from gpu_runtime._core import CountingMemory, PlannedAllocator, SimulatedMemory
+from gpu_runtime.allocator.call_counts import DeviceUse
 from planners.errors import DeviceError, GaplessError, UnknownPlannerError
 from tests.gpu_runtime.allocator.synthetic_training import (
     PAGE_BYTES,
+    SETTLED_STEPS,
     Life,
     Program,
     Request,
@@ -400,3 +403,56 @@ def test_what_runs_between_steps_gets_the_idle_arena(batch: int) -> None:
     figures = allocator.figures()
     assert memory.report().planned_steps >= 4
     assert figures.reserved_peak <= figures.live_peak * 33 / 32
+
+
+def counted_training() -> Training:
+    """Return a training whose device calls are counted."""
+    training = Training()
+    memory = CountingMemory(training.device, is_timed=True)
+    training.allocator = PlannedAllocator(memory)
+    training.memory = PlannedMemory("many-objects-size-best", _planning="between", _least_peak=0)
+    training.memory.attach(training.allocator, memory)
+    return training
+
+
+def test_device_calls_are_reported_in_all_and_of_the_last_step() -> None:
+    training = counted_training()
+    training.run(PROGRAM, SETTLED_STEPS)
+    device, last_step = training.memory.report().device, training.memory.report().last_step
+    assert device is not None
+    assert device.calls["map"] >= 1
+    assert 0 < device.seconds < 60
+    # A planned step asks the device for nothing.
+    assert last_step == DeviceUse()
+    training.memory.reset_peaks()
+    assert training.memory.report().device == DeviceUse()
+    training.step([Request(200_000, 0, Life.KEPT)])
+    training.step(PROGRAM)
+    report, numbers = training.memory.report(), training.memory.statistics()
+    assert report.device is not None
+    assert (report.device.calls["create_pages"], report.last_step) == (4, DeviceUse())
+    assert (numbers["steps"], numbers["plans"]) == (2, 1)
+    assert (numbers["all.calls.create_pages"], numbers["last.calls.create_pages"]) == (4, 0)
+    assert (numbers["all.host_waits"], numbers["all.moved_bytes"]) == (0, 0)
+    lines = {line[:12].strip(): line[12:].split(", ") for line in str(report).splitlines()}
+    assert lines["device"][0] == "0 host waits"
+    assert "2.0 create_pages" in ", ".join(lines["a step"])
+    assert lines["the last"][-1].endswith("ms in calls: none")
+
+
+def test_moves_and_waits_are_those_of_the_allocator() -> None:
+    training, rng = counted_training(), Random(1)
+    for _ in range(20):
+        training.step([Request(rng.randint(1, 250_000), 0, Life.WITHIN, 60) for _ in range(60)])
+    numbers = training.memory.statistics()
+    assert numbers["all.moved_bytes"] == training.allocator.figures().moved_bytes
+    waits = numbers["all.calls.synchronize"] + numbers["all.calls.await_event"]
+    assert numbers["all.host_waits"] == waits
+
+
+def test_calls_that_nobody_counts_are_not_reported() -> None:
+    training = planned_training(PROGRAM)
+    report = training.memory.report()
+    assert (report.device, report.last_step) == (None, None)
+    assert "host waits" not in str(report)
+    assert training.memory.statistics() == {"steps": 0, "plans": 1}

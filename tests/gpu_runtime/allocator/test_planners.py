@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -11,13 +12,13 @@ from random import Random
 import numpy as np
 import pytest
 
-from gpu_runtime.allocator.book_planner import LONGEST_PATIENCE
 from planners import Plan, Problem, Result, registry
 from planners.errors import DeviceError, UnknownPlannerError
 from planners.model.budget import Budget
 from planners.model.plan import feasible, no_plan_found
 from planners.registry import UnsupportedProblemError
 from tests.gpu_runtime.allocator.synthetic_training import (
+    PAGE_BYTES,
     SETTLED_STEPS,
     Life,
     Program,
@@ -192,14 +193,24 @@ def test_a_planner_that_fails_or_errs_is_never_served(
     check_unplanned(training, small_program(True), f"planner own-planner: {reason}")
 
 
-def test_an_arena_that_is_not_worth_it(own: Callable[[PlannerFunction], str]) -> None:
-    def wasteful(problem: Problem, _budget: Budget) -> Plan:
-        return Plan.of(problem, np.arange(problem.tensor_count) << 26)
+def wasteful(problem: Problem, _budget: Budget) -> Plan:
+    return Plan.of(problem, np.cumsum(problem.size) - problem.size)
 
+
+def one_by_one(size: int) -> Program:
+    """Requests of which each is freed before the next; one is enough for all."""
+    return [Request(size + 512 * k, 0, Life.WITHIN, k + 1) for k in range(40)]
+
+
+def test_an_arena_that_is_not_worth_it(own: Callable[[PlannerFunction], str]) -> None:
     training = Training(own(wasteful))
-    for _ in range(LONGEST_PATIENCE + 1):  # more may live soon
-        training.step(small_program(True))
-    check_unplanned(training, small_program(True), "would be more than the ")
+    training.run(one_by_one(200_000), 40)
+    report = training.memory.report()
+    assert (report.status, report.plans) == ("unplanned", 0)
+    assert re.fullmatch(r"a plan needs [\d,]+ .*, not [\d,]+", report.reason)
+    assert report.reserved_bytes <= 4 * PAGE_BYTES + report.allocated_bytes
+    training.check_account()
+    training.free_all()
 
 
 def test_what_is_not_worth_it_is_planned_less_and_less_often(
@@ -207,16 +218,16 @@ def test_what_is_not_worth_it_is_planned_less_and_less_often(
 ) -> None:
     calls = []
 
-    def wasteful(problem: Problem, _budget: Budget) -> Plan:
+    def counted(problem: Problem, budget: Budget) -> Plan:
         calls.append(problem)
-        return Plan.of(problem, np.arange(problem.tensor_count) << 26)
+        return wasteful(problem, budget)
 
-    training = Training(own(wasteful))
-    for number in range(LONGEST_PATIENCE - 4):
+    training = Training(own(counted))
+    for number in range(12):
         # Sizes are news in every step.
-        training.step([Request(600 * (number + 1), 0, Life.WITHIN, 5) for _ in range(5)])
+        training.step(one_by_one(200_000 + 600 * number))
     assert 2 <= len(calls) <= 3
-    assert training.memory.report().status == "profiling"
+    assert training.memory.report().status == "unplanned"
     training.free_all()
 
 

@@ -116,12 +116,19 @@ def test_the_first_steps_differ_and_the_third_is_planned() -> None:
 
 
 def test_a_kind_that_is_too_small_has_no_places() -> None:
-    program = [Request(1000, 0, Life.WITHIN, 1)]
+    small, large = ([Request(1000, 0, Life.WITHIN, n)] * n for n in (1, 2))
     training = Training(least_peak=1025)
-    training.run(program, 8)
+    training.run(small, 8)
+    # A book without a place is not worth its adoption.
     report = training.memory.report()
-    assert report.arena_bytes == report.planned_requests == 0
-    assert report.escaping_requests == 6
+    assert (report.status, report.plans, report.arena_bytes) == ("profiling", 0, 0)
+    training.run(large, 16)
+    training.memory.reset_peaks()
+    for program in (large, small, large, small):
+        training.step(program)
+    report = training.memory.report()
+    assert report.arena_bytes == 2048
+    assert (report.planned_requests, report.escaping_requests) == (4, 2)
     training.free_all()
 
 

@@ -27,7 +27,7 @@ def test_a_row_is_an_event(allocator: PlannedAllocator) -> None:
         [LogKind.STEP_BEGINS.value, -1, 3, 0, -1, -1],
         [LogKind.REQUEST.value, 0, 1000, 7, -1, -1],
         [LogKind.STEP_ENDS.value, -1, 0, 0, -1, -1],
-        [LogKind.FREE.value, 0, 0, 7, -1, -1],
+        [LogKind.FREE.value, 0, 1000, 7, -1, -1],
     ]
     assert allocator.take_log().shape == (0, 6)
 
@@ -45,7 +45,7 @@ def test_a_free_says_what_its_request_was_though_that_is_dropped(
     allocator.free(block)
     assert allocator.take_log().tolist() == [
         [LogKind.STEP_ENDS.value, -1, 0, 0, -1, -1],
-        [LogKind.FREE.value, 1, 0, 0, 0, 1],
+        [LogKind.FREE.value, 1, 2 * PAGE, 0, 0, 1],
     ]
 
 

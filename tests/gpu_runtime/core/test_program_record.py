@@ -169,7 +169,6 @@ def test_a_step_that_repeats_is_news_twice() -> None:
         versions.append(record.version)
     assert versions == [0, 1, 1, 1, 1]
     assert record.newest_request == 4
-    assert record.knew_last_step
 
 
 def test_a_kind_of_a_file_goes_on_where_it_was() -> None:

@@ -12,7 +12,7 @@ struct LogEntry {
     enum class What : std::int64_t { request, free, step_begins, step_ends };
     What what;
     std::int64_t request = -1;  // number of the request since the process began
-    std::int64_t bytes = 0;     // of a request; for a step that begins, its label
+    std::int64_t bytes = 0;     // as requested; for a step that begins, its label
     std::int64_t stream = 0;    // stream handle
     std::int64_t kind = -1;
     std::int64_t slot = -1;

@@ -110,8 +110,8 @@ bool PlannedAllocator::free(Address address) noexcept {
     Block* block = heap_.find(address);
     if (block == nullptr) return false;
     try {
-        write({LogEntry::What::free, block->request, 0, static_cast<std::int64_t>(block->stream),
-               block->kind, block->slot});
+        write({LogEntry::What::free, block->request, static_cast<std::int64_t>(block->requested),
+               static_cast<std::int64_t>(block->stream), block->kind, block->slot});
         requested_bytes_ -= static_cast<std::int64_t>(block->requested);
         allocated_bytes_ -= static_cast<std::int64_t>(block->bytes);
         if (check_ != nullptr) check_->leave(*block, step_);

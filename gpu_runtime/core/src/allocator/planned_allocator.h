@@ -94,6 +94,8 @@ class PlannedAllocator final : public ServingAllocator {
     // lock.
     void on_mismatch(std::function<void(const Mismatch&)> listener);
     bool is_checked() const { return check_ != nullptr; }
+    bool is_plain() const { return heap_.is_plain(); }
+    std::size_t page_bytes() const { return memory_.page_bytes(); }
     // Waits for the device. Returns the writes to free memory that were found since the last call.
     // Bytes are compared when they are handed out again; with `everywhere`, all free memory is
     // compared now as well. Returns nothing if the check is off. Throws DeviceCallError.

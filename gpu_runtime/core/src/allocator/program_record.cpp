@@ -59,20 +59,13 @@ void ProgramRecord::saw(const std::vector<std::int64_t>& numbers) {
     for (const std::int64_t number : numbers) {
         ++segments_;
         const std::ptrdiff_t kind = find(number);
-        if (kind < 0) continue;
-        count(kind);
-        knew_last_step_ = true;
+        if (kind >= 0) count(kind);
     }
 }
 
 std::int64_t ProgramRecord::version() const {
     const std::lock_guard lock(mutex_);
     return version_;
-}
-
-bool ProgramRecord::knew_last_step() const {
-    const std::lock_guard lock(mutex_);
-    return knew_last_step_;
 }
 
 std::int64_t ProgramRecord::newest_request() const {
@@ -140,7 +133,6 @@ void ProgramRecord::add_segment(const std::vector<std::int64_t>& in_book) {
     ++segments_;
     std::ptrdiff_t place = kind_of_segment();
     const std::int64_t seen = kinds_[place].seen;
-    if (segment_.label != kBetweenSteps) knew_last_step_ = seen > 0;
     place = count(place);
     KindRecord& kind = kinds_[place];
     bool is_news = seen + 1 == kRepeated;

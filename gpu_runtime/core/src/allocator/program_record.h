@@ -38,8 +38,6 @@ class ProgramRecord {
 
     // A number that rises with every observation that a plan must know.
     std::int64_t version() const;
-    // Returns true if the last step was of a kind that was seen before.
-    bool knew_last_step() const;
     // Number of the last request of all logs read, or -1.
     std::int64_t newest_request() const;
     // The kinds that have requests and were seen at least `least_seen` times. Kinds that count are
@@ -84,7 +82,6 @@ class ProgramRecord {
     std::vector<KindRecord> kinds_;
     std::int64_t next_number_ = 0, segments_ = 0, version_ = 0;
     std::int64_t newest_request_ = -1;
-    bool knew_last_step_ = false;
     std::vector<Living> living_;
     // Buffers, kept to reuse their memory.
     Segment segment_;

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 
 #include "device/forwarding_memory.h"
 
@@ -25,18 +26,33 @@ struct DeviceCalls {
     std::uint64_t await = 0;
     std::uint64_t make_wait = 0;
     std::uint64_t other = 0;  // queries, and destroyed events
+
+    // Calls that take, map or return memory.
+    std::uint64_t memory_calls() const {
+        return reserve_range + release_range + create_pages + release_pages + map + set_access +
+               unmap + allocate_plain + release_plain;
+    }
+    // Calls in which the host waits for the device.
+    std::uint64_t host_waits() const { return synchronize + await; }
 };
 
 // With `is_timed`, each call reads a clock twice, which is slow compared with a call to a ledger.
+// Thread-safe, if the device is: planned memory waits for the device without its lock.
 class CountingMemory final : public ForwardingMemory {
   public:
     explicit CountingMemory(DeviceMemory& memory, bool is_timed = false)
         : ForwardingMemory(memory), is_timed_(is_timed) {}
 
     // Includes refused calls, because they cost as much.
-    const DeviceCalls& calls() const { return calls_; }
+    DeviceCalls calls() const {
+        const std::lock_guard lock(mutex_);
+        return calls_;
+    }
     // Nanoseconds of all calls of a kind; 0 if calls are not timed.
-    const DeviceCalls& nanoseconds() const { return nanoseconds_; }
+    DeviceCalls nanoseconds() const {
+        const std::lock_guard lock(mutex_);
+        return nanoseconds_;
+    }
 
     std::size_t free_bytes() override {
         return counted(&DeviceCalls::other, [&] { return ForwardingMemory::free_bytes(); });
@@ -101,32 +117,37 @@ class CountingMemory final : public ForwardingMemory {
   private:
     using Clock = std::chrono::steady_clock;
 
-    // Adds the duration of a call to a sum, whether the call returns or throws.
+    // Adds a call to the sums, whether it returns or throws.
     class Lap {
       public:
-        explicit Lap(std::uint64_t& sum) : sum_(sum), begun_(Clock::now()) {}
+        Lap(CountingMemory& owner, std::uint64_t DeviceCalls::* kind)
+            : owner_(owner),
+              kind_(kind),
+              begun_(owner.is_timed_ ? Clock::now() : Clock::time_point()) {}
         ~Lap() {
-            const auto taken = Clock::now() - begun_;
-            sum_ += static_cast<std::uint64_t>(
+            const auto taken = owner_.is_timed_ ? Clock::now() - begun_ : Clock::duration::zero();
+            const std::lock_guard lock(owner_.mutex_);
+            ++(owner_.calls_.*kind_);
+            owner_.nanoseconds_.*kind_ += static_cast<std::uint64_t>(
                 std::chrono::duration_cast<std::chrono::nanoseconds>(taken).count());
         }
         Lap(const Lap&) = delete;
         Lap& operator=(const Lap&) = delete;
 
       private:
-        std::uint64_t& sum_;
+        CountingMemory& owner_;
+        std::uint64_t DeviceCalls::* const kind_;
         const Clock::time_point begun_;
     };
 
     template <class Call>
     auto counted(std::uint64_t DeviceCalls::* kind, const Call& call) -> decltype(call()) {
-        ++(calls_.*kind);
-        if (!is_timed_) return call();
-        const Lap lap(nanoseconds_.*kind);
+        const Lap lap(*this, kind);
         return call();
     }
 
     const bool is_timed_;
+    mutable std::mutex mutex_;
     DeviceCalls calls_, nanoseconds_;
 };
 

@@ -131,8 +131,8 @@ std::vector<SegmentOfBlocks> ServingOnlineAllocator::segments() const {
 GaplessStatistics ServingOnlineAllocator::statistics() const {
     const std::lock_guard lock(mutex_);
     GaplessStatistics found = statistics_.sums();
-    // A mapping counts as an allocation, as in PyTorch with expandable segments.
-    const DeviceCalls& calls = memory_.calls();
+    // As PyTorch counts them with expandable segments: a mapping is one.
+    const DeviceCalls calls = memory_.calls();
     found.device_allocations = static_cast<std::int64_t>(calls.allocate_plain + calls.map);
     found.device_frees = static_cast<std::int64_t>(calls.release_plain + calls.unmap);
     return found;
