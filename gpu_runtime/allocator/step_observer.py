@@ -93,9 +93,6 @@ class StepObserver:
         else:
             self._vain_logs += not as_planned
             self._quiet_logs += 1
-            if self._quiet_logs == QUIET_LOGS and self._book is not None:
-                # Blocks that lay outside of the arena at its adoption are freed by now.
-                self._allocator.give_back()
         self._in_log = self._book.numbers if self._book else []
         self.persisting_bytes = figures.allocated_bytes - self.record.live_bytes()
 

@@ -30,7 +30,7 @@ class Cost:
     """An outcome, and a stand-in of the book that has it."""
 
     reserved_peak: int = PEAK
-    memory_calls: int = 10
+    memory_calls: int = 100
     host_waits: int = 1
     unserved: int = 5
     arena_bytes: int = PEAK // 2
@@ -44,14 +44,14 @@ SAME = Cost()
 NOISE = int(EQUAL_SHARE * PEAK) + EQUAL_PAGES * PAGE_BYTES
 MORE = [
     replace(ALONE, host_waits=2),
-    replace(ALONE, memory_calls=11),
+    replace(ALONE, memory_calls=101 + EQUAL_PAGES),
     replace(ALONE, reserved_peak=PEAK + NOISE + 1),
     # Better in one way does not make up for another.
     replace(ALONE, memory_calls=0, host_waits=2),
 ]
 BETTER = [
     replace(SAME, host_waits=0),
-    replace(SAME, memory_calls=9),
+    replace(SAME, memory_calls=99 - EQUAL_PAGES),
     replace(SAME, reserved_peak=PEAK - NOISE - 1),
     replace(SAME, unserved=4),
     replace(SAME, arena_bytes=PEAK // 4),
@@ -80,11 +80,11 @@ def test_a_first_book_that_costs_no_more_than_none_is_adopted(
 def test_a_book_that_costs_more_is_refused(
     monkeypatch: pytest.MonkeyPatch, candidate: Cost
 ) -> None:
-    for in_force in (None, SAME, replace(SAME, memory_calls=99)):
+    for in_force in (None, SAME, replace(SAME, memory_calls=999)):
         decision = decide(monkeypatch, in_force, candidate)
         assert (decision.book, decision.core_book) == (in_force, None)
         assert decision.reason.startswith("a plan needs ")
-    assert decision.excess == "a plan needs 99 device calls in a trial, not 10"
+    assert decision.excess == f"a plan needs 999 device calls in a trial, not {100 + EQUAL_PAGES}"
 
 
 def test_a_book_without_a_place_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,8 +104,9 @@ def test_a_book_replaces_another_if_it_is_better(
 def test_a_book_that_is_better_in_one_way_and_worse_in_another_replaces_none(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    in_force = replace(SAME, memory_calls=5)
-    for candidate in (replace(BETTER[0], memory_calls=6), replace(BETTER[3], memory_calls=6)):
+    in_force = replace(SAME, memory_calls=50)
+    for better in (BETTER[0], BETTER[3]):
+        candidate = replace(better, memory_calls=51 + EQUAL_PAGES)
         assert decide(monkeypatch, in_force, candidate).core_book is None
 
 

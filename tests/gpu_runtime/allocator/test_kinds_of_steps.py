@@ -190,9 +190,9 @@ def test_gradients_that_are_summed_over_steps_have_places() -> None:
     assert report.allocated_bytes == live
     # The state may lie outside of the arena, or in it and in the way of a tighter plan.
     assert live <= report.planned_bytes <= 1.02 * live
-    # What held gradients before the plan was given back.
+    # Memory that held gradients before the plan went back, down to the bound.
     training.memory.reset_peaks()
-    assert training.memory.report().reserved_bytes <= live + 2 * PAGE_BYTES
+    assert training.memory.report().reserved_bytes <= live * 257 // 256 + 4 * PAGE_BYTES
     training.allocator.check()
 
 
