@@ -247,7 +247,7 @@ def exit_with_live_tensors() -> dict[str, Any]:
     memory = install(True)
     assert memory is not None
     model = model_of("mlp").cuda()
-    for _ in range(5):
+    for _ in range(12):
         with memory.step():
             out = model(torch.ones(64, 256, device="cuda"))
             out.sum().backward()
