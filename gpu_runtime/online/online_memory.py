@@ -153,7 +153,10 @@ class OnlineMemory:
 
     @property
     def program(self) -> StweaverProgram | None:
-        """What ``"stweaver"`` is told of the program, which :meth:`attach` leaves to the caller."""
+        """The receiver of the module visits of ``"stweaver"``; None for another allocator.
+
+        :meth:`install` feeds it by hooks; after :meth:`attach` the caller feeds it.
+        """
         return self._program
 
     @property

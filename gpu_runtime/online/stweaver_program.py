@@ -42,7 +42,7 @@ NO_VISIT = -1
 
 
 class StweaverProgram:
-    """What STWeaver knows of the program above it.
+    """Tells STWeaver the iterations and module visits of the program above it.
 
     Parameters
     ----------

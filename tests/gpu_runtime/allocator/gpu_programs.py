@@ -249,7 +249,7 @@ def exit_with_live_tensors() -> dict[str, Any]:
     model = model_of("mlp").cuda()
     for _ in range(12):
         with memory.step():
-            out = model(torch.ones(64, 256, device="cuda"))
+            out = model(torch.ones(16384, 256, device="cuda"))
             out.sum().backward()
             ALIVE[:] = [out]
     ALIVE.append(torch.ones(1000, device="cuda"))

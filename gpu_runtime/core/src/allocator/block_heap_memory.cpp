@@ -234,8 +234,10 @@ void BlockHeap::recall_arena() {
     }
     // A frame may have several old mappings in the arena; it goes to the first.
     std::ranges::sort(found, {}, [](const Recalled& one) { return std::pair(one.now, one.place); });
-    const auto same = std::ranges::unique(found, {}, &Recalled::now);
-    found.erase(same.begin(), same.end());
+    const auto is_same = [](const Recalled& one, const Recalled& other) {
+        return one.now == other.now;
+    };
+    found.erase(std::unique(found.begin(), found.end(), is_same), found.end());
     recall(found, kNoStream);
 }
 
