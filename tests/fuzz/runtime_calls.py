@@ -89,6 +89,7 @@ def records(case: Case) -> None:
     record = case.call("ProgramRecord", Record, []) or Record([])
     allocator = Allocator(Simulated(PAGE, 512 * PAGE))
     addresses: list[int] = []
+    logs = []
     for _ in range(rng.randint(1, 12)):
         allocator.begin_step(rng.choice((0, 0, 1)))
         for size in SIZES[1 : rng.randint(2, len(SIZES))]:
@@ -97,6 +98,7 @@ def records(case: Case) -> None:
                 allocator.free(addresses.pop(rng.randrange(len(addresses))))
         allocator.end_step()
         rows = allocator.take_log() if rng.random() < 0.9 else column(SIZES)
+        logs.append(rows)
         numbers = [rng.randint(-1, 3) for _ in range(rng.randint(0, 3))]
         case.call("ProgramRecord.add", Record.add, record, rows, numbers)
         case.call("ProgramRecord.saw", Record.saw, record, numbers)
@@ -109,6 +111,7 @@ def records(case: Case) -> None:
             case.call("ProgramRecord.lose_track", Record.lose_track, record)
         if rng.random() < 0.2:
             record = case.call("ProgramRecord", Record, record.kinds()) or record
+    trials(case, logs)
     columns = (column(SIZES[: rng.choice((2, 2, 3))]) for _ in range(6))
     flags = np.ones(2, dtype=np.uint8)
     later = {rng.randint(0, 3): column(SIZES[:2])}
@@ -120,6 +123,24 @@ def records(case: Case) -> None:
         case.call("adopt_book", Allocator.adopt_book, allocator, made)
         case.call("Book", read, made)
         case.call("Book.request", Book.request, made, 0, BLOCK)
+
+
+def trials(case: Case, logs: list[Any]) -> None:
+    """Try a book, or none, on the logs of some steps."""
+    rng = case.rng
+    peaks = (0, 512 * PAGE, 512 * PAGE, 512 * PAGE, -1, 1 << 62)
+    live, peak = rng.choice((0, 5 * PAGE, -PAGE, 1 << 62)), rng.choice(peaks)
+    made = (rng.choice((0, PAGE, PAGE, PAGE)), rng.random() < 0.3, live, peak)
+    terms = case.call("TrialTerms", _core.TrialTerms, *made)
+    if terms is None:
+        return
+    case.call("TrialTerms", read, terms)
+    book = case.call("Book", Book, *kinds(case)) if rng.random() < 0.7 else None
+    row = [rng.choice((0, 512, -1)), rng.choice((512, -512, PAGE)), rng.choice((-1, 0, 3))]
+    guests = np.array([row] * rng.randint(0, 2), dtype=np.int64).reshape(-1, 3)
+    outcome = case.call("try_book", _core.try_book, logs, terms, book, guests)
+    if outcome is not None:
+        case.call("TrialOutcome", read, outcome)
 
 
 def device(case: Case) -> Any:
@@ -331,7 +352,8 @@ CALLS: dict[Callable[[Case], None], tuple[str, ...]] = {
         "Place", *of(_core.Place), "ProgramRecord", *of(Record), "ProgramRecord.add",
         "ProgramRecord.saw", "ProgramRecord.stays", "ProgramRecord.live_bytes",
         "ProgramRecord.kinds", "ProgramRecord.lose_track", "KindRecord", *of(_core.KindRecord),
-        "MOST_KINDS", "REPEATED",
+        "MOST_KINDS", "REPEATED", "TrialTerms", *of(_core.TrialTerms), "try_book",
+        "TrialOutcome", *of(_core.TrialOutcome),
     ),
     overwrites: (
         "PlannedAllocator.take_overwrites", "Overwrite", *of(_core.Overwrite), "Tenant",

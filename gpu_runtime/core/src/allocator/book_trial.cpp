@@ -1,6 +1,8 @@
 #include "allocator/book_trial.h"
 
 #include <algorithm>
+#include <stdexcept>
+#include <string>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -18,6 +20,10 @@ namespace {
 constexpr std::size_t kWarmUpSteps = 4;
 // More than any device has.
 constexpr std::size_t kCapacityBytes = std::size_t{1} << 50;
+// Bounds on terms and logs: pages of the live peak, and live bytes in a trial as a multiple of it,
+// since guests may be counted twice. No device has as many pages.
+constexpr std::size_t kMostPages = std::size_t{1} << 22;
+constexpr std::int64_t kMostOfPeak = 4;
 
 std::int64_t block_bytes(std::int64_t bytes) {
     return static_cast<std::int64_t>(round_up(static_cast<std::size_t>(bytes), kBlockAlignment));
@@ -52,7 +58,8 @@ Book book_of(const std::vector<Guest>& guests, std::size_t arena_bytes) {
 class Trial {
   public:
     explicit Trial(const TrialTerms& terms)
-        : ledger_(terms.page_bytes, kCapacityBytes),
+        : live_peak_(terms.live_peak),
+          ledger_(terms.page_bytes, kCapacityBytes),
           counted_(ledger_),
           allocator_(counted_, terms.is_plain) {}
 
@@ -150,6 +157,12 @@ class Trial {
         if (entry.request == kStanding) standing_bytes_ = std::max(entry.bytes, std::int64_t{0});
         // A guest is there before its request comes.
         if (entry.bytes <= 0 || address_.contains(entry.request)) return;
+        if (entry.bytes > kMostOfPeak * live_peak_ - allocator_.figures().allocated_bytes) {
+            throw std::invalid_argument("field logs: live bytes are at most " +
+                                        std::to_string(kMostOfPeak) + " times the live peak of " +
+                                        std::to_string(live_peak_) + ", found a request of " +
+                                        std::to_string(entry.bytes) + " bytes beyond");
+        }
         address_[entry.request] = allocator_.allocate(static_cast<std::size_t>(entry.bytes),
                                                       static_cast<Stream>(entry.stream));
     }
@@ -162,6 +175,7 @@ class Trial {
         return true;
     }
 
+    const std::int64_t live_peak_;
     LedgerMemory ledger_;
     CountingMemory counted_;
     PlannedAllocator allocator_;
@@ -176,6 +190,12 @@ class Trial {
 
 TrialOutcome try_book(const std::vector<std::span<const LogEntry>>& logs, const TrialTerms& terms,
                       const Book* book, const std::vector<Guest>& guests) {
+    const auto pages = static_cast<std::size_t>(std::max(terms.live_peak, std::int64_t{0})) /
+                       std::max(terms.page_bytes, std::size_t{1});
+    if (terms.live_peak < 0 || pages > kMostPages) {
+        throw std::invalid_argument("field live_peak: from 0 to " + std::to_string(kMostPages) +
+                                    " pages, found " + std::to_string(terms.live_peak) + " bytes");
+    }
     Trial trial(terms);
     trial.begin(logs, terms);
     const Logs all(logs);
