@@ -12,10 +12,14 @@ from gpu_runtime.replaying.replay_device import ReplayDevice, open_replay_device
 from instances.traces.allocation_trace import AllocationTrace, Phase
 from instances.traces.trace_requests import requests_of_trace
 from planners.errors import UnknownPlannerError
+from planners.files.formats import read_requests
 from planners.model.online_result import OnlineDevice, OnlineTerms
 from planners.model.request_sequence import RequestSequence
 from planners.registry import choose_online
+from tests.gpu_runtime.replaying.recordings import random_trace
+from tests.repository import ROOT
 
+TRACES = ROOT / "evaluation" / "studies" / "traces"
 MIB = 1 << 20
 STEPS = 6
 
@@ -108,3 +112,19 @@ def test_memory_goes_back_that_a_plan_had(monkeypatch: pytest.MonkeyPatch) -> No
 def test_an_unknown_planner_is_an_error() -> None:
     with pytest.raises(UnknownPlannerError):
         replay_planned(training(), OnlineTerms(), "gredy", 5.0)
+
+
+@pytest.mark.parametrize("name", ["gpt2-medium", "mobilenet-v2", "qwen2-moe-r-uneven"])
+def test_recorded_training_never_waits_and_reserves_little_more_than_lives(name: str) -> None:
+    requests = read_requests(TRACES / f"{name}.npz")
+    result = replay_planned(requests, OnlineTerms(), "many-objects-size-best", 2.0)
+    assert result.stalls == 0
+    # 1/256 is the bound; pages that are partly in use come on top.
+    assert result.reserved_peak <= 1.012 * result.allocated_peak
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_training_never_waits(seed: int) -> None:
+    requests = requests_of_trace(random_trace(seed, streams=1 + seed % 3))
+    result = replay_planned(requests, OnlineTerms(), "many-objects-size-best", 2.0)
+    assert result.stalls == 0
