@@ -138,7 +138,9 @@ def test_open_dimensions_are_given(tmp_path: Path) -> None:
     ]
     problem = read_problem(path, dimensions={first: 8, second: 7})
     assert [size for size, _, _ in rows_of(problem).values()] == [8 * 7 * 4, 8 * 14 * 4, 8 * 21 * 4]
-    with pytest.raises(InstanceError, match=f"--dimension {first}: the program was exported for 0 to 64, found 65"):
+    with pytest.raises(
+        InstanceError, match=f"--dimension {first}: the program was exported for 0 to 64, found 65"
+    ):
         read_problem(path, dimensions={first: 65, second: 7})
 
 
