@@ -95,7 +95,7 @@ MUTATIONS = (
     Mutation(WEAVER, "memory_.synchronize();", "{}", "orders", STWEAVER),
     Mutation(WEAVER, "free_.take(place->offset, place->offset + bytes)", "true", "orders",
              STWEAVER),
-    Mutation(WEAVER, "stream == profile_.stream;", "true;", "orders", STWEAVER),
+    Mutation(WEAVER, "stream == profile_.stream && ", "", "orders", STWEAVER),
     Mutation("online/free_ranges.h", "range_end < end", "false", "orders", STWEAVER),
 )  # fmt: skip
 
