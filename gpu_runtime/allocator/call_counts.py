@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from gpu_runtime._core import CountingMemory, DeviceCalls, PlannedAllocator
+from planners.model.online_result import WAITING_CALLS
 
 KINDS = (
     "allocate_plain", "release_plain", "reserve_range", "release_range", "create_pages",
     "release_pages", "map", "set_access", "unmap", "synchronize", "await_event", "record_event",
     "make_wait",
 )  # fmt: skip
-# Kinds of call in which the host waits for the device.
-HOST_WAITS = ("synchronize", "await_event")
 # Calls that are timed and not counted: queries, such as whether an event is done, and destroyed
 # events.
 OTHER = "other"
@@ -50,7 +49,7 @@ class DeviceUse:
     @property
     def host_waits(self) -> int:
         """Number of calls in which the host waits for the device."""
-        return sum(self.calls.get(kind, 0) for kind in HOST_WAITS)
+        return sum(self.calls.get(kind, 0) for kind in WAITING_CALLS)
 
     def numbers(self) -> dict[str, float]:
         """Return all numbers by name; those of calls are named ``calls.KIND``."""

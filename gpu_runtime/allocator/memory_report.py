@@ -121,7 +121,7 @@ class MemoryReport:
     reason
         The reason why the last plan was not adopted, or was dropped; empty if it is in force.
     advice
-        What the user may do if no plan pays; empty if a plan does, or none was tried.
+        Advice for the user if trials refused all plans; empty otherwise.
     plans
         Number of plans that were adopted; a plan is made anew if steps change.
     kinds

@@ -7,13 +7,13 @@ from contextlib import AbstractContextManager, nullcontext
 import torch
 
 from gpu_runtime.allocator.book_planner import Planning
-from gpu_runtime.allocator.call_counts import HOST_WAITS
 from gpu_runtime.allocator.memory_report import MemoryReport
 from gpu_runtime.allocator.planned_memory import PlannedMemory
 from gpu_runtime.online.online_memory import OnlineMemory
 from gpu_runtime.training.run_result import DeviceCounts, PeakFigures
 from gpu_runtime.training.training_run import ONLINE, Allocator
 from planners.errors import DeviceError
+from planners.model.online_result import WAITING_CALLS
 
 # PyTorch's statistics of calls that take and give back memory, and of waits for all streams.
 NATIVE_CALLS = ("num_device_alloc", "num_device_free")
@@ -112,7 +112,7 @@ class OnlineProbe(NativeProbe):
 
     def _all_counts(self) -> DeviceCounts | None:
         calls = self._memory.report().device_calls
-        return DeviceCounts(sum(calls.values()), _sum(calls, HOST_WAITS))
+        return DeviceCounts(sum(calls.values()), _sum(calls, WAITING_CALLS))
 
 
 def require_device(device: str) -> None:

@@ -64,12 +64,12 @@ enum class Placement : std::uint8_t {
 // the next ones follow it there; when an optimizer creates its state, that hole is where the
 // activations were. A small request goes to the smallest hole, since holes below a frame's size lie
 // in frames that stay anyway. So blocks that are made together lie together, including those that
-// outlive the step. Frames are small at this time, and they move only for requests that fit into no
-// hole. Recorded programs moved 25 to 41 GiB in their first steps when they filled no holes; now
-// they move 4 to 11. A step of many microbatches would keep moving frames. So once twice the live
-// peak has moved, blocks are placed by best fit.
-// Limits. If a program creates long-lived blocks one by one between short-lived ones, each of them
-// keeps up to two pages.
+// outlive the step. Frames move only for requests that fit into no hole. Recorded programs moved 25
+// to 41 GiB in their first steps when they filled no holes; now they move 4 to 11. A step of many
+// microbatches would keep moving frames. So once twice the live peak has moved, blocks are placed
+// by best fit.
+// Limits. If a program creates long-lived blocks one by one between short-lived ones,
+// each of them keeps up to two pages.
 
 // Note [Holes between blocks]
 // ~~~~~~~~~~~~~~~~~~~~~~~~~~~
@@ -101,9 +101,11 @@ enum class Placement : std::uint8_t {
 // memory, when frames go back to the device, or when a planned place needs a frame but its old
 // frame is in use. All known streams are marked then, and once these marks are done, all mappings
 // that were vacated before are unmapped together. These marks are later than the last use, also for
-// a stream that nobody told of and that a known stream waited for meanwhile. Limits. A kernel that
-// runs while another writes must not see one frame at two addresses; the heap gives a frame to one
-// block at a time. Memory of a vacated block returns to the device only when the host waits.
+// a stream that nobody told of and that a known stream waited for meanwhile. A *retired* frame gets
+// no new address; it goes back to the device with its last mapping.
+// Limits. A kernel that runs while another writes must not see one frame at two addresses; the heap
+// gives a frame to one block at a time. Until a known stream is seen to be done, a vacated address
+// serves no request, so a planned place may be lost for a step.
 
 // Note [Streams that nobody told of]
 // ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
@@ -127,8 +129,8 @@ enum class Placement : std::uint8_t {
 // Approach. All work of the stream was submitted before it was destroyed, so the work is done once
 // the device has been waited for. Until then no stream gets the destroyed stream's ranges in the
 // arena, and blocks that it used are withheld. The host waits at the end of the step, without
-// holding the lock. Then the ranges have no owner. Frames of such ranges that move wait for the
-// whole device.
+// holding the lock. Then the ranges have no owner. Until then, frames of
+// such ranges do not move, and old mappings stay.
 // Limits. If a new stream has the same handle by then, the heap takes both for one stream, as
 // PyTorch's allocator does. Waiting for this device says nothing of the work of a destroyed stream
 // of another device.

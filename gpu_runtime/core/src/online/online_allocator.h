@@ -48,8 +48,8 @@ class OnlineAllocator {
     // Waits for all streams and returns idle memory to the device. Throws DeviceCallError; then
     // some memory stays.
     virtual void give_back() = 0;
-    // Where the program is, for allocators that know one of its iterations: one begins, and the
-    // requests from now on are those of a visit.
+    // The program begins an iteration, or enters a visit: a module within a phase. Only an
+    // allocator with a profile of the program needs to know.
     virtual void begin_iteration() {}
     virtual void enter(std::int64_t /*visit*/) {}
 

@@ -53,7 +53,7 @@ class ServingOnlineAllocator final : public ServingAllocator {
     const GaplessGauge& gauge() const override { return statistics_.gauge(); }
     std::mutex& mutex() const override { return mutex_; }
 
-    // Where the program is, see OnlineAllocator.
+    // The program begins an iteration, or enters a visit; see OnlineAllocator.
     void begin_iteration();
     void enter(std::int64_t visit);
     // Calls `call` while no other thread calls the online allocator.

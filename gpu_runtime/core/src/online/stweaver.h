@@ -72,9 +72,10 @@ class Stweaver final : public OnlineAllocator {
         matcher_->enter(visit);
     }
 
-    // Writes down requests and frees, from which a profile is made.
+    // Begins or ends the record of requests and frees, from which a profile is made.
     void record(bool is_recording) { is_recording_ = is_recording; }
-    // What was written down since the last call. A free is complete when it is asked for.
+    // Returns the rows recorded since the last call. A free counts as complete when it is
+    // requested.
     RecordedRows take_rows() { return std::exchange(rows_, {}); }
 
     std::vector<OnlineSegment> segments() const override;
@@ -82,7 +83,7 @@ class Stweaver final : public OnlineAllocator {
     void check() const override;
 
     const StweaverCounts& counts() const { return counts_; }
-    // Where the pool begins, 0 for nowhere, and its size.
+    // The first address of the pool, 0 if there is none, and its bytes.
     Address pool() const { return pool_; }
     std::size_t pool_bytes() const { return profile_.pool_bytes; }
 

@@ -26,7 +26,8 @@ StweaverMatcher::StweaverMatcher(const StweaverProfile& profile)
         keys_.push_back(
             {visit, bytes, false, profile.list_begins[list], profile.list_begins[list + 1]});
     }
-    // Of a key that is static and dynamic the static one is found.
+    // The sort is stable: if a visit and size have a static and a dynamic key, find() returns the
+    // static one.
     std::ranges::stable_sort(keys_, {},
                              [](const Key& key) { return std::pair(key.visit, key.bytes); });
     for (const Key& key : keys_) ++first_key_[static_cast<std::size_t>(key.visit) + 1];

@@ -21,12 +21,13 @@ namespace gapless::runtime {
 // hands out only what is free, so this costs memory and no correctness.
 class StweaverMatcher {
   public:
-    // Where a planned request lies.
+    // The planned place of a static request.
     struct Place {
         std::size_t offset;
         bool is_held = false;
     };
-    // What is known of a request; at most one is not null.
+    // The place of a static request, or the intervals of a dynamic one; both are null for a request
+    // that the profile lacks.
     struct Match {
         Place* place = nullptr;
         const PoolRange *first = nullptr, *last = nullptr;  // the list of a dynamic request
