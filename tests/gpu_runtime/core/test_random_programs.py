@@ -12,7 +12,8 @@ from tests.slow import one_by_one
 
 PROGRAM = Path(__file__).with_name("random_programs.cpp")
 CORE_SOURCES = (
-    *("block_heap", "block_heap_growth", "block_heap_memory", "block_heap_check"),
+    *("block_heap", "block_heap_growth", "block_heap_memory", "block_heap_moves"),
+    "block_heap_check",
     *("planned_allocator", "planned_allocator_figures", "overwrite_check"),
     *("kind_plan", "kind_progress", "book"),
 )
@@ -23,7 +24,7 @@ SOURCES = [
 ]
 PASSED = "random_programs: passed\n"
 
-HEAP, MEMORY = "block_heap", "block_heap_memory"
+HEAP, MEMORY, MOVES = "block_heap", "block_heap_memory", "block_heap_moves"
 # What each stands for: a wait, a mark to wait for, a rule of who may have which bytes.
 MUTATIONS = [
     (HEAP, "        make_wait(wanted, stream);\n", ""),
@@ -49,11 +50,11 @@ MUTATIONS = [
     (HEAP, "        unmarked_.push_back({&block, std::move(streams)});\n", ""),
     (HEAP, "    covered_.clear();\n", ""),
     (HEAP, "if (mark->stream() != stream) memory_.make_wait(stream, mark->event());", ""),
-    (MEMORY, "    try {\n        make_wait(gathered_, stream);\n", "    try {\n"),
-    (MEMORY, "        if (stream != kNoStream) make_wait(gathered_, stream);\n", ""),
-    (MEMORY, "            if (!memory_.is_done(mark->event())) return;\n", ""),
-    (MEMORY, "if (!is_marked(*block)) unmarked.push_back(block->stream);", ""),
-    (MEMORY, "!is_idle || ", ""),
+    (MOVES, "    try {\n        make_wait(gathered_, stream);\n", "    try {\n"),
+    (MOVES, "        if (stream != kNoStream) make_wait(gathered_, stream);\n", ""),
+    (MOVES, "            if (!memory_.is_done(mark->event())) return;\n", ""),
+    (MOVES, "if (!is_marked(*block)) unmarked.push_back(block->stream);", ""),
+    (MOVES, "!is_idle || ", ""),
     (
         HEAP,
         "    memory_.synchronize();\n"
