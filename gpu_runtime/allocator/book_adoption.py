@@ -46,8 +46,9 @@ class BookTrial:
         """Decide between the book in force, a candidate, and the heap alone.
 
         A book may serve if it needs no more reserved bytes, device calls and host waits than the
-        heap alone. A candidate replaces a book that may serve if it needs no more than this book,
-        and is better in one way: it needs less, serves more requests, or has a smaller arena.
+        heap alone, and serves at least as many requests as it misses. A candidate replaces a book
+        that may serve if it needs no more than this book, and is better in one way: it needs less,
+        serves more requests, or has a smaller arena.
         """
         alone = self._outcome(None)
         excess, kept_outcome = "", alone
@@ -58,7 +59,7 @@ class BookTrial:
             return Decision(in_force, excess=excess)
         core_book = candidate.core_book()
         outcome = self._outcome(core_book)
-        reason = self._excess(outcome, alone)
+        reason = self._excess(outcome, alone) or _too_few_served(outcome)
         if not reason and (
             in_force is None
             or excess
@@ -92,3 +93,13 @@ class BookTrial:
             or outcome.unserved < kept_outcome.unserved
             or candidate.arena_bytes < (1 - EQUAL_SHARE) * kept.arena_bytes
         )
+
+
+def _too_few_served(outcome: TrialOutcome) -> str:
+    """Return a sentence if a plan misses more requests than it serves; empty if not."""
+    if outcome.served >= outcome.unserved:
+        return ""
+    return (
+        f"a plan serves {exact_bytes(outcome.served)} requests in a trial and misses "
+        f"{exact_bytes(outcome.unserved)}; most steps are not of a kind that was seen twice"
+    )

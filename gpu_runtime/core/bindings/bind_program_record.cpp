@@ -96,6 +96,7 @@ void bind_book_trial(nb::module_& module) {
         .def_ro("reserved_peak", &TrialOutcome::reserved_peak)
         .def_ro("memory_calls", &TrialOutcome::memory_calls)
         .def_ro("host_waits", &TrialOutcome::host_waits)
+        .def_ro("served", &TrialOutcome::served)
         .def_ro("unserved", &TrialOutcome::unserved);
     module.def(
         "try_book",

@@ -32,6 +32,7 @@ class Cost:
     reserved_peak: int = PEAK
     memory_calls: int = 100
     host_waits: int = 1
+    served: int = 5
     unserved: int = 5
     arena_bytes: int = PEAK // 2
 
@@ -85,6 +86,15 @@ def test_a_book_that_costs_more_is_refused(
         assert (decision.book, decision.core_book) == (in_force, None)
         assert decision.reason.startswith("a plan needs ")
     assert decision.excess == f"a plan needs 999 device calls in a trial, not {100 + EQUAL_PAGES}"
+
+
+def test_a_book_that_misses_more_requests_than_it_serves_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for in_force in (None, SAME):
+        decision = decide(monkeypatch, in_force, replace(SAME, served=4, memory_calls=0))
+        assert (decision.book, decision.core_book) == (in_force, None)
+        assert decision.reason.startswith("a plan serves 4 requests in a trial and misses 5")
 
 
 def test_a_book_without_a_place_is_none(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -197,6 +197,8 @@ class BlockHeap {
     std::size_t available_bytes() const { return spare_bytes_ + gathered_bytes_; }
     // Bytes of frames that moved to another address since the beginning.
     std::size_t moved_bytes() const { return moved_bytes_; }
+    // Bytes that were mapped by device calls since the beginning.
+    std::size_t mapped_bytes() const { return mapped_bytes_; }
     // Takes idle frames of `bytes` bytes out of use; in the arena only behind `arena_kept` bytes.
     // unmap_old() gives them back to the device.
     void retire(std::size_t bytes, std::size_t arena_kept);
@@ -446,6 +448,7 @@ class BlockHeap {
     std::vector<Block*> gathered_;
     std::size_t gathered_bytes_ = 0;
     std::size_t moved_bytes_ = 0;
+    std::size_t mapped_bytes_ = 0;
     std::unordered_map<Pages, Address> current_;  // where a mapped frame is in use
     std::map<Address, Block*> vacated_;
     std::size_t vacated_bytes_ = 0;

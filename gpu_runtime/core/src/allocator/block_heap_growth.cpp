@@ -270,6 +270,7 @@ void BlockHeap::map_at(Block*& hole, std::size_t bytes) {
         put_back(row);
         throw;
     }
+    mapped_bytes_ += bytes;
     unindex(*place);
     hole = place->bytes > bytes ? split(*place, bytes) : nullptr;
     if (hole != nullptr) index(*hole);

@@ -90,7 +90,7 @@ class Trial {
         });
         if (!guests.empty()) place(guests, book.arena_bytes());
         allocator_.adopt_book(Book(book.kinds(), book.arena_bytes()));
-        unserved_ = 0;
+        served_ = unserved_ = 0;
     }
 
     // Makes ready for the same steps again: the blocks that they leave are requested anew.
@@ -98,6 +98,7 @@ class Trial {
         for_each(logs, [&](const LogEntry& entry) {
             if (!guests_.contains(entry.request)) free(entry.request);
         });
+        served_before_ = served_;
         unserved_before_ = unserved_;
         calls_before_ = calls();
     }
@@ -105,7 +106,7 @@ class Trial {
     TrialOutcome outcome() const {
         const auto [memory_calls, host_waits] = calls();
         return {allocator_.figures().reserved_peak, memory_calls - calls_before_.first,
-                host_waits - calls_before_.second, unserved_before_};
+                host_waits - calls_before_.second, served_before_, unserved_before_};
     }
 
   private:
@@ -129,6 +130,7 @@ class Trial {
     }
 
     void count(const StepEnd& end) {
+        served_ += end.planned;
         unserved_ += end.grown + end.unexpected + end.missing + end.in_use;
     }
 
@@ -182,6 +184,7 @@ class Trial {
     std::unordered_map<std::int64_t, Address> address_;  // by request
     std::unordered_set<std::int64_t> guests_;            // their requests
     std::int64_t standing_bytes_ = 0;
+    std::int64_t served_ = 0, served_before_ = 0;
     std::int64_t unserved_ = 0, unserved_before_ = 0;
     std::pair<std::int64_t, std::int64_t> calls_before_;
 };

@@ -41,6 +41,7 @@ struct TrialTerms {
 struct TrialOutcome {
     std::int64_t reserved_peak = 0;
     std::int64_t memory_calls = 0, host_waits = 0;
+    std::int64_t served = 0;    // requests that got their planned places
     std::int64_t unserved = 0;  // requests that the plan did not foresee, or that did not come
 };
 

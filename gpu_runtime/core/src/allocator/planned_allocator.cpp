@@ -220,7 +220,7 @@ void PlannedAllocator::adopt_book(Book book) {
         }
         throw;
     }
-    measure_reserved();
+    measure_reserved(true);
     book_ = std::move(book);
     book_.begin_step(kBetweenSteps);
     retire_excess();

@@ -140,7 +140,7 @@ class PlannedAllocator final : public ServingAllocator {
     void retire_excess();
     void write(const LogEntry& entry);
     void count(const StepEnd& end);
-    void measure_reserved();
+    void measure_reserved(bool moves_once = false);
     void keep(Mismatch& mismatch);
 
     const std::unique_ptr<OverwriteCheck> check_;  // null if the check is off

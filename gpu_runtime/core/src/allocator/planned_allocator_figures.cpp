@@ -182,9 +182,11 @@ std::vector<Overwrite> PlannedAllocator::take_overwrites(bool everywhere) {
     return overwrites;
 }
 
-void PlannedAllocator::measure_reserved() {
+void PlannedAllocator::measure_reserved(bool moves_once) {
     const auto reserved = static_cast<std::int64_t>(heap_.reserved_bytes());
     figures_.reserved_peak = std::max(figures_.reserved_peak, reserved);
+    bound_.note_mapped(static_cast<std::int64_t>(heap_.mapped_bytes()), reserved,
+                       moves_once || placement() == Placement::in_order);
     step_reserved_peak_ = std::max(step_reserved_peak_, reserved);
     // Counts the same segments as segments() returns.
     statistics_.reserved(heap_.stretches(), heap_.reserved_bytes());
