@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from planners.errors import GaplessError
 from planners.model.online_result import OnlineResult, OnlineTerms
 from planners.model.request_sequence import RequestAction, RequestSequence
 from planners.registry import choose_online, register_online
@@ -14,7 +13,10 @@ from planners.registry import choose_online, register_online
 def calls_in_last_iteration(
     requests: RequestSequence, terms: OnlineTerms, *, allocator: str = "gmlake"
 ) -> OnlineResult:
-    """Serve all, serve all but the last iteration, and return the calls that are more."""
+    """Serve all, serve all but the last iteration, and return the calls that are more.
+
+    The last quarter of the rows stands for the last iteration of a run that marks none.
+    """
     [chosen] = choose_online(allocator)
     serve = chosen.info.build(**chosen.parameters)
     whole = serve(requests, terms)
@@ -27,12 +29,7 @@ def calls_in_last_iteration(
 
 def without_last_iteration(requests: RequestSequence) -> RequestSequence:
     """Return the rows before the last iteration, and the requests that are made there."""
-    rows = requests.last_iteration_row
-    if rows == 0:
-        raise GaplessError(
-            f"{requests.name}: iterations are needed, found none; traces have them, and the "
-            "lifetimes of an instance have not"
-        )
+    rows = requests.last_iteration_row or requests.row_count - requests.row_count // 4
     made = int((requests.action[:rows] == RequestAction.ALLOCATE).sum())
     return replace(
         requests,

@@ -29,6 +29,8 @@ class Decision:
     core_book: CoreBook | None = None
     # The reason why a new book is refused; empty if none is.
     reason: str = ""
+    # True if this reason needed no trial, because the new book has no places.
+    is_too_small: bool = False
     # The reason why the book in force costs more than the heap alone; empty if it does not.
     excess: str = ""
 
@@ -50,6 +52,8 @@ class BookTrial:
         that may serve if it needs no more than this book, and is better in one way: it needs less,
         serves more requests, or has a smaller arena.
         """
+        if in_force is None and candidate is not None and not candidate.arena_bytes:
+            return Decision(None, reason=_too_small(candidate), is_too_small=True)
         alone = self._outcome(None)
         excess, kept_outcome = "", alone
         if in_force is not None:
@@ -102,4 +106,12 @@ def _too_few_served(outcome: TrialOutcome) -> str:
     return (
         f"a plan serves {exact_bytes(outcome.served)} requests in a trial and misses "
         f"{exact_bytes(outcome.unserved)}; most steps are not of a kind that was seen twice"
+    )
+
+
+def _too_small(book: Book) -> str:
+    most, least = max(book.problem.peaks, default=0), book.problem.least_peak
+    return (
+        f"the blocks that steps take and free use at most {exact_bytes(most)} bytes at once, and a "
+        f"plan needs steps of {exact_bytes(least)} bytes or more"
     )

@@ -237,7 +237,7 @@ class BookPlanner:
             self._go_on(str(error))
         else:
             self.reason = decision.reason
-            self._is_refused = bool(decision.reason)
+            self._is_refused = bool(decision.reason) and not decision.is_too_small
             is_first = former is None and decision.book is not None
             self._schedule.end_trial(is_next_soon=is_first or bool(decision.excess))
             if decision.book is not former:

@@ -25,8 +25,7 @@ void bind_figures(nb::module_& module) {
         .def_ro("grown", &StepEnd::grown)
         .def_ro("unexpected", &StepEnd::unexpected)
         .def_ro("missing", &StepEnd::missing)
-        .def_ro("in_use", &StepEnd::in_use)
-        .def_ro("reserved_peak", &StepEnd::reserved_peak);
+        .def_ro("in_use", &StepEnd::in_use);
     nb::class_<Figures>(module, "Figures", "Bytes of the moment, peaks and counts since a reset.")
         .def_ro("requested_bytes", &Figures::requested_bytes)
         .def_ro("requested_peak", &Figures::requested_peak)
@@ -43,7 +42,6 @@ void bind_figures(nb::module_& module) {
         .def_ro("grown_requests", &Figures::grown_requests)
         .def_ro("fallback_requests", &Figures::fallback_requests)
         .def_ro("fallback_bytes", &Figures::fallback_bytes)
-        .def_ro("step_bytes", &Figures::step_bytes)
         .def_ro("missing_requests", &Figures::missing_requests)
         .def_ro("moved_bytes", &Figures::moved_bytes)
         .def_ro("refused_frees", &Figures::refused_frees);

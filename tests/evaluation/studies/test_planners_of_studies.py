@@ -10,7 +10,7 @@ import pytest
 
 from evaluation.study.study_file import FOLDER as STUDIES
 from instances.synthetic import training_graph, training_trace
-from planners import Budget, GaplessError, Graph, Problem, Status, registry, run
+from planners import Budget, Graph, Problem, Status, registry, run
 from planners.model.online_result import OnlineTerms
 from planners.model.request_sequence import RequestAction, RequestSequence
 from planners.registry import choose_online, get
@@ -121,9 +121,15 @@ def test_only_calls_of_the_last_iteration_count() -> None:
     assert sum(calls.values()) == 1
 
 
-def test_a_run_without_iterations_is_refused() -> None:
-    with pytest.raises(GaplessError, match="iterations are needed, found none"):
-        late_calls(replace(requests(2), iteration_rows=np.zeros(1, dtype=np.int64)), "gmlake")
+def test_the_last_quarter_stands_for_the_last_iteration_of_a_run_without_marks() -> None:
+    unmarked = np.empty(0, dtype=np.int64)
+    for grown, calls in ((5, 0), (6, 1)):
+        # Of 8 requests the last 2 count.
+        sequence = requests(4)
+        size = sequence.size.copy()
+        size[grown] = 64 << 20
+        sequence = replace(sequence, size=size, iteration_rows=unmarked)
+        assert sum(late_calls(sequence, "pytorch-caching").values()) == calls
 
 
 def test_unsafe_pairs_and_streams_are_counted() -> None:

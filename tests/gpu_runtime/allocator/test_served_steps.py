@@ -121,7 +121,13 @@ def test_a_kind_that_is_too_small_has_no_places() -> None:
     training.run(small, 8)
     # A book without a place is not worth its adoption.
     report = training.memory.report()
-    assert (report.status, report.plans, report.arena_bytes) == ("profiling", 0, 0)
+    assert (report.status, report.plans, report.arena_bytes) == ("unplanned", 0, 0)
+    assert report.reason == (
+        "the blocks that steps take and free use at most 1,024 bytes at once, and a plan needs "
+        "steps of 1,025 bytes or more"
+    )
+    # It is no advice that would help.
+    assert report.advice == ""
     training.run(large, 16)
     training.memory.reset_peaks()
     for program in (large, small, large, small):

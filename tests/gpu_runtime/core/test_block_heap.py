@@ -399,7 +399,7 @@ def test_idle_pieces_of_the_arena_come_together_for_what_has_no_place() -> None:
         end = heap.allocator.end_step()
         places.append((held.address, whole.address, part.address))
         assert end.in_use == (step == 1)
-        assert end.reserved_peak <= 102 * FRAME
+        assert heap.allocator.figures().reserved_peak <= 102 * FRAME
     begin = places[0][0] - offsets[0]
     assert places[0] == places[2] == tuple(begin + offset for offset in offsets)
     # What the whole one had taken from there was back in time.
@@ -685,14 +685,15 @@ def test_frames_move_when_the_ration_is_spent() -> None:
     assert figures.reserved_peak <= figures.live_peak * 9 / 8
 
 
-def test_a_step_tells_the_most_that_was_reserved_in_it() -> None:
+def test_the_peak_of_reserved_bytes_counts_from_the_last_reset() -> None:
     allocator = PlannedAllocator(SimulatedMemory(PAGE, PLENTY))
     for pages in (8, 16, 2):
-        allocator.begin_step()
+        allocator.reset_peaks()
         allocator.free(allocator.allocate(pages * PAGE, 0))
-        assert allocator.end_step().reserved_peak == max(pages, 2) * PAGE
         allocator.give_back()
-    assert allocator.begin_step().reserved_peak == 2 * PAGE
+        assert allocator.figures().reserved_peak == pages * PAGE
+    allocator.reset_peaks()
+    assert allocator.figures().reserved_peak == 0
 
 
 def test_a_step_that_only_seems_longer_does_not_make_the_arena_longer() -> None:

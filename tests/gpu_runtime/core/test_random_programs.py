@@ -14,7 +14,8 @@ PROGRAM = Path(__file__).with_name("random_programs.cpp")
 CORE_SOURCES = (
     *("block_heap", "block_heap_growth", "block_heap_memory", "block_heap_moves"),
     "block_heap_check",
-    *("planned_allocator", "planned_allocator_figures", "overwrite_check"),
+    *("planned_allocator", "planned_blocks", "bounded_heap", "book_adoption", "heap_segments"),
+    "overwrite_check",
     *("kind_plan", "kind_progress", "book"),
 )
 SOURCES = [

@@ -433,7 +433,8 @@ def lightning(run: Run) -> None:
             enable_model_summary=False, enable_checkpointing=False, default_root_dir=run.folder,
             callbacks=[callback] if callback else [],
         )  # fmt: skip
-        loader = DataLoader(Drawn(run.rows * STEPS), batch_size=run.rows)
+        # Each process gets its share of the batches.
+        loader = DataLoader(Drawn(run.rows * STEPS * world), batch_size=run.rows)
         torch.manual_seed(0)
         module = Module()
         fitting.fit(module, loader, DataLoader(Drawn(run.rows), run.rows), ckpt_path=saved)

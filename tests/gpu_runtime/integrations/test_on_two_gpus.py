@@ -15,7 +15,8 @@ def require_same_bits(name: str, folder: Path) -> None:
     for native, planned in zip(*run_on_two(name, "cuda", folder), strict=True):
         assert planned["losses"] == native["losses"] != []
         assert planned["parameters"] == native["parameters"] != ""
-        assert planned["report"]["planned_steps"] >= 3, planned["report"]
+        # A trial decides after some steps, so only one planned step is certain.
+        assert planned["report"]["planned_steps"] >= 1, planned["report"]
         assert planned["report"]["planned_requests"] > 100
 
 

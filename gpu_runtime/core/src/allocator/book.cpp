@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <numeric>
 
 #include "allocator/block.h"
 
@@ -24,6 +25,14 @@ constexpr double kMostStretch = 2, kSpare = 1.001;
 // 1/kMissedShare of the requests of the longest kind. Guesses.
 constexpr std::size_t kMissedShare = 32;
 constexpr std::int64_t kFewMissed = 16;
+
+std::vector<std::int32_t> placed_by_offset(const KindPlan& kind) {
+    std::vector<std::int32_t> slots(kind.slot_count());
+    std::iota(slots.begin(), slots.end(), 0);
+    std::erase_if(slots, [&](std::int32_t slot) { return kind.offset[slot] == kNoPlace; });
+    std::ranges::sort(slots, {}, [&](std::int32_t slot) { return kind.offset[slot]; });
+    return slots;
+}
 
 }  // namespace
 
@@ -52,6 +61,7 @@ Book::Book(std::vector<KindPlan> kinds, std::size_t arena_bytes)
     progress_.reserve(kinds_.size());
     for (std::size_t kind = 0; kind < kinds_.size(); ++kind) {
         progress_.emplace_back(kinds_[kind], streams[kind], names_.size());
+        by_offset_.push_back(placed_by_offset(kinds_[kind]));
     }
     following_.resize(kinds_.size());
     candidates_.reserve(kinds_.size());
@@ -142,12 +152,18 @@ std::vector<ArenaRange> Book::needed_places() const {
     std::vector<ArenaRange> places;
     if (candidates_.empty() || is_given_up()) return places;
     const std::int32_t kind = current_ < 0 ? candidates_.front() : current_;
-    for (const std::int32_t slot : progress_[kind].remaining()) {
-        if (kinds_[kind].offset[slot] == kNoPlace) continue;
-        const std::int64_t begin = stretched(kinds_[kind].offset[slot]);
+    const std::vector<bool> is_remaining = progress_[kind].remaining();
+    for (const std::int32_t slot : by_offset_[kind]) {
+        if (!is_remaining[slot]) continue;
+        const std::int64_t offset = stretched(kinds_[kind].offset[slot]);
         const auto bytes = stretch_ * static_cast<double>(kinds_[kind].most[slot]);
-        places.push_back({static_cast<std::size_t>(begin),
-                          static_cast<std::size_t>(begin + static_cast<std::int64_t>(bytes))});
+        const auto begin = static_cast<std::size_t>(offset);
+        const std::size_t end = begin + static_cast<std::size_t>(bytes);
+        if (!places.empty() && begin <= places.back().end) {
+            places.back().end = std::max(places.back().end, end);
+        } else {
+            places.push_back({begin, end});
+        }
     }
     return places;
 }

@@ -17,12 +17,11 @@ namespace gapless::runtime {
 struct StepEnd {
     std::int32_t kind = -1;  // the kind of step, or -1 if it matches none
     std::int64_t planned = 0;
-    std::int64_t escaping = 0;       // requests whose slot has no place
-    std::int64_t grown = 0;          // requests larger than their places
-    std::int64_t unexpected = 0;     // requests that are not in the plan
-    std::int64_t missing = 0;        // planned requests that did not come
-    std::int64_t in_use = 0;         // planned requests whose place was occupied
-    std::int64_t reserved_peak = 0;  // peak of the allocator's reserved bytes
+    std::int64_t escaping = 0;    // requests whose slot has no place
+    std::int64_t grown = 0;       // requests larger than their places
+    std::int64_t unexpected = 0;  // requests that are not in the plan
+    std::int64_t missing = 0;     // planned requests that did not come
+    std::int64_t in_use = 0;      // planned requests whose place was occupied
 };
 
 // Note [Which kind of step it is]
@@ -77,22 +76,17 @@ class Book {
         std::optional<Mismatch> mismatch;
     };
     // Takes O(1) time and allocates nothing for a step that follows its plan. A place may end
-    // behind the arena's end, up to stretched_bytes().
+    // behind the arena's end, see Note [Steps that grow].
     Place request(Stream stream, std::size_t bytes);
 
     // Notes that the place returned last was occupied.
     void was_in_use() { ++end_.in_use; }
 
     // The places of requests that the running step has still to make, as far as it follows its
-    // plan.
+    // plan: disjoint ranges, in order of their addresses.
     std::vector<ArenaRange> needed_places() const;
 
     StepEnd end_step();
-
-    // The bytes of the arena that the step may use, see Note [Steps that grow].
-    std::size_t stretched_bytes() const {
-        return static_cast<std::size_t>(stretch_ * static_cast<double>(arena_bytes_));
-    }
 
   private:
     struct Request {
@@ -123,6 +117,8 @@ class Book {
     std::vector<KindPlan> kinds_;
     std::vector<KindProgress> progress_;  // one for each kind
     std::vector<Following> following_;    // one for each kind
+    // For each kind, the slots that have places, by offset.
+    std::vector<std::vector<std::int32_t>> by_offset_;
     std::size_t arena_bytes_ = 0;
     std::int64_t most_missed_ = 0;
 

@@ -193,12 +193,14 @@ std::int32_t KindProgress::expected(std::size_t stream) const {
     return lane.next < lane.last ? slot_[lane.next] : -1;
 }
 
-std::vector<std::int32_t> KindProgress::remaining() const {
-    std::vector<std::int32_t> slots;
+std::vector<bool> KindProgress::remaining() const {
+    std::vector<bool> is_remaining(slot_.size());
     for (const Lane& lane : lanes_) {
-        slots.insert(slots.end(), slot_.begin() + lane.next, slot_.begin() + lane.last);
+        for (std::int32_t position = lane.next; position < lane.last; ++position) {
+            is_remaining[slot_[position]] = true;
+        }
     }
-    return slots;
+    return is_remaining;
 }
 
 std::int64_t KindProgress::missing() const {

@@ -26,8 +26,7 @@ namespace gapless::runtime {
 // that fits nowhere better is taken for the slot at the position if that slot varies. Otherwise the
 // plan does not have this request.
 // Limits. Equal layers look alike. If a step leaves one layer out, it is followed in the wrong
-// layer until the last one, which is too short. All hints on the way have the right sizes. the
-// last, which is too short. All hints there are of the right sizes.
+// layer until the last one, which is too short. All hints on the way have the right sizes.
 class KindProgress {
   public:
     // `stream` gives, for each slot, the number of its stream in the book.
@@ -66,8 +65,8 @@ class KindProgress {
     std::int32_t last_taken(std::size_t stream) const { return slot_[lanes_[stream].next - 1]; }
     // The slot that is expected next, or -1 at the end.
     std::int32_t expected(std::size_t stream) const;
-    // The slots of the requests that have not come yet.
-    std::vector<std::int32_t> remaining() const;
+    // Returns for each slot if its request has not come yet.
+    std::vector<bool> remaining() const;
     // Number of planned requests that did not come, if the step ends here.
     std::int64_t missing() const;
 

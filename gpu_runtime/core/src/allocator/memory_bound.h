@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 
 namespace gapless::runtime {
@@ -36,8 +37,12 @@ class MemoryBound {
     explicit MemoryBound(std::size_t page_bytes)
         : slack_(kSlackPages * static_cast<std::int64_t>(page_bytes)) {}
 
-    // Notes the allocated bytes of the moment.
-    void note(std::int64_t allocated) { live_peak_ = std::max(live_peak_, allocated); }
+    // Note that a block came into use, or that it is about to be freed.
+    void allocated(std::size_t bytes) {
+        live_bytes_ += static_cast<std::int64_t>(bytes);
+        live_peak_ = std::max(live_peak_, live_bytes_);
+    }
+    void freed(std::size_t bytes) { live_bytes_ -= static_cast<std::int64_t>(bytes); }
     // Notes the bytes that were mapped since the beginning, and the reserved bytes of the moment.
     // What was mapped beyond the most reserved bytes was mapped again; it does not count if `once`.
     void note_mapped(std::int64_t mapped, std::int64_t reserved, bool once) {
@@ -46,11 +51,13 @@ class MemoryBound {
         if (!once) moved_ += std::max(again - again_, std::int64_t{0});
         again_ = again;
     }
-    // Peak of allocated bytes since the beginning.
+    // Bytes of the blocks in use, and their peak since the beginning.
+    std::int64_t live_bytes() const { return live_bytes_; }
     std::int64_t live_peak() const { return live_peak_; }
-    // The most reserved bytes when `allocated` bytes will be allocated.
-    std::int64_t most(std::int64_t allocated = 0) const {
-        const std::int64_t live = std::max(live_peak_, allocated);
+    // The most bytes to reserve while a block of `more` bytes is added to those in use.
+    std::int64_t most(std::size_t more = 0) const {
+        const std::int64_t live =
+            std::max(live_peak_, live_bytes_ + static_cast<std::int64_t>(more));
         const double mean = std::sqrt(static_cast<double>(live) * static_cast<double>(moved_));
         return live + live / kShare + slack_ + static_cast<std::int64_t>(mean) / kShareOfMean;
     }
@@ -63,10 +70,10 @@ class MemoryBound {
     static constexpr std::int64_t kShareOfMean = 32;
 
     const std::int64_t slack_;
+    std::int64_t live_bytes_ = 0, live_peak_ = 0;
     std::int64_t most_reserved_ = 0;
     std::int64_t again_ = 0;  // bytes mapped again, and `moved_` those of them that count
     std::int64_t moved_ = 0;
-    std::int64_t live_peak_ = 0;
 };
 
 }  // namespace gapless::runtime

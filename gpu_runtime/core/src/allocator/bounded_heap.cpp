@@ -1,0 +1,224 @@
+#include "allocator/bounded_heap.h"
+
+#include <algorithm>
+
+#include "device/sizes.h"
+
+namespace gapless::runtime {
+
+namespace {
+
+// Pages by which an arena grows within a step. A guess.
+constexpr std::size_t kGrowthPages = 16;
+// Above the bound, requests placed in order begin the largest hole from this many bytes on.
+constexpr std::size_t kLargeBytes = std::size_t{8} << 20;
+
+}  // namespace
+
+BoundedHeap::BoundedHeap(DeviceMemory& memory, bool is_plain)
+    : memory_(memory), blocks_(memory, is_plain, statistics_), bound_(memory.page_bytes()) {}
+
+bool BoundedHeap::is_above_bound(std::size_t bytes, std::size_t more) const {
+    return static_cast<std::int64_t>(blocks_.reserved_bytes() + more) >
+           bound_.most(round_up(bytes, kBlockAlignment));
+}
+
+void BoundedHeap::count_reserved(bool moves_once) {
+    const std::size_t reserved = blocks_.reserved_bytes();
+    bound_.note_mapped(static_cast<std::int64_t>(blocks_.mapped_bytes()),
+                       static_cast<std::int64_t>(reserved), moves_once);
+    reserved_peak_ = std::max(reserved_peak_, static_cast<std::int64_t>(reserved));
+    // Counts the same segments as segments_of() returns.
+    statistics_.reserved(blocks_.stretches(), reserved);
+}
+
+void BoundedHeap::release_spare() {
+    blocks_.put_back();
+    try {
+        blocks_.release_spare();
+    } catch (const DeviceCallError&) {
+        // The next call releases them.
+    }
+    count_reserved();
+}
+
+template <class Gather>
+void BoundedHeap::gather(const Gather& gather_frames) {
+    try {
+        gather_frames();
+    } catch (const DeviceCallError&) {
+        // A stream is captured or destroyed, or the device refuses: the heap grows.
+        blocks_.put_back();
+    }
+}
+
+void BoundedHeap::gather_for_arena(const ArenaRange& range, const std::vector<ArenaRange>& kept) {
+    gather([&] { blocks_.gather_for_arena(range, kept); });
+}
+
+// Called if no range is free: grows the heap within the bound.
+Block* BoundedHeap::place_with_more(Lock& lock, const Wanted& wanted, const Book& book) {
+    Block* const block = grow(lock, wanted, book);
+    release_spare();
+    return block;
+}
+
+Block* BoundedHeap::grow(Lock& lock, const Wanted& wanted, const Book& book) {
+    const std::size_t missing = blocks_.missing_for(wanted.bytes, wanted.stream, wanted.placement);
+    blocks_.unmap_old();
+    if (is_above_bound(wanted.bytes, missing)) {
+        if (Block* block = place_within_bound(wanted, book)) return block;
+    }
+    for (bool is_last = false;; is_last = true) {
+        try {
+            blocks_.grow(wanted.bytes, wanted.stream, wanted.placement);
+            count_reserved(wanted.placement == Placement::in_order);
+            Block* block = blocks_.place(wanted.bytes, wanted.stream, wanted.placement);
+            // If the hole was filled to its end, no hole is left behind which blocks can be placed
+            // in order.
+            if (block == nullptr) {
+                block = blocks_.place(wanted.bytes, wanted.stream, Placement::best_fit);
+            }
+            if (block != nullptr) return block;
+        } catch (const OutOfDeviceMemory&) {
+            blocks_.put_back();
+            count_reserved();
+            // Gives all idle memory back before the next try. The device, or other libraries, may
+            // need memory that this allocator could not use.
+            give_back(lock, 0);
+            if (is_last) throw;
+        }
+    }
+}
+
+Block* BoundedHeap::place_within_bound(const Wanted& wanted, const Book& book) {
+    // See Note [Blocks in order].
+    if (wanted.placement == Placement::in_order) {
+        const Placement hole =
+            wanted.bytes < kLargeBytes ? Placement::best_fit : Placement::largest_hole;
+        if (Block* block = blocks_.place(wanted.bytes, wanted.stream, hole)) return block;
+    }
+    if (blocks_.has_withheld()) {
+        try {
+            blocks_.free_withheld();
+        } catch (const DeviceCallError&) {
+            // The blocks stay withheld.
+        }
+        if (Block* block = blocks_.place(wanted.bytes, wanted.stream, wanted.placement)) {
+            return block;
+        }
+    }
+    if (blocks_.is_plain()) return nullptr;
+    // A block that the plan expects to stay must not keep the frames of a place.
+    if (wanted.is_planned) return place_in_idle(wanted, {{0, book.arena_bytes()}});
+    if (Block* block = place_in_idle(wanted, book.needed_places())) return block;
+    if (blocks_.available_bytes() >=
+        blocks_.missing_for(wanted.bytes, wanted.stream, wanted.placement)) {
+        return nullptr;
+    }
+    blocks_.put_back();
+    return place_in_idle(wanted, {});
+}
+
+// Returns a block in idle frames at old mappings. Without such, gathers idle frames, and returns
+// null. Takes no frame from the ranges `kept` of the arena.
+Block* BoundedHeap::place_in_idle(const Wanted& wanted, const std::vector<ArenaRange>& kept) {
+    if (blocks_.recall_for(wanted.bytes, wanted.stream, kept)) {
+        return blocks_.place(wanted.bytes, wanted.stream, Placement::best_fit);
+    }
+    gather([&] { blocks_.gather(wanted.bytes, wanted.stream, wanted.placement, kept); });
+    return nullptr;
+}
+
+// Called if a place of the arena is not free: its frames may be elsewhere, or not there yet.
+Block* BoundedHeap::place_with_frames(std::int64_t planned, std::size_t bytes, Stream stream,
+                                      const Book& book) {
+    const auto offset = static_cast<std::size_t>(planned);
+    if (blocks_.recall(offset, bytes)) {
+        count_reserved();
+        if (Block* block = blocks_.place_at(planned, bytes, stream)) return block;
+    }
+    if (!blocks_.is_unmapped(offset, bytes)) return nullptr;
+    // See Note [Steps that grow]: the stretched part of the arena is mapped when a request comes to
+    // it.
+    const bool is_longer = offset + bytes > book.arena_bytes();
+    const std::size_t wanted =
+        is_longer ? round_up(bytes, kGrowthPages * memory_.page_bytes()) : bytes;
+    const std::size_t missing = blocks_.arena_missing(offset, wanted);
+    // The memory of this place moved away; it is idle elsewhere by now, or needed.
+    if (is_above_bound(bytes, missing)) {
+        gather_for_arena({offset, offset + wanted}, book.needed_places());
+    }
+    // A request may only seem to be of a longer step; then a longer arena would be idle.
+    const std::size_t more = missing - std::min(missing, blocks_.available_bytes());
+    if (is_longer && is_above_bound(bytes, more)) {
+        blocks_.put_back();
+        return nullptr;
+    }
+    try {
+        blocks_.fill_arena(offset, wanted);
+    } catch (const OutOfDeviceMemory&) {
+        release_spare();
+        return nullptr;
+    }
+    Block* const block = blocks_.place_at(planned, bytes, stream);
+    release_spare();
+    return block;
+}
+
+// See Note [Memory in bounds]. What is not mapped here is mapped when a request comes to its place.
+void BoundedHeap::map_arena(std::size_t bytes, bool is_bounded) {
+    const std::size_t missing = blocks_.arena_missing(0, bytes);
+    const std::size_t more = missing - std::min(missing, blocks_.available_bytes());
+    if (is_bounded && !blocks_.is_plain() && more > 0 && is_above_bound(0, more)) {
+        blocks_.refill_arena(bytes);
+    } else {
+        blocks_.fill_arena(0, bytes);
+    }
+}
+
+void BoundedHeap::settle(Lock& lock) {
+    const BlockHeap::Unsettled unsettled = blocks_.unsettled();
+    {
+        const Unlocked waiting(lock);
+        blocks_.await(unsettled);
+    }
+    blocks_.settle(unsettled);
+}
+
+std::size_t BoundedHeap::give_back(Lock& lock, std::size_t arena_kept) {
+    if (blocks_.has_withheld()) settle(lock);
+    const std::size_t before = blocks_.reserved_bytes();
+    take_out_idle(lock, arena_kept);
+    blocks_.release_spare();
+    count_reserved();
+    return before - std::min(before, blocks_.reserved_bytes());
+}
+
+void BoundedHeap::take_out_idle(Lock& lock, std::size_t arena_kept) {
+    const BlockHeap::Leaving leaving = blocks_.take_idle(arena_kept);
+    if (leaving.runs.empty() && leaving.marks.empty()) return;
+    try {
+        const Unlocked waiting(lock);
+        blocks_.await(leaving);
+    } catch (...) {
+        blocks_.put_back(leaving);
+        throw;
+    }
+    blocks_.finish(leaving);
+}
+
+void BoundedHeap::retire_excess(std::size_t arena_kept) {
+    if (blocks_.is_plain()) return;
+    const std::int64_t excess = static_cast<std::int64_t>(blocks_.reserved_bytes()) - bound_.most();
+    try {
+        if (excess > 0) blocks_.retire(static_cast<std::size_t>(excess), arena_kept);
+    } catch (const DeviceCallError&) {
+        // A stream is destroyed, or the device refuses: the memory stays for now.
+        blocks_.put_back();
+    }
+    blocks_.unmap_old();
+    count_reserved();
+}
+
+}  // namespace gapless::runtime

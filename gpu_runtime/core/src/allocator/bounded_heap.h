@@ -1,0 +1,116 @@
+// The heap within its bound: finds a place for every request, and gives idle memory back.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+#include "allocator/block_heap.h"
+#include "allocator/block_statistics.h"
+#include "allocator/book.h"
+#include "allocator/memory_bound.h"
+#include "device/device_memory.h"
+
+namespace gapless::runtime {
+
+// Guards an allocator.
+using Lock = std::unique_lock<std::mutex>;
+
+// Releases a lock while the host waits for the device.
+class Unlocked {
+  public:
+    explicit Unlocked(Lock& lock) : lock_(lock) { lock_.unlock(); }
+    Unlocked(const Unlocked&) = delete;
+    Unlocked& operator=(const Unlocked&) = delete;
+    ~Unlocked() { lock_.lock(); }
+
+  private:
+    Lock& lock_;
+};
+
+class BoundedHeap {
+  public:
+    BoundedHeap(DeviceMemory& memory, bool is_plain);
+
+    BlockHeap& blocks() { return blocks_; }
+    const BlockHeap& blocks() const { return blocks_; }
+    const MemoryBound& bound() const { return bound_; }
+    std::size_t page_bytes() const { return memory_.page_bytes(); }
+    BlockStatistics& statistics() { return statistics_; }
+    const BlockStatistics& statistics() const { return statistics_; }
+    // Peak of reserved bytes since reset_peak().
+    std::int64_t reserved_peak() const { return reserved_peak_; }
+    void reset_peak() { reserved_peak_ = static_cast<std::int64_t>(blocks_.reserved_bytes()); }
+
+    // A request without a planned place, or whose planned place is occupied.
+    struct Wanted {
+        std::size_t bytes;
+        Stream stream;
+        bool is_planned;  // the plan expects it, and has no place for it
+        Placement placement;
+    };
+    // Returns a block for the request. Takes no frame of a place that the running step of `book`
+    // still needs, if others suffice. Throws OutOfDeviceMemory, DeviceCallError.
+    Block* place(Lock& lock, const Wanted& wanted, const Book& book) {
+        Block* block = blocks_.place(wanted.bytes, wanted.stream, wanted.placement);
+        return block != nullptr ? block : place_with_more(lock, wanted, book);
+    }
+    // Returns a block at an offset of the arena of `book`, or null if the place is occupied.
+    Block* place_at(std::int64_t offset, std::size_t bytes, Stream stream, const Book& book) {
+        Block* block = blocks_.place_at(offset, bytes, stream);
+        return block != nullptr ? block : place_with_frames(offset, bytes, stream, book);
+    }
+    // Counts a block that has just come into use.
+    void count(const Block& block) {
+        statistics_.allocated(block.requested, block.bytes);
+        bound_.allocated(block.bytes);
+    }
+    // Throws what BlockHeap::free() throws.
+    void free(Block& block) {
+        bound_.freed(block.bytes);
+        blocks_.free(block);
+    }
+
+    // Returns true if reserving `more` bytes for a request of `bytes` bytes would exceed the bound.
+    bool is_above_bound(std::size_t bytes, std::size_t more) const;
+    // Maps the first `bytes` bytes of the arena. Above the bound, only spare frames are mapped, if
+    // `is_bounded`. Throws OutOfDeviceMemory, DeviceCallError.
+    void map_arena(std::size_t bytes, bool is_bounded);
+    // Gathers idle frames for a range of the arena, none from `kept`; as many as the device allows.
+    void gather_for_arena(const ArenaRange& range, const std::vector<ArenaRange>& kept);
+    // Puts back gathered frames and gives spare ones back to the device, after each attempt to find
+    // memory: they are reserved but lie in no segment, so statistics would not add up.
+    void release_spare();
+    // Counts the reserved bytes, after any change. Frames that moved since the last call do not
+    // count if `moves_once`: see Note [Memory in bounds], the price.
+    void count_reserved(bool moves_once = false);
+
+    // Waits for streams, then frees the withheld blocks.
+    void settle(Lock& lock);
+    // Waits for the device and takes out all idle frames; in the arena only those behind its first
+    // `arena_kept` bytes. They are spare afterwards.
+    void take_out_idle(Lock& lock, std::size_t arena_kept);
+    // Gives these frames back to the device, and returns the number of bytes.
+    std::size_t give_back(Lock& lock, std::size_t arena_kept);
+    // Gives idle memory above the bound back to the device, as soon as its streams are done.
+    void retire_excess(std::size_t arena_kept);
+
+  private:
+    Block* place_with_more(Lock& lock, const Wanted& wanted, const Book& book);
+    Block* grow(Lock& lock, const Wanted& wanted, const Book& book);
+    Block* place_within_bound(const Wanted& wanted, const Book& book);
+    Block* place_in_idle(const Wanted& wanted, const std::vector<ArenaRange>& kept);
+    Block* place_with_frames(std::int64_t offset, std::size_t bytes, Stream stream,
+                             const Book& book);
+    template <class Gather>
+    void gather(const Gather& gather_frames);
+
+    DeviceMemory& memory_;
+    BlockStatistics statistics_;
+    BlockHeap blocks_;
+    MemoryBound bound_;
+    std::int64_t reserved_peak_ = 0;
+};
+
+}  // namespace gapless::runtime

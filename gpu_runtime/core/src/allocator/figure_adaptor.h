@@ -1,0 +1,96 @@
+// Observes bytes and outcomes: counts the figures that a report shows.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "allocator/planned_blocks.h"
+
+namespace gapless::runtime {
+
+// Current bytes, and peaks and counts since reset_peaks().
+struct Figures {
+    std::int64_t requested_bytes = 0, requested_peak = 0;
+    std::int64_t allocated_bytes = 0, allocated_peak = 0;  // requests rounded up to blocks
+    std::int64_t reserved_bytes = 0, reserved_peak = 0;    // physical memory
+    std::int64_t arena_bytes = 0;                          // the arena's part of reserved bytes
+    std::int64_t live_peak = 0;  // peak of allocated bytes since the beginning
+    std::int64_t steps = 0, planned_steps = 0;
+    std::int64_t planned_requests = 0;   // served at their places
+    std::int64_t escaping_requests = 0;  // planned without a place, since they outlive their step
+    std::int64_t grown_requests = 0;     // larger than their planned places
+    std::int64_t fallback_requests =
+        0;  // in steps of a likely kind, at no planned place; grown ones too
+    std::int64_t fallback_bytes = 0;
+    std::int64_t missing_requests = 0;
+    std::int64_t moved_bytes = 0;    // bytes of frames that moved to other addresses
+    std::int64_t refused_frees = 0;  // frees for which the device refused a call
+};
+
+// See Note [Observers are adaptors].
+template <class Observed>
+class FigureAdaptor : public Observed {
+  public:
+    using Observed::Observed;
+
+    Served allocate(Lock& lock, std::size_t bytes, Stream stream) {
+        const Served served = Observed::allocate(lock, bytes, stream);
+        requested_bytes_ += static_cast<std::int64_t>(bytes);
+        counted_.requested_peak = std::max(counted_.requested_peak, requested_bytes_);
+        counted_.allocated_peak =
+            std::max(counted_.allocated_peak, this->heap().bound().live_bytes());
+        if (served.mismatch != nullptr) {
+            ++counted_.fallback_requests;
+            counted_.fallback_bytes += static_cast<std::int64_t>(bytes);
+        }
+        return served;
+    }
+    void free(Block& block) noexcept {
+        requested_bytes_ -= static_cast<std::int64_t>(block.requested);
+        try {
+            Observed::free(block);
+        } catch (...) {
+            // The block is lost to later requests; nothing else is damaged.
+            ++counted_.refused_frees;
+        }
+    }
+    StepEnd end_step() {
+        const StepEnd end = Observed::end_step();
+        ++counted_.steps;
+        if (end.kind < 0) return end;
+        ++counted_.planned_steps;
+        counted_.planned_requests += end.planned;
+        counted_.escaping_requests += end.escaping;
+        counted_.grown_requests += end.grown;
+        counted_.missing_requests += end.missing;
+        return end;
+    }
+
+    Figures figures() const {
+        const BlockHeap& blocks = this->heap().blocks();
+        Figures figures = counted_;
+        figures.requested_bytes = requested_bytes_;
+        figures.allocated_bytes = this->heap().bound().live_bytes();
+        figures.reserved_bytes = static_cast<std::int64_t>(blocks.reserved_bytes());
+        figures.reserved_peak = this->heap().reserved_peak();
+        figures.arena_bytes = static_cast<std::int64_t>(blocks.arena_bytes());
+        figures.live_peak = this->heap().bound().live_peak();
+        figures.moved_bytes = static_cast<std::int64_t>(blocks.moved_bytes() - moved_before_);
+        return figures;
+    }
+    void reset_peaks() {
+        counted_ = {};
+        counted_.requested_peak = requested_bytes_;
+        counted_.allocated_peak = this->heap().bound().live_bytes();
+        this->heap().reset_peak();
+        moved_before_ = this->heap().blocks().moved_bytes();
+    }
+
+  private:
+    Figures counted_;  // the peaks and counts
+    std::int64_t requested_bytes_ = 0;
+    std::size_t moved_before_ = 0;  // bytes of frames that had moved at reset_peaks()
+};
+
+}  // namespace gapless::runtime

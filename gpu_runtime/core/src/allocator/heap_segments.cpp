@@ -1,0 +1,98 @@
+#include "allocator/heap_segments.h"
+
+#include <algorithm>
+
+namespace gapless::runtime {
+
+namespace {
+
+GaplessBlock seen_from_outside(const Block& block) {
+    const bool is_used = block.state == BlockState::used;
+    return {.address = block.address,
+            .bytes = block.bytes,
+            .requested_bytes = is_used ? block.requested : 0,
+            .stream = block.stream == kNoStream ? 0 : block.stream,
+            .device = 0,
+            .other_streams = static_cast<std::int32_t>(block.used_on.size()),
+            .is_allocated = is_used,
+            .is_active = is_used || block.state == BlockState::withheld};
+}
+
+bool has_memory(const Block& block) {
+    return block.state != BlockState::hole && block.state != BlockState::vacated;
+}
+
+// Adds one segment for each stretch that has memory throughout.
+void add_segments(const BlockHeap& heap, const Extent& extent,
+                  std::vector<SegmentOfBlocks>& segments) {
+    bool is_behind_hole = true;
+    for (const Block* block = heap.first_of(extent); block != nullptr; block = block->behind) {
+        if (!has_memory(*block)) {
+            is_behind_hole = true;
+            continue;
+        }
+        const GaplessBlock seen = seen_from_outside(*block);
+        if (is_behind_hole) {
+            segments.push_back({{.address = block->address,
+                                 .bytes = 0,
+                                 .stream = heap.is_in_arena(*block) ? 0 : seen.stream,
+                                 .device = 0,
+                                 .is_plain = extent.is_plain()},
+                                {}});
+            is_behind_hole = false;
+        }
+        segments.back().segment.bytes += block->bytes;
+        segments.back().blocks.push_back(seen);
+    }
+}
+
+}  // namespace
+
+std::vector<SegmentOfBlocks> segments_of(const BlockHeap& heap) {
+    std::vector<SegmentOfBlocks> segments;
+    for (const Extent& extent : heap.extents()) add_segments(heap, extent, segments);
+    std::ranges::sort(segments, {},
+                      [](const SegmentOfBlocks& found) { return found.segment.address; });
+    return segments;
+}
+
+std::optional<GaplessSegment> segment_of(const BlockHeap& heap, Address address) {
+    const Extent* extent = heap.extent_of(address);
+    if (extent == nullptr) return std::nullopt;
+    std::vector<SegmentOfBlocks> segments;
+    add_segments(heap, *extent, segments);
+    for (const auto& [segment, blocks] : segments) {
+        if (address - segment.address < segment.bytes) return segment;
+    }
+    return std::nullopt;
+}
+
+std::optional<GaplessBlock> block_of(const BlockHeap& heap, Address address) {
+    const Extent* extent = heap.extent_of(address);
+    if (extent == nullptr) return std::nullopt;
+    for (const Block* block = heap.first_of(*extent); block != nullptr; block = block->behind) {
+        if (address - block->address >= block->bytes) continue;
+        if (!has_memory(*block)) return std::nullopt;
+        return seen_from_outside(*block);
+    }
+    return std::nullopt;
+}
+
+std::vector<ArenaBlock> blocks_in_arena(const BlockHeap& heap) {
+    std::vector<ArenaBlock> blocks;
+    for (const Block* block = heap.first_of_arena(); block != nullptr; block = block->behind) {
+        if (block->state != BlockState::used && block->state != BlockState::withheld) continue;
+        blocks.push_back({static_cast<std::int64_t>(block->address - block->extent->begin()),
+                          static_cast<std::int64_t>(block->bytes), block->request, block->kind,
+                          block->slot});
+    }
+    return blocks;
+}
+
+std::int64_t offset_in_arena(const BlockHeap& heap, Address address) {
+    const Extent* extent = heap.extent_of(address);
+    if (extent == nullptr || !heap.is_in_arena(*heap.first_of(*extent))) return -1;
+    return static_cast<std::int64_t>(address - extent->begin());
+}
+
+}  // namespace gapless::runtime
