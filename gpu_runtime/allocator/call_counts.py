@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from gpu_runtime._core import CountingMemory, DeviceCalls, PlannedAllocator
@@ -12,8 +14,8 @@ KINDS = (
     "release_pages", "map", "set_access", "unmap", "synchronize", "await_event", "record_event",
     "make_wait",
 )  # fmt: skip
-# Calls that are timed and not counted: queries, such as whether an event is done, and destroyed
-# events.
+# Calls that are timed and not counted: queries, such as whether an event is done, destroyed events,
+# and copies of a pause.
 OTHER = "other"
 
 
@@ -90,6 +92,16 @@ class DeviceMeter:
         """Note that a step has ended."""
         now = self._now()
         self.last_step, self._at_step = now.since(self._at_step), now
+
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """Leave out the device calls within the context."""
+        in_all, in_step = self.in_all, self._now().since(self._at_step)
+        try:
+            yield
+        finally:
+            now = self._now()
+            self._at_reset, self._at_step = now.since(in_all), now.since(in_step)
 
     def reset(self) -> None:
         """Measure from now."""

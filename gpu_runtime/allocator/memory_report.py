@@ -7,6 +7,7 @@ from typing import Any
 
 from gpu_runtime._core import Mismatch, MismatchKind
 from gpu_runtime.allocator.call_counts import DeviceUse
+from gpu_runtime.allocator.memory_pause import PauseReport
 from gpu_runtime.allocator.overwrite_record import OverwriteRecord, overwrite_lines
 from planners.text.byte_units import exact_bytes
 from planners.text.table import Row, Table, aligned_pairs, and_more, columns_of
@@ -155,7 +156,9 @@ class MemoryReport:
         Writes to free memory that were found, with ``check=True``.
     device, last_step
         Device calls in all, and from the end of the step before the last to the end of the last;
-        None if they are not counted.
+        None if they are not counted. Those of pauses and resumes are left out.
+    pause
+        Paused memory; None if none ever was paused.
     """
 
     planner: str
@@ -184,6 +187,7 @@ class MemoryReport:
     device: DeviceUse | None = None
     last_step: DeviceUse | None = None
     advice: str = ""
+    pause: PauseReport | None = None
 
     @property
     def efficiency(self) -> float:
@@ -221,6 +225,8 @@ class MemoryReport:
             if self.steps:
                 rows.append(("  a step", _use(self.device, self.steps)))
                 rows.append(("  the last", _use(self.last_step)))
+        if self.pause is not None:
+            rows += self.pause.rows()
         rows += [
             ("requests", f"{self.planned_requests} planned, {self.escaping_requests} escaping"),
             (

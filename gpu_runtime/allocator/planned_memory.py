@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import atexit
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
@@ -22,6 +22,7 @@ from gpu_runtime.allocator.book_file import read_book, write_book
 from gpu_runtime.allocator.book_planner import BookPlanner, Planning
 from gpu_runtime.allocator.book_problem import LEAST_PEAK
 from gpu_runtime.allocator.call_counts import DeviceMeter
+from gpu_runtime.allocator.memory_pause import Keep, MemoryPause
 from gpu_runtime.allocator.memory_report import (
     KindReport,
     MemoryReport,
@@ -103,6 +104,7 @@ class PlannedMemory:
         self._planner: BookPlanner | None = None
         self._allocator: PlannedAllocator | None = None
         self._meter: DeviceMeter | None = None
+        self._pause: MemoryPause | None = None
         self._places = MismatchPlaces()
         self._overwrites: list[OverwriteRecord] = []
         # By label: the names that the user gave to kinds, and ours.
@@ -134,6 +136,7 @@ class PlannedMemory:
         # Tensors are freed after the interpreter is gone.
         atexit.register(allocator.on_mismatch, None)
         self.attach(allocator, counted[-1])
+        self._pause = MemoryPause(allocator, self._meter, self._device)
 
     def attach(self, allocator: PlannedAllocator, memory: CountingMemory | None = None) -> None:
         """Plan the steps of an allocator that another program than PyTorch calls.
@@ -162,6 +165,7 @@ class PlannedMemory:
             planner.adopt(self._given_book(self._plan))
         self._planner, self._allocator = planner, allocator
         self._meter = None if memory is None else DeviceMeter(allocator, memory)
+        self._pause = MemoryPause(allocator, self._meter, None)
         allocator.on_mismatch(self._places.note)
 
     @property
@@ -236,6 +240,56 @@ class PlannedMemory:
             return
         self._overwrites += found
         require_none(found)
+
+    def tagged(self, tag: str) -> AbstractContextManager[None]:
+        """Return a context in which requests of this thread get a tag, for :meth:`pause`.
+
+        Tagged memory is never planned. Requests get no tag while the tag is paused.
+
+        Raises
+        ------
+        DeviceError
+            Nothing is installed.
+        GaplessError
+            The tag is empty.
+        """
+        return self._pausing().tagged(tag)
+
+    def pause(self, tag: str | None = None, *, keep: Keep = "host") -> int:
+        """Give the memory of a tag, or all, back to the device, and return its bytes.
+
+        The call waits for the device. The addresses stay reserved. Until :meth:`resume`, an access
+        to a paused tensor is an illegal access; with `check`, an operator that gets one raises
+        ``DeviceError``.
+
+        Parameters
+        ----------
+        keep
+            ``"host"``: the contents are copied to pinned memory of the host, and restored.
+            ``"nothing"``: they are lost.
+
+        Raises
+        ------
+        DeviceError
+            Nothing is installed, the memory is plain (``arena="cudaMalloc"``) or registered with
+            NCCL, a graph is being captured, the host lacks memory, or the device refuses a call.
+        GaplessError
+            There is no such tag, or `keep` is neither.
+        """
+        return self._pausing().pause(tag, keep)
+
+    def resume(self, tag: str | None = None) -> int:
+        """Map paused memory again, at the same addresses, and return its bytes.
+
+        Raises
+        ------
+        DeviceError
+            Nothing is installed, the device lacks memory, or it refuses a call. Kept contents stay
+            on the host, and the call can be made again.
+        GaplessError
+            There is no such tag.
+        """
+        return self._pausing().resume(tag)
 
     def save(self, path: str | Path) -> None:
         """Write the plans in force to a file, for ``PlannedMemory(plan=path)``.
@@ -326,6 +380,7 @@ class PlannedMemory:
             device=None if self._meter is None else self._meter.in_all,
             last_step=None if self._meter is None else self._meter.last_step,
             advice=planner.advice,
+            pause=self._pausing().report(),
         )
 
     def statistics(self) -> dict[str, float]:
@@ -385,6 +440,11 @@ class PlannedMemory:
     def _refuse_twice(self) -> None:
         if self._planner is not None:
             raise DeviceError("planned memory is installed already; one installation is enough")
+
+    def _pausing(self) -> MemoryPause:
+        self._installed()
+        assert self._pause is not None
+        return self._pause
 
     def _installed(self) -> tuple[BookPlanner, PlannedAllocator]:
         if self._planner is None or self._allocator is None:

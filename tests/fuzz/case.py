@@ -21,7 +21,8 @@ REFUSALS = (TypeError, ValueError, IndexError, OverflowError, MemoryError, Timeo
 # The core's words for a call at the wrong time.
 WRONG_TIME = re.compile(
     r"one question at a time|a step (begins|ends)|a book is (adopted|dropped)|"
-    r"has an allocator, whose blocks may be in use|memory disappears while a stream is at work"
+    r"has an allocator, whose blocks may be in use|memory disappears or is copied while a stream|"
+    r"memory is paused and resumed while no graph|plain memory cannot be paused"
 )
 # After so long a call is interrupted, which it has to notice.
 INTERRUPT_SECONDS = 0.5

@@ -265,6 +265,18 @@ def listen(case: Case, _memory: Any, allocator: Any, _address: int) -> None:
     case.call("on_mismatch", Allocator.on_mismatch, allocator, listener)
 
 
+def pause(case: Case, _memory: Any, allocator: Any, _address: int) -> None:
+    rng = case.rng
+    tag = rng.choice(("", "", "", "weights", "other"))  # requests with a tag are not planned
+    case.call("set_tag", Allocator.set_tag, allocator, tag)
+    which = rng.choice((None, None, "weights", ""))
+    if rng.random() < 0.5:
+        case.call("pause", Allocator.pause, allocator, which, rng.random() < 0.5)
+    else:
+        case.call("resume", Allocator.resume, allocator, which)
+    case.call("paused_blocks", Allocator.paused_blocks, allocator)
+
+
 def work(case: Case, memory: Any, _allocator: Any, address: int) -> None:
     rng = case.rng
     place = rng.choice(((), (address,), (address, rng.choice(SIZES))))
@@ -290,6 +302,7 @@ LOOKS = (
 )  # fmt: skip
 STEPS: tuple[Callable[[Case, Any, Any, int], Any], ...] = (
     *[allocate] * 8, *[free] * 4, use_on, use_on, step, step, book, book, look, listen, work,
+    pause,
 )  # fmt: skip
 
 
@@ -345,6 +358,8 @@ CALLS: dict[Callable[[Case], None], tuple[str, ...]] = {
         "PlannedAllocator.begin_step", "PlannedAllocator.end_step", "PlannedAllocator.adopt_book",
         "PlannedAllocator.drop_book", *(f"PlannedAllocator.{name}" for name in LOOKS),
         "PlannedAllocator.figures", "PlannedAllocator.mismatches", "PlannedAllocator.on_mismatch",
+        "PlannedAllocator.set_tag", "PlannedAllocator.pause", "PlannedAllocator.resume",
+        "PlannedAllocator.paused_blocks",
     ),
     books: (
         "Book", *of(Book), "Book.begin_step", "Book.request", "Book.end_step",

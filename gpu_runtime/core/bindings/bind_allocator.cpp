@@ -1,8 +1,12 @@
 #include <nanobind/stl/function.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -44,7 +48,9 @@ void bind_figures(nb::module_& module) {
         .def_ro("fallback_bytes", &Figures::fallback_bytes)
         .def_ro("missing_requests", &Figures::missing_requests)
         .def_ro("moved_bytes", &Figures::moved_bytes)
-        .def_ro("refused_frees", &Figures::refused_frees);
+        .def_ro("refused_frees", &Figures::refused_frees)
+        .def_ro("paused_bytes", &Figures::paused_bytes)
+        .def_ro("kept_bytes", &Figures::kept_bytes);
 }
 
 void bind_overwrites(nb::module_& module) {
@@ -136,6 +142,10 @@ void bind_allocator(nb::module_& module) {
             [](PlannedAllocator& allocator, Book& book) { allocator.adopt_book(std::move(book)); },
             "book"_a, WithoutPython(), "The book is used up; it has no kinds afterwards.")
         .def("drop_book", &PlannedAllocator::drop_book, WithoutPython())
+        .def("set_tag", &PlannedAllocator::set_tag, "tag"_a)
+        .def("pause", &PlannedAllocator::pause, "tag"_a.none(), "keeps"_a, WithoutPython())
+        .def("resume", &PlannedAllocator::resume, "tag"_a.none(), WithoutPython())
+        .def("paused_blocks", &PlannedAllocator::paused_blocks, WithoutPython())
         .def("take_log", [](PlannedAllocator& allocator) { return rows_of(allocator.take_log()); })
         .def("blocks_in_arena",
              [](PlannedAllocator& allocator) { return rows_of(allocator.blocks_in_arena()); })

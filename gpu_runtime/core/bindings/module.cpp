@@ -19,6 +19,8 @@ NB_MODULE(_core, module) {
             std::rethrow_exception(thrown);
         } catch (const OutOfDeviceMemory& error) {
             PyErr_SetString(PyExc_MemoryError, error.what());
+        } catch (const OutOfHostMemory& error) {
+            PyErr_SetString(PyExc_MemoryError, error.what());
         } catch (const DeviceCallError& error) {
             PyErr_SetString(PyExc_OSError, error.what());
         }

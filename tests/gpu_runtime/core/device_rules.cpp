@@ -83,6 +83,32 @@ void simulated_memory() {
     memory.release_pages(pages[0]);
 }
 
+void host_memory() {
+    SimulatedMemory memory(kPage, 8 * kPage);
+    const Address plain = memory.allocate_plain(kPage), host = memory.allocate_host(kPage);
+    char* const word = reinterpret_cast<char*>(plain);
+    *word = 7;
+    memory.submit(1, plain, kPage);
+    require(refuses<std::logic_error>([&] { memory.copy(host, plain, kPage); }),
+            "bytes are copied while a stream is at work there");
+    memory.finish(1);
+    memory.copy(host, plain, kPage);
+    require(refuses<std::logic_error>([&] { memory.release_plain(plain); }),
+            "memory stays while it is copied");
+    require(refuses<std::logic_error>([&] { memory.release_host(host); }),
+            "host memory stays while it is copied");
+    memory.await_copies();
+    *word = 8;
+    memory.copy(plain, host, kPage);
+    memory.await_copies();
+    require(*word == 7, "contents come again");
+    memory.release_host(host);
+    require(memory.host_allocations() == 0, "host memory is given back");
+    require(refuses<std::logic_error>([&] { memory.release_host(host); }), "and only once");
+    memory.fail_after(0, 1);
+    require(refuses<OutOfHostMemory>([&] { memory.allocate_host(kPage); }), "the host is full");
+}
+
 void page_mapper() {
     SimulatedMemory memory(kPage, 8 * kPage);
     PageMapper mapper(memory);
@@ -196,6 +222,7 @@ void counting_memory() {
 
 int main() {
     simulated_memory();
+    host_memory();
     page_mapper();
     ledger_memory();
     counting_memory();

@@ -198,6 +198,22 @@ int cuMemAlloc_v2(Address* address, std::size_t bytes) {
 int cuMemFree_v2(Address address) {
     return status_of("cuMemFree", [&] { memory.release_plain(address); });
 }
+int cuMemHostAlloc(void** host, std::size_t bytes, unsigned flags) {
+    return status_of("cuMemHostAlloc", [&] {
+        if (flags != 0) return kInvalidValue;
+        return *host = reinterpret_cast<void*>(memory.allocate_host(bytes)), kSuccess;
+    });
+}
+int cuMemFreeHost(void* host) {
+    return status_of("cuMemFreeHost", [&] { memory.release_host(number(host)); });
+}
+int cuMemcpyAsync(Address target, Address source, std::size_t bytes, void* stream) {
+    return status_of("cuMemcpyAsync", [&] {
+        if (stream == nullptr) return kInvalidValue;  // the default stream waits for others
+        memory.copy(target, source, bytes), memory.await_copies();
+        return kSuccess;
+    });
+}
 int cuEventCreate(std::uint64_t* event, unsigned flags) {
     return status_of("cuEventCreate", [&] {
         if (flags != 2) return kInvalidValue;  // timing makes it slower
@@ -241,6 +257,7 @@ int host_primary_contexts() { return primary_contexts; }
 std::size_t host_events() { return recorded.size(); }
 std::size_t host_waits() { return memory.waits().size(); }
 std::size_t host_created_bytes() { return memory.created_bytes(); }
+std::size_t host_allocations() { return memory.host_allocations(); }
 std::size_t host_mapped_bytes() { return memory.mapped_bytes(); }
 void host_submit(Stream stream) { at_work.insert(stream), memory.submit(stream); }
 void host_finish(Stream stream) { memory.finish(stream); }

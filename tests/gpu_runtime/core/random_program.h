@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <random>
@@ -90,6 +91,9 @@ class RandomProgram {
         std::size_t bytes;
         Stream stream;
         std::uint64_t stamp;
+        std::string tag;
+        bool is_paused = false;
+        bool is_kept = false;  // its contents come again
     };
 
     template <class Make>
@@ -142,15 +146,12 @@ class RandomProgram {
         streams_[which] = next_stream_++;
     }
 
-    void request(std::size_t bytes, Stream stream) {
+    void request(std::size_t bytes, Stream stream, const std::string& tag = "") {
         const Address address = call_allocator().allocate(bytes, stream);
         require(address % kBlockAlignment == 0, "a block begins where it may");
-        const Live block{address, bytes, stream, ++stamps_};
+        const Live block{address, bytes, stream, ++stamps_, tag};
+        own(block);
         for (const auto& stretch : memory_.behind(address, bytes)) {
-            owner_.change(stretch, [&](std::uint64_t& owner) {
-                require(owner == 0, "two blocks share no byte");
-                owner = block.stamp;
-            });
             worked_.each(stretch, [&](const Clock& before) {
                 for (Stream other = 0; other < kHandles; ++other) {
                     require(other == stream || ordered_.is_ordered(stream, other, before[other]),
@@ -158,8 +159,7 @@ class RandomProgram {
                 }
             });
         }
-        each_word(block,
-                  [&](void* word, std::size_t length) { std::memcpy(word, &block.stamp, length); });
+        write_stamp(block);
         live_.push_back(block);
         work(block, stream);
         if (chance(0.2)) {
@@ -167,6 +167,51 @@ class RandomProgram {
             require(call_allocator().use_on(address, other), "a block is known");
             work(block, other);
         }
+    }
+
+    // Calls what pauses or resumes, and holds the blocks against `addresses()`: those in use whose
+    // memory is away from now on.
+    template <class Call, class Addresses>
+    void change_memory(bool keeps, Call call, Addresses addresses) {
+        std::map<Address, std::vector<PhysicalMemory::Stretch>> behind;
+        for (const Live& block : live_) {
+            if (!block.is_paused)
+                behind[block.address] = memory_.behind(block.address, block.bytes);
+        }
+        const auto look = [&] {
+            const std::set<Address> away = addresses();
+            for (Live& block : live_) {
+                if (away.contains(block.address) == block.is_paused) continue;
+                block.is_paused = !block.is_paused;
+                if (block.is_paused) {
+                    block.is_kept = keeps;
+                    // The device may refuse to take a frame back, which then serves other blocks.
+                    for (const auto& stretch : behind.at(block.address)) {
+                        owner_.change(stretch, [](std::uint64_t& owner) { owner = 0; });
+                    }
+                    continue;
+                }
+                own(block);
+                if (block.is_kept) {
+                    require_stamp(block);
+                } else {
+                    write_stamp(block);
+                }
+            }
+        };
+        const auto created = static_cast<std::ptrdiff_t>(simulated_.created_bytes());
+        try {
+            const auto bytes = static_cast<std::ptrdiff_t>(call());
+            const std::ptrdiff_t more =
+                static_cast<std::ptrdiff_t>(simulated_.created_bytes()) - created;
+            // A full device gets idle memory before it is asked again.
+            require(bytes == std::abs(more) || options_.is_scarce,
+                    "as many bytes come or go as are told");
+        } catch (...) {
+            look();
+            throw;
+        }
+        look();
     }
 
     void free_some() {
@@ -191,10 +236,27 @@ class RandomProgram {
         }
     }
 
-    void free(std::size_t which) {
-        std::swap(live_[which], live_.back());
-        const Live block = live_.back();
-        live_.pop_back();
+    void own(const Live& block) {
+        for (const auto& stretch : memory_.behind(block.address, block.bytes)) {
+            owner_.change(stretch, [&](std::uint64_t& owner) {
+                require(owner == 0, "two blocks share no byte");
+                owner = block.stamp;
+            });
+        }
+    }
+
+    void write_stamp(const Live& block) {
+        each_word(block,
+                  [&](void* word, std::size_t length) { std::memcpy(word, &block.stamp, length); });
+    }
+
+    void require_stamp(const Live& block) {
+        each_word(block, [&](void* word, std::size_t length) {
+            require(std::memcmp(word, &block.stamp, length) == 0, "nobody else writes to a block");
+        });
+    }
+
+    void disown(const Live& block) {
         if (chance(0.5)) work(block, block.stream);
         for (const auto& stretch : memory_.behind(block.address, block.bytes)) {
             owner_.change(stretch, [&](std::uint64_t& owner) {
@@ -202,10 +264,15 @@ class RandomProgram {
                 owner = 0;
             });
         }
-        each_word(block, [&](void* word, std::size_t length) {
-            require(std::memcmp(word, &block.stamp, length) == 0, "nobody else writes to a block");
-            std::memset(word, 0xDE, length);
-        });
+        require_stamp(block);
+        each_word(block, [&](void* word, std::size_t length) { std::memset(word, 0xDE, length); });
+    }
+
+    void free(std::size_t which) {
+        std::swap(live_[which], live_.back());
+        const Live block = live_.back();
+        live_.pop_back();
+        if (!block.is_paused) disown(block);
         require(call_allocator().free(block.address), "a block is known");
         after_free(block);
     }
@@ -240,6 +307,7 @@ class RandomProgram {
         for (const Stream stream : streams_) capture(stream, false);
         while (!live_.empty()) free(live_.size() - 1);
         give_all_back();
+        require(simulated_.host_allocations() == 0 || has_failures(), "no host memory is left");
         check();
         require(simulated_.created_bytes() == 0, "all memory comes back");
         require(simulated_.mapped_bytes() == 0, "nothing is mapped any more");

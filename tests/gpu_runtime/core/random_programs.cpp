@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -39,6 +41,7 @@ class PlannedProgram final : public RandomProgram<PlannedAllocator> {
           is_plain_(has_plain_memory(options.seed)) {}
 
     std::int64_t planned() const { return planned_; }
+    std::int64_t pauses() const { return pauses_; }
 
   private:
     // A plain arena that is replaced has the streams of its ranges wait.
@@ -54,7 +57,76 @@ class PlannedProgram final : public RandomProgram<PlannedAllocator> {
         }
     }
 
+    // Requests while their tag is paused have none.
+    void request_tagged() {
+        const std::string tag = chance(0.5) ? "a" : "b";
+        const bool is_away = paused_.contains("") || paused_.contains(tag);
+        allocator().set_tag(tag);
+        try {
+            request(some_bytes(), some_stream(), is_away ? "" : tag);
+        } catch (...) {
+            allocator().set_tag("");
+            throw;
+        }
+        allocator().set_tag("");
+        tags_.insert(tag);
+    }
+
+    std::set<Address> paused_addresses() {
+        std::set<Address> addresses;
+        for (const auto& [address, bytes] : allocator().paused_blocks()) addresses.insert(address);
+        return addresses;
+    }
+
+    std::optional<std::string> some_tag() {
+        if (tags_.empty() || chance(0.4)) return std::nullopt;
+        return chance(0.5) ? *tags_.begin() : *tags_.rbegin();
+    }
+
+    void pause_some() {
+        const std::optional<std::string> tag = some_tag();
+        const bool keeps = chance(0.7);
+        const std::int64_t before = allocator().figures().paused_bytes;
+        try {
+            change_memory(
+                keeps, [&] { return call_allocator().pause(tag, keeps); },
+                [&] { return paused_addresses(); });
+        } catch (const OutOfHostMemory&) {
+            require(has_failures(), "the host has memory");
+            require(allocator().figures().paused_bytes == before, "nothing is paused");
+            return;
+        }
+        paused_.insert(tag.value_or(""));
+        for (const Live& block : live()) {
+            const bool is_meant = !tag || block.tag == *tag;
+            require(!is_meant || block.is_paused, "all blocks are paused that are meant");
+        }
+        require(tag || device().mapped_bytes() == 0, "a pause of everything leaves nothing");
+        ++pauses_;
+    }
+
+    void resume_some() {
+        const std::optional<std::string> tag = some_tag();
+        change_memory(
+            false, [&] { return call_allocator().resume(tag); },
+            [&] { return paused_addresses(); });
+        if (tag) {
+            paused_.erase(*tag);
+        } else {
+            paused_.clear();
+        }
+        for (const Live& block : live()) {
+            const bool is_meant = !tag || block.tag == *tag;
+            require(!is_meant || !block.is_paused, "all blocks come again that are meant");
+        }
+    }
+
     void make_turn() {
+        if (!is_plain_ && !has_captured() && chance(0.02)) {
+            return allocator().figures().paused_bytes > 0 && chance(0.7) ? resume_some()
+                                                                         : pause_some();
+        }
+        if (live().size() < 60 && chance(0.05)) return request_tagged();
         const double kind = static_cast<double>(below(1000)) / 1000;
         if (kind < 0.5) {
             if (live().size() < 60) request_next();
@@ -155,6 +227,7 @@ class PlannedProgram final : public RandomProgram<PlannedAllocator> {
     void give_all_back() override {
         if (in_step_) planned_ += allocator().end_step().planned;
         allocator().drop_book();
+        if (!is_plain_) allocator().resume(std::nullopt);
         allocator().give_back();
     }
 
@@ -163,11 +236,13 @@ class PlannedProgram final : public RandomProgram<PlannedAllocator> {
     const KindPlan* kind_ = nullptr;
     std::size_t slot_ = 0;
     bool in_step_ = false;
-    std::int64_t planned_ = 0;
+    std::int64_t planned_ = 0, pauses_ = 0;
+    std::set<std::string> tags_;    // which there are
+    std::set<std::string> paused_;  // of them; the empty one stands for all
 };
 
 void run_orders(std::uint32_t seeds) {
-    std::int64_t planned = 0, out_of_memory = 0;
+    std::int64_t planned = 0, pauses = 0, out_of_memory = 0;
     for (std::uint32_t seed = 0; seed < seeds; ++seed) {
         program = "seed " + std::to_string(seed);
         ProgramOptions options = options_of(seed, 1500);
@@ -177,10 +252,12 @@ void run_orders(std::uint32_t seeds) {
         PlannedProgram run(options);
         run.run();
         planned += run.planned();
+        pauses += run.pauses();
         out_of_memory += run.out_of_memory();
     }
     program = "all";
     if (planned < 20 * seeds) fail("requests get their places");
+    if (pauses < 2 * seeds) fail("memory is paused");
     if (out_of_memory == 0) fail("memory is short now and then");
 }
 

@@ -328,3 +328,27 @@ def test_a_driver_that_lacks_a_function_is_too_old() -> None:
     assert output_of("print(refusal(lambda: CudaMemory(0)))", folder) == (
         "OSError: the CUDA driver has no function cuInit; CUDA 11.4 or newer is needed\n"
     )
+
+
+def test_memory_is_paused_and_resumed_through_pinned_memory() -> None:
+    code = """
+    memory = CudaMemory(0)
+    heap = StampedBlocks(PlannedAllocator(memory))
+    for size in (1000, 3 * PAGE):
+        heap.allocate(size, 3)
+    print(heap.allocator.pause(None, True) // PAGE, driver().host_created_bytes())
+    print(driver().host_allocations(), driver().host_kernel_handles())
+    print(heap.allocator.resume(None) // PAGE, driver().host_created_bytes() // PAGE)
+    heap.check_all()
+    print(driver().host_allocations(), driver().host_depth())
+    driver().host_fail(b"cuMemHostAlloc", 2)
+    print(refusal(lambda: heap.allocator.pause(None, True)))
+    heap.check_all()
+    del heap, memory
+    print(driver().host_kernel_handles())
+    """
+    assert output_of(code, stand_in()) == (
+        "4 0\n1 1\n4 4\n0 0\n"
+        f"MemoryError: no pinned host memory of {4 * (2 << 20)} bytes: "
+        "cuMemHostAlloc: CUDA_ERROR_OUT_OF_MEMORY (2)\n0\n"
+    )

@@ -13,8 +13,9 @@ from tests.slow import one_by_one
 PROGRAM = Path(__file__).with_name("random_programs.cpp")
 CORE_SOURCES = (
     *("block_heap", "block_heap_growth", "block_heap_memory", "block_heap_moves"),
-    "block_heap_check",
+    *("block_heap_pause", "block_heap_check"),
     *("planned_allocator", "planned_blocks", "bounded_heap", "book_adoption", "heap_segments"),
+    "memory_pause",
     "overwrite_check",
     *("kind_plan", "kind_progress", "book"),
 )
@@ -26,6 +27,7 @@ SOURCES = [
 PASSED = "random_programs: passed\n"
 
 HEAP, MEMORY, MOVES = "block_heap", "block_heap_memory", "block_heap_moves"
+PAUSE, PAUSES = "block_heap_pause", "memory_pause"
 # What each stands for: a wait, a mark to wait for, a rule of who may have which bytes.
 MUTATIONS = [
     (HEAP, "        make_wait(wanted, stream);\n", ""),
@@ -62,6 +64,11 @@ MUTATIONS = [
         "    for (const auto& mark : unsettled.marks) memory_.await(mark->event());\n",
         "",
     ),
+    (HEAP, "is_paused(block) ? BlockState::paused : BlockState::free", "BlockState::free"),
+    (PAUSES, "        heaps.front()->blocks().await(all);\n", ""),
+    (PAUSE, "    memory_.await_copies();\n    return runs;\n", "    return runs;\n"),
+    (PAUSE, "if (stop < end) next = split(*block, (end = stop) - at);", ""),
+    (PAUSE, "run.kept + (row_begin - begin)", "run.kept"),
 ]  # fmt: skip
 
 

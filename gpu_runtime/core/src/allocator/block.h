@@ -16,6 +16,8 @@ namespace gapless::runtime {
 
 // The owner of memory that no stream has used yet.
 constexpr Stream kNoStream = std::numeric_limits<Stream>::max();
+// The request of a block that no plan and no log knows.
+constexpr std::int64_t kNoRequest = -1;
 
 // Note [Streams that are captured]
 // ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
@@ -42,6 +44,7 @@ enum class BlockState : std::uint8_t {
     free,
     leaving,  // its frame is about to be unmapped, or to get another address
     vacated,  // its frame is used at another address; the old mapping is still there
+    paused,   // free, and its memory went back to the device until a resume
     hole,     // no memory is mapped
 };
 
@@ -57,7 +60,7 @@ struct Block {
     StreamMarks marks;            // of a free arena block: work to wait for as well
     std::vector<Stream> used_on;  // of a block in use: other streams
     std::size_t requested = 0;
-    std::int64_t request = -1;
+    std::int64_t request = kNoRequest;
     std::int32_t kind = -1;
     std::int32_t slot = -1;
     std::int64_t vacated_in = 0;  // of a vacated block: the number of its generation

@@ -103,6 +103,10 @@ void BlockHeap::free(Block& block) {
     used_.erase(block.address);
     covered_.clear();
     statistics_.freed(block.requested, block.bytes);
+    if (is_paused(block)) {
+        block.used_on.clear();
+        return come_back(block);
+    }
     if (!is_in_arena(block)) {
         if (block.used_on.empty()) {
             StreamHeap& heap = heap_of(block.stream);
@@ -270,8 +274,8 @@ void BlockHeap::collect() {
 void BlockHeap::come_back(Block& block) {
     statistics_.finished(block.requested, block.bytes);
     block.marks.clear();
-    block.state = BlockState::free;
-    add_free(block);
+    block.state = is_paused(block) ? BlockState::paused : BlockState::free;
+    if (block.state == BlockState::free) add_free(block);
 }
 
 const Extent* BlockHeap::extent_of(Address address) const {

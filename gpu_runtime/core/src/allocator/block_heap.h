@@ -22,6 +22,7 @@
 #include "allocator/extent.h"
 #include "allocator/kind_plan.h"
 #include "allocator/node_pool.h"
+#include "allocator/paused_run.h"
 #include "device/device_memory.h"
 
 namespace gapless::runtime {
@@ -221,6 +222,8 @@ class BlockHeap {
     };
     // Takes all idle frames; in the arena only those behind its first `arena_kept` bytes.
     Leaving take_idle(std::size_t arena_kept);
+    // Marks all known streams but destroyed ones.
+    StreamMarks known_marks();
     void await(const Leaving& leaving) const;
     // Unmaps the frames and makes them spare. Throws DeviceCallError if the device refuses; frames
     // that were not unmapped are free as before.
@@ -247,6 +250,22 @@ class BlockHeap {
     // Frees all withheld blocks: their own streams wait, on the device, for the other streams.
     // Throws DeviceCallError.
     void free_withheld();
+
+    // Pause: see Note [Paused memory]. The caller has waited for the device and taken the idle
+    // frames. pausable_runs() returns all other memory; give_up() gives it back to the device, and
+    // resume() maps it again at the same addresses. All throw DeviceCallError.
+    bool has_old_mappings() const { return !vacated_.empty() || !retired_.empty(); }
+    // Returns true while a graph is captured; the host cannot wait for the device then.
+    bool is_capturing();
+    // With `keeps`, copies the contents to the host. Throws OutOfHostMemory. Changes nothing else.
+    PausedRuns pausable_runs(bool keeps);
+    void give_up(PausedRuns runs);
+    // Throws OutOfDeviceMemory. After an exception, all runs are still paused.
+    void resume();
+    bool is_paused() const { return !paused_.empty(); }
+    bool is_paused(const Block& block) const;
+    bool has_memory(const Block* block) const;
+    const PausedRuns& paused_runs() const { return paused_; }
 
     bool is_plain() const { return is_plain_; }
     std::size_t reserved_bytes() const { return reserved_bytes_; }
@@ -345,7 +364,6 @@ class BlockHeap {
     void mark_withheld();
     void come_back(Block& block);
     void replace_arena(std::size_t bytes);
-    bool is_capturing();
     struct Range {
         Address begin = 0, end = 0;
     };
@@ -380,12 +398,17 @@ class BlockHeap {
     bool recall(Recall& found, Stream stream);
     Block* cut_vacated(Address begin, std::size_t bytes);
     std::vector<Idle> idle_by_address(const std::vector<ArenaRange>& kept);
-    bool has_memory(const Block* block) const;
     void gets_memory(const Block& block);
     void loses_memory(const Block& block);
     void unmap_old(std::int64_t generation);
     std::vector<Idle> idle_ranges(std::vector<Range> kept);
     static void add_idle(std::vector<Idle>& idle, Idle range, const std::vector<Range>& kept);
+    bool is_needed(const Block*& block, Address begin, Address end) const;
+    void restore(Address begin, const PausedRun& run);
+    void withdraw();
+    std::vector<Frame> unmap_frames(Extent& extent, Address begin, Address end);
+    void count_stretches(const PausedRun& run, int change);
+    void end_pause(Address begin, const PausedRun& run);
     void open_arena(std::size_t bytes);
     void fill(Block* hole, Address begin, Address end);
     void take_idle_extents(Leaving& leaving, std::size_t arena_kept);
@@ -443,6 +466,7 @@ class BlockHeap {
     // The last mark of streams that used another stream's block, as long as a free block has it.
     std::map<Stream, std::weak_ptr<StreamMark>> guests_;
     Stream last_owner_ = kNoStream;
+    PausedRuns paused_;
     std::vector<Frame> spare_;  // mapped nowhere
     std::size_t spare_bytes_ = 0;
     std::vector<Block*> gathered_;

@@ -54,6 +54,9 @@ void BlockHeap::check() const {
                     break;
                 case BlockState::leaving:
                     break;
+                case BlockState::paused:
+                    require(is_paused(*block), "the memory of a paused block is paused");
+                    break;
                 case BlockState::vacated:
                     require(vacated_.contains(block->address), "a vacated block is found");
                     for (const auto& [address, bytes] :
@@ -78,7 +81,7 @@ void BlockHeap::check() const {
                     ++holes;
                     continue;
             }
-            if (!extent.is_plain()) {
+            if (!extent.is_plain() && !is_paused(*block)) {
                 auto frame = extent.frames().upper_bound(block->address);
                 require(frame != extent.frames().begin(), "memory is mapped behind a block");
                 Address covered = std::prev(frame)->first + std::prev(frame)->second.bytes;

@@ -266,6 +266,7 @@ void BlockHeap::map_at(Block*& hole, std::size_t bytes) {
         std::vector<Frame> frames;
         for (const Obtained& each : row) frames.push_back(each.frame);
         place->extent->map(place->address, frames);
+        memory_.show(place->address, bytes);
     } catch (...) {
         put_back(row);
         throw;

@@ -23,19 +23,25 @@ BlockHeap::Leaving BlockHeap::take_idle(std::size_t arena_kept) {
     leaving.generation = generation_++;
     if (leaving.runs.empty() && vacated_.empty() && closed_ < 0) return leaving;
     try {
-        // See Note [Streams that nobody told of]. Streams of other devices need marks of their own.
-        for (const Stream stream : known_streams()) {
-            try {
-                leaving.marks.push_back(mark(stream));
-            } catch (const StreamIsGone&) {
-                // The wait for the whole device covers a destroyed stream's work.
-            }
-        }
+        leaving.marks = known_marks();
     } catch (...) {
         put_back(leaving);
         throw;
     }
     return leaving;
+}
+
+// See Note [Streams that nobody told of]. Streams of other devices need marks of their own.
+StreamMarks BlockHeap::known_marks() {
+    StreamMarks marks;
+    for (const Stream stream : known_streams()) {
+        try {
+            marks.push_back(mark(stream));
+        } catch (const StreamIsGone&) {
+            // The wait for the whole device covers a destroyed stream's work.
+        }
+    }
+    return marks;
 }
 
 // While a graph is captured, the host cannot wait for the device.

@@ -395,7 +395,7 @@ void BlockHeap::unmap_old(std::int64_t generation) {
 
 bool BlockHeap::has_memory(const Block* block) const {
     return block != nullptr && block->state != BlockState::hole &&
-           block->state != BlockState::vacated;
+           block->state != BlockState::vacated && !is_paused(*block);
 }
 
 // A block has just got memory, or is about to lose it: counts the ranges that have memory.

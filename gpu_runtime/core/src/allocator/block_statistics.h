@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 
 #include "device/sizes.h"
 #include "serving.h"
@@ -39,12 +40,17 @@ class BlockStatistics {
         sums.active.current -= 1;
         sums.active_bytes.current -= static_cast<std::int64_t>(bytes);
     }
-    void reserved(std::size_t segments, std::size_t bytes) {
-        set(sums_.large.segment, segments, sums_.device_allocations, sums_.device_frees);
-        std::int64_t ignored = 0;
-        set(sums_.large.reserved_bytes, bytes, ignored, ignored);
-        write(gauge_.reserved_bytes, static_cast<std::int64_t>(bytes));
+    // Tells by how much the segments and the reserved bytes have changed.
+    void reserved(std::int64_t segments, std::int64_t bytes) {
+        change(sums_.large.segment, segments);
+        (segments > 0 ? sums_.device_allocations : sums_.device_frees) += std::abs(segments);
+        change(sums_.large.reserved_bytes, bytes);
+        write(gauge_.reserved_bytes, sums_.large.reserved_bytes.current);
+        reserved_peak_ = std::max(reserved_peak_, sums_.large.reserved_bytes.current);
     }
+    // Peak of reserved bytes since reset_reserved_peak().
+    std::int64_t reserved_peak() const { return reserved_peak_; }
+    void reset_reserved_peak() { reserved_peak_ = sums_.large.reserved_bytes.current; }
     void reset_peaks() {
         for (GaplessStatsOfSize* sums : {&sums_.small, &sums_.large}) {
             for (GaplessStat* stat :
@@ -79,9 +85,7 @@ class BlockStatistics {
         stat.total += static_cast<std::int64_t>(amount);
         stat.peak = std::max(stat.peak, stat.current);
     }
-    static void set(GaplessStat& stat, std::size_t value, std::int64_t& more, std::int64_t& less) {
-        const std::int64_t change = static_cast<std::int64_t>(value) - stat.current;
-        (change > 0 ? more : less) += std::abs(change);
+    static void change(GaplessStat& stat, std::int64_t change) {
         stat.total += std::max<std::int64_t>(change, 0);
         stat.current += change;
         stat.peak = std::max(stat.peak, stat.current);
@@ -98,6 +102,7 @@ class BlockStatistics {
 
     GaplessStatistics sums_{};
     GaplessGauge gauge_{};
+    std::int64_t reserved_peak_ = 0;
 };
 
 }  // namespace gapless::runtime

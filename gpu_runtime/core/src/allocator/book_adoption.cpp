@@ -51,8 +51,8 @@ void BookAdoption::drop() {
 
 void BookAdoption::restore_arena(Lock& lock, bool is_bounded) {
     const std::size_t arena_bytes = book_.arena_bytes();
-    if (arena_bytes == 0) return;
     BlockHeap& blocks = heap_.blocks();
+    if (arena_bytes == 0 || blocks.is_paused()) return;
     try {
         blocks.recall_arena();
         blocks.unmap_old();

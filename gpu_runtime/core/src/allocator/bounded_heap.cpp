@@ -15,8 +15,13 @@ constexpr std::size_t kLargeBytes = std::size_t{8} << 20;
 
 }  // namespace
 
-BoundedHeap::BoundedHeap(DeviceMemory& memory, bool is_plain)
-    : memory_(memory), blocks_(memory, is_plain, statistics_), bound_(memory.page_bytes()) {}
+BoundedHeap::BoundedHeap(DeviceMemory& memory, bool is_plain, BlockStatistics& statistics,
+                         const std::vector<BoundedHeap*>& all)
+    : memory_(memory),
+      statistics_(statistics),
+      all_(all),
+      blocks_(memory, is_plain, statistics),
+      bound_(memory.page_bytes()) {}
 
 bool BoundedHeap::is_above_bound(std::size_t bytes, std::size_t more) const {
     return static_cast<std::int64_t>(blocks_.reserved_bytes() + more) >
@@ -27,9 +32,13 @@ void BoundedHeap::count_reserved(bool moves_once) {
     const std::size_t reserved = blocks_.reserved_bytes();
     bound_.note_mapped(static_cast<std::int64_t>(blocks_.mapped_bytes()),
                        static_cast<std::int64_t>(reserved), moves_once);
-    reserved_peak_ = std::max(reserved_peak_, static_cast<std::int64_t>(reserved));
     // Counts the same segments as segments_of() returns.
-    statistics_.reserved(blocks_.stretches(), reserved);
+    const std::size_t stretches = blocks_.stretches();
+    statistics_.reserved(
+        static_cast<std::int64_t>(stretches) - static_cast<std::int64_t>(counted_stretches_),
+        static_cast<std::int64_t>(reserved) - static_cast<std::int64_t>(counted_bytes_));
+    counted_stretches_ = stretches;
+    counted_bytes_ = reserved;
 }
 
 void BoundedHeap::release_spare() {
@@ -85,7 +94,7 @@ Block* BoundedHeap::grow(Lock& lock, const Wanted& wanted, const Book& book) {
             count_reserved();
             // Gives all idle memory back before the next try. The device, or other libraries, may
             // need memory that this allocator could not use.
-            give_back(lock, 0);
+            give_back_everywhere(lock);
             if (is_last) throw;
         }
     }
@@ -193,6 +202,10 @@ std::size_t BoundedHeap::give_back(Lock& lock, std::size_t arena_kept) {
     blocks_.release_spare();
     count_reserved();
     return before - std::min(before, blocks_.reserved_bytes());
+}
+
+void BoundedHeap::give_back_everywhere(Lock& lock) {
+    for (BoundedHeap* const heap : all_) heap->give_back(lock, 0);
 }
 
 void BoundedHeap::take_out_idle(Lock& lock, std::size_t arena_kept) {

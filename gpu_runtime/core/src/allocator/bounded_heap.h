@@ -31,17 +31,15 @@ class Unlocked {
 
 class BoundedHeap {
   public:
-    BoundedHeap(DeviceMemory& memory, bool is_plain);
+    // `all` are the heaps on this device, this one included. They share the statistics, and give
+    // idle memory back when one of them finds the device full.
+    BoundedHeap(DeviceMemory& memory, bool is_plain, BlockStatistics& statistics,
+                const std::vector<BoundedHeap*>& all);
 
     BlockHeap& blocks() { return blocks_; }
     const BlockHeap& blocks() const { return blocks_; }
     const MemoryBound& bound() const { return bound_; }
     std::size_t page_bytes() const { return memory_.page_bytes(); }
-    BlockStatistics& statistics() { return statistics_; }
-    const BlockStatistics& statistics() const { return statistics_; }
-    // Peak of reserved bytes since reset_peak().
-    std::int64_t reserved_peak() const { return reserved_peak_; }
-    void reset_peak() { reserved_peak_ = static_cast<std::int64_t>(blocks_.reserved_bytes()); }
 
     // A request without a planned place, or whose planned place is occupied.
     struct Wanted {
@@ -93,6 +91,8 @@ class BoundedHeap {
     void take_out_idle(Lock& lock, std::size_t arena_kept);
     // Gives these frames back to the device, and returns the number of bytes.
     std::size_t give_back(Lock& lock, std::size_t arena_kept);
+    // Gives back all idle memory of all heaps.
+    void give_back_everywhere(Lock& lock);
     // Gives idle memory above the bound back to the device, as soon as its streams are done.
     void retire_excess(std::size_t arena_kept);
 
@@ -107,10 +107,12 @@ class BoundedHeap {
     void gather(const Gather& gather_frames);
 
     DeviceMemory& memory_;
-    BlockStatistics statistics_;
+    BlockStatistics& statistics_;
+    const std::vector<BoundedHeap*>& all_;
     BlockHeap blocks_;
     MemoryBound bound_;
-    std::int64_t reserved_peak_ = 0;
+    // What the statistics were told.
+    std::size_t counted_stretches_ = 0, counted_bytes_ = 0;
 };
 
 }  // namespace gapless::runtime

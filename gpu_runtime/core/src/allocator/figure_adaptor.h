@@ -24,8 +24,9 @@ struct Figures {
         0;  // in steps of a likely kind, at no planned place; grown ones too
     std::int64_t fallback_bytes = 0;
     std::int64_t missing_requests = 0;
-    std::int64_t moved_bytes = 0;    // bytes of frames that moved to other addresses
-    std::int64_t refused_frees = 0;  // frees for which the device refused a call
+    std::int64_t moved_bytes = 0;                   // bytes of frames that moved to other addresses
+    std::int64_t refused_frees = 0;                 // frees for which the device refused a call
+    std::int64_t paused_bytes = 0, kept_bytes = 0;  // paused memory, and its part on the host
 };
 
 // See Note [Observers are adaptors].
@@ -38,18 +39,17 @@ class FigureAdaptor : public Observed {
         const Served served = Observed::allocate(lock, bytes, stream);
         requested_bytes_ += static_cast<std::int64_t>(bytes);
         counted_.requested_peak = std::max(counted_.requested_peak, requested_bytes_);
-        counted_.allocated_peak =
-            std::max(counted_.allocated_peak, this->heap().bound().live_bytes());
+        counted_.allocated_peak = std::max(counted_.allocated_peak, this->live_bytes());
         if (served.mismatch != nullptr) {
             ++counted_.fallback_requests;
             counted_.fallback_bytes += static_cast<std::int64_t>(bytes);
         }
         return served;
     }
-    void free(Block& block) noexcept {
+    void free(BoundedHeap& heap, Block& block) noexcept {
         requested_bytes_ -= static_cast<std::int64_t>(block.requested);
         try {
-            Observed::free(block);
+            Observed::free(heap, block);
         } catch (...) {
             // The block is lost to later requests; nothing else is damaged.
             ++counted_.refused_frees;
@@ -71,19 +71,26 @@ class FigureAdaptor : public Observed {
         const BlockHeap& blocks = this->heap().blocks();
         Figures figures = counted_;
         figures.requested_bytes = requested_bytes_;
-        figures.allocated_bytes = this->heap().bound().live_bytes();
-        figures.reserved_bytes = static_cast<std::int64_t>(blocks.reserved_bytes());
-        figures.reserved_peak = this->heap().reserved_peak();
+        figures.allocated_bytes = this->live_bytes();
+        figures.reserved_bytes = static_cast<std::int64_t>(reserved_bytes(this->heaps()));
+        figures.reserved_peak = this->statistics().reserved_peak();
         figures.arena_bytes = static_cast<std::int64_t>(blocks.arena_bytes());
         figures.live_peak = this->heap().bound().live_peak();
         figures.moved_bytes = static_cast<std::int64_t>(blocks.moved_bytes() - moved_before_);
+        for (const BoundedHeap* heap : this->heaps()) {
+            for (const auto& [begin, run] : heap->blocks().paused_runs()) {
+                const auto bytes = static_cast<std::int64_t>(run.end - begin);
+                figures.paused_bytes += bytes;
+                if (run.copy != nullptr) figures.kept_bytes += bytes;
+            }
+        }
         return figures;
     }
     void reset_peaks() {
         counted_ = {};
         counted_.requested_peak = requested_bytes_;
-        counted_.allocated_peak = this->heap().bound().live_bytes();
-        this->heap().reset_peak();
+        counted_.allocated_peak = this->live_bytes();
+        this->statistics().reset_reserved_peak();
         moved_before_ = this->heap().blocks().moved_bytes();
     }
 

@@ -18,16 +18,12 @@ GaplessBlock seen_from_outside(const Block& block) {
             .is_active = is_used || block.state == BlockState::withheld};
 }
 
-bool has_memory(const Block& block) {
-    return block.state != BlockState::hole && block.state != BlockState::vacated;
-}
-
 // Adds one segment for each stretch that has memory throughout.
 void add_segments(const BlockHeap& heap, const Extent& extent,
                   std::vector<SegmentOfBlocks>& segments) {
     bool is_behind_hole = true;
     for (const Block* block = heap.first_of(extent); block != nullptr; block = block->behind) {
-        if (!has_memory(*block)) {
+        if (!heap.has_memory(block)) {
             is_behind_hole = true;
             continue;
         }
@@ -51,8 +47,6 @@ void add_segments(const BlockHeap& heap, const Extent& extent,
 std::vector<SegmentOfBlocks> segments_of(const BlockHeap& heap) {
     std::vector<SegmentOfBlocks> segments;
     for (const Extent& extent : heap.extents()) add_segments(heap, extent, segments);
-    std::ranges::sort(segments, {},
-                      [](const SegmentOfBlocks& found) { return found.segment.address; });
     return segments;
 }
 
@@ -72,7 +66,7 @@ std::optional<GaplessBlock> block_of(const BlockHeap& heap, Address address) {
     if (extent == nullptr) return std::nullopt;
     for (const Block* block = heap.first_of(*extent); block != nullptr; block = block->behind) {
         if (address - block->address >= block->bytes) continue;
-        if (!has_memory(*block)) return std::nullopt;
+        if (!heap.has_memory(block)) return std::nullopt;
         return seen_from_outside(*block);
     }
     return std::nullopt;

@@ -16,7 +16,6 @@ struct ArenaBlock {
     std::int32_t kind, slot;
 };
 
-// Sorted by address.
 std::vector<SegmentOfBlocks> segments_of(const BlockHeap& heap);
 // The segment or the block in which an address lies, if it has memory.
 std::optional<GaplessSegment> segment_of(const BlockHeap& heap, Address address);

@@ -19,12 +19,12 @@ class LogAdaptor : public Observed {
 
     Served allocate(Lock& lock, std::size_t bytes, Stream stream) {
         const Served served = Observed::allocate(lock, bytes, stream);
-        write(LogEntry::What::request, *served.block);
+        if (served.block->request != kNoRequest) write(LogEntry::What::request, *served.block);
         return served;
     }
-    void free(Block& block) {
-        write(LogEntry::What::free, block);
-        Observed::free(block);
+    void free(BoundedHeap& heap, Block& block) {
+        if (block.request != kNoRequest) write(LogEntry::What::free, block);
+        Observed::free(heap, block);
     }
     StepEnd begin_step(std::int32_t label) {
         const StepEnd between = Observed::begin_step(label);

@@ -24,9 +24,11 @@ class OverwriteAdaptor : public Observed {
         if (check_ != nullptr) check_->enter(*served.block, this->steps());
         return served;
     }
-    void free(Block& block) {
-        if (check_ != nullptr) check_->leave(block, this->steps());
-        Observed::free(block);
+    void free(BoundedHeap& heap, Block& block) {
+        if (check_ != nullptr && !heap.blocks().is_paused(block)) {
+            check_->leave(block, this->steps());
+        }
+        Observed::free(heap, block);
     }
 
     // Waits for the device. Returns the writes to free memory that were found since the last call.

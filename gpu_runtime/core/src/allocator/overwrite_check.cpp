@@ -29,11 +29,6 @@ Tenant tenant_of(const Block& block, std::int64_t step) {
 OverwriteCheck::OverwriteCheck(DeviceMemory& memory)
     : ForwardingMemory(memory), own_stream_(memory.own_stream()) {}
 
-void OverwriteCheck::set_access(Address address, std::size_t bytes) {
-    ForwardingMemory::set_access(address, bytes);
-    stamp_new(address, bytes);
-}
-
 void OverwriteCheck::unmap(Address address, std::size_t bytes) {
     look_last(address, address + bytes, [&] { ForwardingMemory::unmap(address, bytes); });
 }

@@ -62,7 +62,6 @@ class OverwriteCheck final : public ForwardingMemory {
     // Throws DeviceCallError if the device cannot stamp and compare.
     explicit OverwriteCheck(DeviceMemory& memory);
 
-    void set_access(Address address, std::size_t bytes) override;
     void unmap(Address address, std::size_t bytes) override;
     void hide(Address address, std::size_t bytes) override;
     void show(Address address, std::size_t bytes) override { stamp_new(address, bytes); }

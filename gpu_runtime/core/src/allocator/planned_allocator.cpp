@@ -1,5 +1,7 @@
 #include "allocator/planned_allocator.h"
 
+#include <algorithm>
+#include <iterator>
 #include <stdexcept>
 #include <utility>
 
@@ -31,17 +33,16 @@ Address PlannedAllocator::allocate(std::size_t bytes, Stream stream) {
 bool PlannedAllocator::free(Address address) noexcept {
     if (address == 0) return false;
     const Lock lock(mutex_);
-    Block* block = blocks_.heap().blocks().find(address);
+    const auto [heap, block] = blocks_.find(address);
     if (block == nullptr) return false;
-    blocks_.free(*block);
+    blocks_.free(*heap, *block);
     return true;
 }
 
 bool PlannedAllocator::use_on(Address address, Stream stream) {
     const Lock lock(mutex_);
-    BlockHeap& heap = blocks_.heap().blocks();
-    Block* block = heap.find(address);
-    if (block != nullptr) heap.use_on(*block, stream);
+    const auto [heap, block] = blocks_.find(address);
+    if (block != nullptr) heap->blocks().use_on(*block, stream);
     return block != nullptr;
 }
 
@@ -78,6 +79,47 @@ std::size_t PlannedAllocator::give_back() {
     return blocks_.give_back(lock);
 }
 
+std::string PlannedAllocator::set_tag(const std::string& tag) {
+    const Lock lock(mutex_);
+    return blocks_.tagged().set_tag(tag);
+}
+
+// The heap of a tag, or all heaps. Throws std::invalid_argument, std::logic_error.
+Heaps PlannedAllocator::heaps_of(const std::optional<std::string>& tag) {
+    if (is_plain()) {
+        throw std::logic_error(
+            "plain memory cannot be paused, because it would get another address, and libraries "
+            "may have registered it; pages are needed (arena=\"vmm\")");
+    }
+    for (BoundedHeap* const heap : blocks_.heaps()) {
+        if (!heap->blocks().is_capturing()) continue;
+        throw std::logic_error("memory is paused and resumed while no graph is captured");
+    }
+    if (!tag) return blocks_.heaps();
+    auto& by_tag = blocks_.tagged().by_tag();
+    const auto found = by_tag.find(*tag);
+    if (found != by_tag.end()) return {&found->second};
+    std::string known;
+    for (const auto& [name, heap] : by_tag) known += " '" + name + "'";
+    throw std::invalid_argument("tag: one of" + (known.empty() ? " none so far" : known) +
+                                ", found '" + *tag + "'");
+}
+
+std::size_t PlannedAllocator::pause(const std::optional<std::string>& tag, bool keeps) {
+    Lock lock(mutex_);
+    return runtime::pause(lock, heaps_of(tag), keeps);
+}
+
+std::size_t PlannedAllocator::resume(const std::optional<std::string>& tag) {
+    Lock lock(mutex_);
+    return runtime::resume(lock, heaps_of(tag));
+}
+
+std::vector<std::pair<Address, std::size_t>> PlannedAllocator::paused_blocks() const {
+    const Lock lock(mutex_);
+    return runtime::paused_blocks(blocks_.heaps());
+}
+
 std::vector<ArenaBlock> PlannedAllocator::blocks_in_arena() const {
     const Lock lock(mutex_);
     return runtime::blocks_in_arena(blocks_.heap().blocks());
@@ -105,32 +147,42 @@ void PlannedAllocator::reset_peaks() {
 
 GaplessStatistics PlannedAllocator::statistics() const {
     const Lock lock(mutex_);
-    return blocks_.heap().statistics().sums();
+    return blocks_.statistics().sums();
 }
 
 void PlannedAllocator::reset_statistics_peaks() {
     const Lock lock(mutex_);
-    blocks_.heap().statistics().reset_peaks();
+    blocks_.statistics().reset_peaks();
 }
 
 std::vector<SegmentOfBlocks> PlannedAllocator::segments() const {
     const Lock lock(mutex_);
-    return segments_of(blocks_.heap().blocks());
+    std::vector<SegmentOfBlocks> segments;
+    for (const BoundedHeap* heap : blocks_.heaps()) {
+        std::ranges::move(segments_of(heap->blocks()), std::back_inserter(segments));
+    }
+    std::ranges::sort(segments, {},
+                      [](const SegmentOfBlocks& found) { return found.segment.address; });
+    return segments;
 }
 
 std::optional<GaplessSegment> PlannedAllocator::segment_of(Address address) const {
     const Lock lock(mutex_);
-    return runtime::segment_of(blocks_.heap().blocks(), address);
+    const BoundedHeap* const heap = blocks_.heap_at(address);
+    if (heap == nullptr) return std::nullopt;
+    return runtime::segment_of(heap->blocks(), address);
 }
 
 std::optional<GaplessBlock> PlannedAllocator::block_of(Address address) const {
     const Lock lock(mutex_);
-    return runtime::block_of(blocks_.heap().blocks(), address);
+    const BoundedHeap* const heap = blocks_.heap_at(address);
+    if (heap == nullptr) return std::nullopt;
+    return runtime::block_of(heap->blocks(), address);
 }
 
 bool PlannedAllocator::owns(Address address) const {
     const Lock lock(mutex_);
-    return blocks_.heap().blocks().extent_of(address) != nullptr;
+    return blocks_.heap_at(address) != nullptr;
 }
 
 std::vector<Mismatch> PlannedAllocator::mismatches() const {
@@ -158,7 +210,7 @@ std::vector<Overwrite> PlannedAllocator::take_overwrites(bool everywhere) {
 
 void PlannedAllocator::check() const {
     const Lock lock(mutex_);
-    blocks_.heap().blocks().check();
+    for (const BoundedHeap* heap : blocks_.heaps()) heap->blocks().check();
 }
 
 }  // namespace gapless::runtime

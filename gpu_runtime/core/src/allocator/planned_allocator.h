@@ -5,6 +5,8 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "allocator/figure_adaptor.h"
@@ -46,6 +48,16 @@ class PlannedAllocator final : public ServingAllocator {
     // Keeps the arena of a book.
     std::size_t give_back() override;
 
+    // Gives requests of the calling thread a tag from now on; the empty tag is none. Returns the
+    // tag before.
+    std::string set_tag(const std::string& tag);
+    // Each pauses or resumes the memory of a tag, or without one all memory, as memory_pause.h
+    // says. Throws std::invalid_argument for an unknown tag, and std::logic_error for plain memory
+    // and while a graph is captured; then nothing changes.
+    std::size_t pause(const std::optional<std::string>& tag, bool keeps);
+    std::size_t resume(const std::optional<std::string>& tag);
+    std::vector<std::pair<Address, std::size_t>> paused_blocks() const;
+
     std::vector<ArenaBlock> blocks_in_arena() const;
 
     std::vector<LogEntry> take_log();
@@ -54,7 +66,7 @@ class PlannedAllocator final : public ServingAllocator {
     void reset_peaks();
     GaplessStatistics statistics() const override;
     void reset_statistics_peaks() override;
-    const GaplessGauge& gauge() const override { return blocks_.heap().statistics().gauge(); }
+    const GaplessGauge& gauge() const override { return blocks_.statistics().gauge(); }
     std::vector<SegmentOfBlocks> segments() const override;
     std::optional<GaplessSegment> segment_of(Address address) const override;
     std::optional<GaplessBlock> block_of(Address address) const override;
@@ -79,6 +91,8 @@ class PlannedAllocator final : public ServingAllocator {
 
   private:
     using Blocks = MismatchAdaptor<FigureAdaptor<LogAdaptor<OverwriteAdaptor<PlannedBlocks>>>>;
+
+    Heaps heaps_of(const std::optional<std::string>& tag);
 
     const std::unique_ptr<OverwriteCheck> check_;  // null if the check is off
     mutable std::mutex mutex_;

@@ -14,6 +14,12 @@ constexpr std::int64_t kMostMovedInOrder = 2;
 }  // namespace
 
 Served PlannedBlocks::allocate(Lock& lock, std::size_t bytes, Stream stream) {
+    if (BoundedHeap* const heap = tagged_.of_thread()) {
+        Block* const block = heap->place(lock, {bytes, stream, false, Placement::best_fit}, Book());
+        block->request = kNoRequest;
+        heap->count(*block);
+        return {block, nullptr};
+    }
     try {
         Book::Place planned = adoption_.book().request(stream, bytes);
         Block* block = place_as_planned(planned, bytes, stream);
@@ -35,6 +41,28 @@ Served PlannedBlocks::allocate(Lock& lock, std::size_t bytes, Stream stream) {
         heap_.blocks().put_back();
         throw;
     }
+}
+
+std::pair<BoundedHeap*, Block*> PlannedBlocks::find(Address address) {
+    for (BoundedHeap* const heap : heaps_) {
+        if (Block* const block = heap->blocks().find(address)) return {heap, block};
+    }
+    return {nullptr, nullptr};
+}
+
+const BoundedHeap* PlannedBlocks::heap_at(Address address) const {
+    for (const BoundedHeap* heap : heaps_) {
+        if (heap->blocks().extent_of(address) != nullptr) return heap;
+    }
+    return nullptr;
+}
+
+std::size_t PlannedBlocks::give_back(Lock& lock) {
+    std::size_t bytes = 0;
+    for (BoundedHeap* const heap : heaps_) {
+        bytes += heap->give_back(lock, heap == &heap_ ? adoption_.book().arena_bytes() : 0);
+    }
+    return bytes;
 }
 
 // Returns null if the request has no place, or if its places are occupied.
@@ -84,7 +112,9 @@ StepEnd PlannedBlocks::end_step() {
 
 void PlannedBlocks::tidy_after_step(Lock& lock) noexcept {
     try {
-        if (heap_.blocks().has_gone()) heap_.settle(lock);
+        for (BoundedHeap* const heap : heaps_) {
+            if (heap->blocks().has_gone()) heap->settle(lock);
+        }
         adoption_.restore_arena(lock, is_bounded());
         heap_.retire_excess(adoption_.book().arena_bytes());
     } catch (const std::exception&) {

@@ -9,7 +9,9 @@
 #include "allocator/book.h"
 #include "allocator/book_adoption.h"
 #include "allocator/bounded_heap.h"
+#include "allocator/memory_pause.h"
 #include "allocator/mismatch.h"
+#include "allocator/tagged_heaps.h"
 
 namespace gapless::runtime {
 
@@ -33,14 +35,21 @@ struct Served {
 // The caller holds the lock. A function that takes it releases it while the host waits.
 class PlannedBlocks {
   public:
-    PlannedBlocks(DeviceMemory& memory, bool is_plain) : heap_(memory, is_plain), adoption_(heap_) {
+    PlannedBlocks(DeviceMemory& memory, bool is_plain)
+        : heap_(memory, is_plain, statistics_, heaps_),
+          tagged_(memory, is_plain, statistics_, heaps_),
+          adoption_(heap_) {
+        heaps_.push_back(&heap_);
         adoption_.drop();
     }
+    PlannedBlocks(const PlannedBlocks&) = delete;
+    PlannedBlocks& operator=(const PlannedBlocks&) = delete;
+    ~PlannedBlocks() = default;
 
     // Throws OutOfDeviceMemory, DeviceCallError.
     Served allocate(Lock& lock, std::size_t bytes, Stream stream);
     // Throws what BlockHeap::free() throws.
-    void free(Block& block) { heap_.free(block); }
+    void free(BoundedHeap& heap, Block& block) { heap.free(block); }
 
     // Each returns how the requests since the last step, or within it, were served.
     StepEnd begin_step(std::int32_t label);
@@ -52,12 +61,26 @@ class PlannedBlocks {
 
     void adopt(Lock& lock, Book book) { adoption_.adopt(lock, std::move(book), is_bounded()); }
     void drop_book() { adoption_.drop(); }
-    std::size_t give_back(Lock& lock) {
-        return heap_.give_back(lock, adoption_.book().arena_bytes());
-    }
+    std::size_t give_back(Lock& lock);
 
+    // The heap without a tag, which alone has an arena.
     BoundedHeap& heap() { return heap_; }
     const BoundedHeap& heap() const { return heap_; }
+    // That heap, and those of tags.
+    const Heaps& heaps() const { return heaps_; }
+    TaggedHeaps& tagged() { return tagged_; }
+    // The block in use at an address and its heap, or nulls.
+    std::pair<BoundedHeap*, Block*> find(Address address);
+    // The heap that has an address, or null.
+    const BoundedHeap* heap_at(Address address) const;
+    // Bytes of all blocks in use.
+    std::int64_t live_bytes() const {
+        std::int64_t bytes = 0;
+        for (const BoundedHeap* heap : heaps_) bytes += heap->bound().live_bytes();
+        return bytes;
+    }
+    BlockStatistics& statistics() { return statistics_; }
+    const BlockStatistics& statistics() const { return statistics_; }
     bool in_step() const { return in_step_; }
     // Number of steps that have ended.
     std::int64_t steps() const { return steps_; }
@@ -68,7 +91,10 @@ class PlannedBlocks {
     // Before the first step there is no live peak to compare an arena with.
     bool is_bounded() const { return steps_ > 0; }
 
+    BlockStatistics statistics_;
+    Heaps heaps_;
     BoundedHeap heap_;
+    TaggedHeaps tagged_;
     BookAdoption adoption_;
     bool in_step_ = false;
     std::int64_t steps_ = 0;

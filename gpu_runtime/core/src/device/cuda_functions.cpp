@@ -64,6 +64,9 @@ CudaFunctions open_driver() {
     find(library, "cuStreamIsCapturing", cuda.capture_status);
     find(library, "cuMemsetD8_v2", cuda.fill);
     find(library, "cuMemcpyDtoHAsync_v2", cuda.copy_to_host);
+    find(library, "cuMemcpyAsync", cuda.copy);
+    find(library, "cuMemHostAlloc", cuda.allocate_host);
+    find(library, "cuMemFreeHost", cuda.free_host);
     cuda.require(cuda.init(0), "cuInit");
     return cuda;
 }

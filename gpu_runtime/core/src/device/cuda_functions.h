@@ -86,6 +86,9 @@ struct CudaFunctions {
     Status (*capture_status)(void*, int*);
     Status (*fill)(Address, unsigned char, std::size_t);
     Status (*copy_to_host)(void*, Address, std::size_t, void*);
+    Status (*copy)(Address, Address, std::size_t, void*);
+    Status (*allocate_host)(void**, std::size_t, unsigned);
+    Status (*free_host)(void*);
 
     // Throws OutOfDeviceMemory or DeviceCallError, with the driver's name of the status.
     [[noreturn]] void refuse(const char* call, Status status) const;

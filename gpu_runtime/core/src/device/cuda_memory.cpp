@@ -167,6 +167,36 @@ void CudaMemory::release_plain(Address address) {
     cuda_.require(cuda_.free(address), "cuMemFree");
 }
 
+// The memory is pinned, so that copies run beside the host.
+Address CudaMemory::allocate_host(std::size_t bytes) {
+    const InContext current(cuda_, context_.handle());
+    void* host = nullptr;
+    try {
+        cuda_.require(cuda_.allocate_host(&host, bytes, 0), "cuMemHostAlloc");
+    } catch (const OutOfDeviceMemory& error) {
+        throw OutOfHostMemory("no pinned host memory of " + std::to_string(bytes) +
+                              " bytes: " + error.what());
+    }
+    return reinterpret_cast<Address>(host);
+}
+
+void CudaMemory::release_host(Address host) {
+    const InContext current(cuda_, context_.handle());
+    cuda_.require(cuda_.free_host(as_handle(host)), "cuMemFreeHost");
+}
+
+void CudaMemory::copy(Address target, Address source, std::size_t bytes) {
+    if (copies_ == 0) copies_ = make_stream();
+    const InContext current(cuda_, context_.handle());
+    cuda_.require(cuda_.copy(target, source, bytes, as_handle(copies_)), "cuMemcpyAsync");
+}
+
+void CudaMemory::await_copies() {
+    if (copies_ == 0) return;
+    const InContext current(cuda_, context_.handle());
+    cuda_.require(cuda_.synchronize_stream(as_handle(copies_)), "cuStreamSynchronize");
+}
+
 void CudaMemory::synchronize() {
     const InContext current(cuda_, context_.handle());
     cuda_.require(cuda_.synchronize(), "cuCtxSynchronize");

@@ -59,6 +59,10 @@ class CudaMemory final : public DeviceMemory {
     void unmap(Address address, std::size_t bytes) override;
     Address allocate_plain(std::size_t bytes) override;
     void release_plain(Address address) override;
+    Address allocate_host(std::size_t bytes) override;
+    void release_host(Address host) override;
+    void copy(Address target, Address source, std::size_t bytes) override;
+    void await_copies() override;
     void synchronize() override;
     bool is_captured(Stream stream) override;
     Event record_event(Stream stream) override;
@@ -102,6 +106,7 @@ class CudaMemory final : public DeviceMemory {
     std::map<Address, std::size_t> open_;  // accessible bytes by address
     std::unique_ptr<CudaChecks> checks_;   // null until loaded
     std::vector<void*> streams_;           // made by make_stream()
+    Stream copies_ = 0;                    // the stream of copies; 0 before the first
 };
 
 }  // namespace gapless::runtime

@@ -39,6 +39,12 @@ class OutOfDeviceMemory : public std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
+// The host has not enough memory for a copy of device memory.
+class OutOfHostMemory : public std::runtime_error {
+  public:
+    using std::runtime_error::runtime_error;
+};
+
 // A place where memory differed from its stamp.
 struct Overwritten {
     std::uint64_t comparison;  // number of the comparison that found it
@@ -80,8 +86,8 @@ class DeviceMemory {
     virtual void set_access(Address address, std::size_t bytes) = 0;
     // Unmaps whole, adjacent mappings. They must not be in use.
     virtual void unmap(Address address, std::size_t bytes) = 0;
-    // Says that free bytes will be used through another mapping of their pages, and that they are
-    // used at these addresses again. A device need not know; checks of free memory do.
+    // Say that free bytes will be used through another mapping of their pages, and that they are
+    // used at these addresses from now on. A device need not know; checks of free memory do.
     virtual void hide(Address /*address*/, std::size_t /*bytes*/) {}
     virtual void show(Address /*address*/, std::size_t /*bytes*/) {}
 
@@ -90,6 +96,14 @@ class DeviceMemory {
     // use.
     virtual Address allocate_plain(std::size_t bytes) = 0;
     virtual void release_plain(Address address) = 0;
+
+    // Allocates memory of the host that the device copies from and to. Throws OutOfHostMemory.
+    virtual Address allocate_host(std::size_t bytes) = 0;
+    virtual void release_host(Address host) = 0;
+    // Submits a copy between the device and host memory to a stream that no other code knows.
+    // Nothing else may use the bytes until await_copies() has returned.
+    virtual void copy(Address target, Address source, std::size_t bytes) = 0;
+    virtual void await_copies() = 0;
 
     // Waits until all work that was submitted to this device is done.
     virtual void synchronize() = 0;

@@ -32,6 +32,12 @@ class ForwardingMemory : public DeviceMemory {
     void show(Address address, std::size_t bytes) override { memory_.show(address, bytes); }
     Address allocate_plain(std::size_t bytes) override { return memory_.allocate_plain(bytes); }
     void release_plain(Address address) override { memory_.release_plain(address); }
+    Address allocate_host(std::size_t bytes) override { return memory_.allocate_host(bytes); }
+    void release_host(Address host) override { memory_.release_host(host); }
+    void copy(Address target, Address source, std::size_t bytes) override {
+        memory_.copy(target, source, bytes);
+    }
+    void await_copies() override { memory_.await_copies(); }
     void synchronize() override { memory_.synchronize(); }
     bool is_captured(Stream stream) override { return memory_.is_captured(stream); }
     Event record_event(Stream stream) override { return memory_.record_event(stream); }

@@ -52,6 +52,10 @@ class LedgerMemory final : public DeviceMemory {
     void unmap(Address address, std::size_t bytes) override;
     Address allocate_plain(std::size_t bytes) override;
     void release_plain(Address address) override;
+    Address allocate_host(std::size_t /*bytes*/) override { return 0; }
+    void release_host(Address /*host*/) override {}
+    void copy(Address /*target*/, Address /*source*/, std::size_t /*bytes*/) override {}
+    void await_copies() override {}
     void synchronize() override;
     bool is_captured(Stream /*stream*/) override { return false; }
     Event record_event(Stream stream) override;

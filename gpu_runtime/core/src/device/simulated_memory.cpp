@@ -132,11 +132,12 @@ void SimulatedMemory::finish_until(const EventState& end) {
     }
 }
 
-void SimulatedMemory::require_idle(Address begin, Address end) const {
+void SimulatedMemory::require_idle(Address begin, Address end, Stream except) const {
     for (const auto& [stream, state] : streams_) {
+        if (stream == except) continue;
         for (const Work& work : state.work) {
             if (work.begin < end && begin < work.end) {
-                refuse("memory disappears while a stream is at work there");
+                refuse("memory disappears or is copied while a stream is at work there");
             }
         }
     }
@@ -330,6 +331,41 @@ void SimulatedMemory::release_plain(Address address) {
     munmap(as_pointer(address), found->second);
     created_bytes_ -= found->second;
     plain_.erase(found);
+}
+
+Address SimulatedMemory::allocate_host(std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    std::unique_ptr<std::byte[]> memory;
+    if (!fails()) memory.reset(new (std::nothrow) std::byte[bytes]);
+    if (memory == nullptr) {
+        throw OutOfHostMemory("no host memory of " + std::to_string(bytes) + " bytes");
+    }
+    const Address host = reinterpret_cast<Address>(memory.get());
+    host_[host] = std::move(memory);
+    return host;
+}
+
+void SimulatedMemory::release_host(Address host) {
+    const std::lock_guard lock(mutex_);
+    may_fail("release_host");
+    require_idle(host, host + 1);
+    if (host_.erase(host) == 0) refuse("no such host memory");
+}
+
+void SimulatedMemory::copy(Address target, Address source, std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    may_fail("copy");
+    for (const Address used : {target, source}) {
+        require_idle(used, used + bytes, kCopyStream);
+        add_work(kCopyStream, used, used + bytes);
+    }
+    std::memcpy(as_pointer(target), as_pointer(source), bytes);
+}
+
+void SimulatedMemory::await_copies() {
+    const std::lock_guard lock(mutex_);
+    may_fail("await_copies");
+    finish_all(kCopyStream);
 }
 
 void SimulatedMemory::synchronize() {

@@ -5,6 +5,7 @@
 #include <deque>
 #include <limits>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <unordered_map>
@@ -42,6 +43,11 @@ class SimulatedMemory final : public DeviceMemory {
     void unmap(Address address, std::size_t bytes) override;
     Address allocate_plain(std::size_t bytes) override;
     void release_plain(Address address) override;
+    Address allocate_host(std::size_t bytes) override;
+    void release_host(Address host) override;
+    // Moves the bytes at once, but counts as unfinished work.
+    void copy(Address target, Address source, std::size_t bytes) override;
+    void await_copies() override;
     void synchronize() override;
     bool is_captured(Stream stream) override;
     Event record_event(Stream stream) override;
@@ -75,11 +81,16 @@ class SimulatedMemory final : public DeviceMemory {
     std::uint64_t captured_work() const { return locked(captured_work_); }
 
     // Lets `failures` calls fail after `calls` more calls: creating pages and reserving ranges with
-    // OutOfDeviceMemory, all others with DeviceCallError.
+    // OutOfDeviceMemory, host memory with OutOfHostMemory, all others with DeviceCallError.
     void fail_after(std::uint64_t calls, std::uint64_t failures);
 
     std::size_t created_bytes() const { return locked(created_bytes_); }
     std::size_t mapped_bytes() const { return locked(mapped_bytes_); }
+    // Number of allocations of host memory.
+    std::size_t host_allocations() const {
+        const std::lock_guard lock(mutex_);
+        return host_.size();
+    }
     std::size_t reserved_ranges() const { return locked(ranges_).size(); }
     std::size_t live_events() const { return locked(events_).size(); }
     std::uint64_t calls() const { return locked(calls_); }
@@ -87,6 +98,8 @@ class SimulatedMemory final : public DeviceMemory {
 
   private:
     static constexpr Stream kOwnStream = std::numeric_limits<Stream>::max() - 1;
+    static constexpr Stream kCopyStream = kOwnStream - 1;
+    static constexpr Stream kNone = kOwnStream - 2;
 
     struct Work {
         std::uint64_t position;
@@ -129,7 +142,8 @@ class SimulatedMemory final : public DeviceMemory {
     Address take_addresses(std::size_t bytes, std::size_t spare, int protection);
     void add_work(Stream stream, Address begin, Address end);
     void require_mapped(Address address, std::size_t bytes) const;
-    void require_idle(Address begin, Address end) const;
+    // Work of the stream `except` does not count.
+    void require_idle(Address begin, Address end, Stream except = kNone) const;
     void require_running(Stream stream);
     void finish_until(const EventState& end);
     bool is_finished(const EventState& end);
@@ -154,6 +168,7 @@ class SimulatedMemory final : public DeviceMemory {
     std::unordered_map<Pages, PagesState> pages_;
     std::map<Address, Mapping> mappings_;
     std::unordered_map<Address, std::size_t> plain_;  // bytes by address
+    std::unordered_map<Address, std::unique_ptr<std::byte[]>> host_;
     std::unordered_map<Stream, StreamState> streams_;
     std::unordered_map<Event, EventState> events_;
     std::vector<Wait> waits_;
