@@ -51,6 +51,7 @@ from instances.extract.eager.trace_settings import (
 )
 from instances.extract.models import find_model
 from instances.extract.models.model_registry import Models, register_own_models
+from instances.extract.step_settings import StepSettings
 from planners.command_line import standard_output
 from planners.command_line.ending import complain
 from planners.command_line.progress_line import show_progress
@@ -158,7 +159,15 @@ def _compare(
 def require_sound(run: TrainingRun, model: RegisteredModel) -> None:
     """Raise the errors that every worker would raise, before any worker is started."""
     register_own_models(map(Path, model.files))
-    find_model(model.name).settings(**model.shape, precision=model.settings.weights_precision)
+    settings = find_model(model.name).settings(
+        **model.shape, precision=model.settings.weights_precision
+    )
+    if settings.ranks != StepSettings.ranks:
+        # Building such a model takes minutes, and its first step fails.
+        raise GaplessError(
+            f"model {model.name}: training computes models of one rank, found {settings.ranks} "
+            f"ranks; a trace of it needs no GPU: python -m instances.extract trace {model.name}"
+        )
     choose_one(run.planner)
     for option, value, least in (
         ("--warm-up", run.warm_up, FEWEST_WARM_UP),

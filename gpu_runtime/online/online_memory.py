@@ -13,7 +13,6 @@ from typing import Any
 from gpu_runtime._core import CountingMemory, DeviceMemory, ServingOnlineAllocator, Stweaver
 from gpu_runtime.allocator.call_counts import call_counts, call_seconds
 from gpu_runtime.allocator.pytorch.decorated_allocator import serve_pytorch
-from gpu_runtime.online.module_hooks import ModuleHooks
 from gpu_runtime.online.online_allocators import STWEAVER, make_online
 from gpu_runtime.online.stweaver_program import StweaverProgram
 from planners.errors import DeviceError, GaplessError
@@ -134,7 +133,10 @@ class OnlineMemory:
         """
         self._refuse_twice()
         self._allocator = serve_pytorch(self._device, self._over)
-        if self._program is not None:
+        if self._program is not None and self._program.listens:
+            # Imported here because it needs PyTorch.
+            from gpu_runtime.online.module_hooks import ModuleHooks
+
             self._hooks = ModuleHooks(self._program)
 
     def attach(self, memory: DeviceMemory) -> ServingOnlineAllocator:
@@ -153,9 +155,9 @@ class OnlineMemory:
 
     @property
     def program(self) -> StweaverProgram | None:
-        """The receiver of the module visits of ``"stweaver"``; None for another allocator.
+        """What ``"stweaver"`` is told of the program; None for another allocator.
 
-        :meth:`install` feeds it by hooks; after :meth:`attach` the caller feeds it.
+        :meth:`install` tells it by hooks; after :meth:`attach` the caller does.
         """
         return self._program
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from gpu_runtime._core import DeviceMemory, Stweaver, StweaverProfile
-from gpu_runtime.replaying.causal_profile import ANY_SIZE, profile_iteration, visits_of_rows
+from gpu_runtime.replaying.causal_profile import ANY_SIZE, profile_iteration
 from gpu_runtime.replaying.online_replay import replay_online, too_few_marks
 from gpu_runtime.replaying.static_profile import NO_TENSOR, StaticProfile, profile_static_requests
 from planners.dynamic.idle_space import idle_space
@@ -87,7 +87,7 @@ def _profiled(
     if profile is None:
         return None
     plan = plan_static(profile.static, planner, time_limit)
-    return profile.planned(plan, reuse=reuse), visits_of_rows(requests)
+    return profile.planned(plan, reuse=reuse), profile.visits_of_rows(requests)
 
 
 def _foresighted(

@@ -45,6 +45,10 @@ class AllocatorProbe:
         """Return the report on the plan since the reset; None without planned memory."""
         return None
 
+    def note(self) -> str:
+        """Return what an online allocator planned, or why it did not; empty without one."""
+        return ""
+
 
 class NativeProbe(AllocatorProbe):
     """PyTorch's caching allocator; the environment chooses its mode."""
@@ -109,6 +113,9 @@ class OnlineProbe(NativeProbe):
         super().__init__()
         self._memory = OnlineMemory(name, device=ordinal)
         self._memory.install()
+
+    def note(self) -> str:
+        return self._memory.report().note
 
     def _all_counts(self) -> DeviceCounts | None:
         calls = self._memory.report().device_calls

@@ -52,6 +52,11 @@ def notes(findings: AllocatorComparison) -> list[str]:
     planned = findings.timings.get(Allocator.PLANNED)
     if planned is not None and planned.plan is not None and planned.plan.planned_steps:
         lines += _plan_notes(planned.plan)
+    lines += [
+        f"plan by {label}: {timing.note}"
+        for label, timing in findings.timings.items()
+        if timing.note
+    ]
     if findings.undetermined:
         lines.append(f"no deterministic algorithm for {', '.join(findings.undetermined)}")
     if findings.nothing_was_planned:

@@ -47,6 +47,7 @@ def run_program(
             device_bytes=scene.device_bytes,
             counts=scene.counts,
             plan=probe.plan() if scene.is_check else scene.plan,
+            note=probe.note(),
             losses=tuple(map(tuple, scene.losses)) if scene.is_check else (),
             gradients=tuple(scene.gradients),
             parameters=digests(_local(model.named_parameters())) if scene.is_check else {},

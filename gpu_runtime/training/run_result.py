@@ -49,6 +49,8 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True, tag="result"):
     # The report on planned memory: of steps after the warm-up, or of all steps of a check. None
     # without planned memory.
     plan: MemoryReport | None = None
+    # What an online allocator planned, or why it did not.
+    note: str = ""
     # Losses of every microbatch, by step, as hexadecimal floats; a NaN is followed by its bits.
     losses: tuple[tuple[str, ...], ...] = ()
     # Digests of the gradients after the last backward pass, by step and parameter.

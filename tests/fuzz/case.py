@@ -22,7 +22,8 @@ REFUSALS = (TypeError, ValueError, IndexError, OverflowError, MemoryError, Timeo
 WRONG_TIME = re.compile(
     r"one question at a time|a step (begins|ends)|a book is (adopted|dropped)|"
     r"has an allocator, whose blocks may be in use|memory disappears or is copied while a stream|"
-    r"memory is paused and resumed while no graph|plain memory cannot be paused"
+    r"memory is paused and resumed while no graph|plain memory cannot be paused|"
+    r"a pool of which no block is in use is needed"
 )
 # After so long a call is interrupted, which it has to notice.
 INTERRUPT_SECONDS = 0.5

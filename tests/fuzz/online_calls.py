@@ -26,6 +26,7 @@ Serving = _core.ServingAllocator
 ServingOnline = _core.ServingOnlineAllocator
 Planned = _core.PlannedAllocator
 Stweaver = _core.Stweaver
+Visits = _core.ModuleVisits
 Ledger = _core.LedgerMemory
 
 
@@ -174,11 +175,29 @@ def servings(case: Case) -> None:
 
 def beneath(case: Case, asked: Any, allocator: Any) -> None:
     case.call("Stweaver.record_beneath", Stweaver.record_beneath, asked, allocator, True)
+    case.call("Stweaver.keep_apart_beneath", Stweaver.keep_apart_beneath, asked, allocator, False)
+    visit_modules(case, allocator)
     profile = stweaver_profile(case)
     if profile is not None:
         case.call("Stweaver.adopt_for_less", Stweaver.adopt_for_less, asked, allocator, profile)
     read(asked)
     read(asked.counts)
+
+
+def visit_modules(case: Case, allocator: Any) -> None:
+    visits = case.call("ModuleVisits", Visits, allocator)
+    if visits is None:
+        return
+    case.call("ModuleVisits.add", Visits.add, visits, -1, 1)
+    case.call("ModuleVisits.renumber", Visits.renumber, visits, 2, [1])
+    case.call("ModuleVisits.enter", Visits.enter, visits, 0, 0)
+    case.call("ModuleVisits.begin_phase", Visits.begin_phase, visits, 1)
+    case.call("ModuleVisits.begin_forward", Visits.begin_forward, visits, 0)
+    case.call("ModuleVisits.end_forward", Visits.end_forward, visits)
+    case.call("ModuleVisits.begin_backward", Visits.begin_backward, visits, 0)
+    case.call("ModuleVisits.end_backward", Visits.end_backward, visits, 0)
+    case.call("ModuleVisits.leave_all", Visits.leave_all, visits)
+    read(visits)
 
 
 def allocate(case: Case, allocator: Any, _address: int) -> Any:
@@ -314,7 +333,10 @@ CALLS: dict[Callable[[Case], None], tuple[str, ...]] = {
         "ServingOnlineAllocator",
         *methods(ServingOnline, "figures", "calls", "nanoseconds", "reset_peaks", "check",
                  "begin_iteration", "enter"),
-        *of(_core.StweaverCounts), *methods(Stweaver, "adopt_for_less", "record_beneath"),
+        *of(_core.StweaverCounts), *of(Visits),
+        *methods(Stweaver, "adopt_for_less", "record_beneath", "keep_apart_beneath"),
+        *methods(Visits, "add", "renumber", "enter", "begin_phase", "begin_forward", "end_forward",
+                 "begin_backward", "end_backward", "leave_all"),
     ),
     replays: (
         "RecordedAction", *of(_core.RequestLog), *of(_core.ReplayOutcome),

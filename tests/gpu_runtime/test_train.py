@@ -192,6 +192,14 @@ def test_a_mistake_is_one_line_and_exits_2(
     assert result.stdout == ""
 
 
+def test_a_model_of_several_ranks_is_refused_before_it_is_built() -> None:
+    result = CliRunner().invoke(train.app, ["qwen2-moe"])
+    assert result.exit_code == 2
+    assert result.stderr.startswith(
+        "error: model qwen2-moe: training computes models of one rank, found 4 ranks"
+    )
+
+
 def run_without_torch(*arguments: str) -> subprocess.CompletedProcess[str]:
     # An entry of None makes the package look as if it were not installed.
     code = (

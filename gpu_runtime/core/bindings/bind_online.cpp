@@ -25,6 +25,7 @@
 #include "device/segment_log.h"
 #include "numpy_arrays.h"
 #include "online/gmlake.h"
+#include "online/module_visits.h"
 #include "online/online_allocators.h"
 #include "online/pytorch_caching.h"
 #include "online/pytorch_expandable.h"
@@ -326,6 +327,12 @@ void bind_stweaver(nb::module_& module) {
             },
             "serving"_a, "profile"_a, WithoutPython())
         .def(
+            "keep_apart_beneath",
+            [](Stweaver& allocator, ServingOnlineAllocator& serving, bool is_apart) {
+                serving.with_lock([&] { allocator.keep_apart(is_apart); });
+            },
+            "serving"_a, "is_apart"_a, WithoutPython())
+        .def(
             "record_beneath",
             [](Stweaver& allocator, ServingOnlineAllocator& serving, bool is_recording) {
                 RecordedRows rows = [&] {
@@ -345,6 +352,36 @@ void bind_stweaver(nb::module_& module) {
         .def_prop_ro("counts", [](const Stweaver& allocator) { return allocator.counts(); })
         .def_prop_ro("pool", &Stweaver::pool)
         .def_prop_ro("pool_bytes", &Stweaver::pool_bytes);
+}
+
+void bind_visits(nb::module_& module) {
+    // A hook passes what it was called with, which says nothing here.
+    using Passed = nb::handle;
+    nb::class_<ModuleVisits>(module, "ModuleVisits", "Where a program is, told by its hooks.")
+        .def(nb::init<ServingOnlineAllocator&>(), "serving"_a, nb::keep_alive<1, 2>())
+        .def("add", &ModuleVisits::add, "around"_a, "column"_a)
+        .def("renumber", &ModuleVisits::renumber, "width"_a, "columns"_a)
+        .def("enter", &ModuleVisits::enter, "phase"_a, "module"_a)
+        .def("begin_phase", &ModuleVisits::begin_phase, "phase"_a)
+        .def(
+            "begin_forward",
+            [](ModuleVisits& visits, std::int64_t module, Passed, Passed) {
+                visits.begin_forward(module);
+            },
+            "module"_a, "called"_a = nb::none(), "inputs"_a = nb::none())
+        .def("end_forward", &ModuleVisits::end_forward)
+        .def(
+            "begin_backward",
+            [](ModuleVisits& visits, std::int64_t module, Passed) {
+                visits.begin_backward(module);
+            },
+            "module"_a, "gradients"_a = nb::none())
+        .def(
+            "end_backward",
+            [](ModuleVisits& visits, std::int64_t module, Passed) { visits.end_backward(module); },
+            "module"_a, "gradients"_a = nb::none())
+        .def("leave_all", &ModuleVisits::leave_all)
+        .def_prop_ro("depth", &ModuleVisits::depth);
 }
 
 void bind_definitions(nb::module_& module) {
@@ -468,6 +505,7 @@ void bind_online(nb::module_& module) {
     bind_gmlake(module);
     bind_vpmm(module);
     bind_stweaver(module);
+    bind_visits(module);
     bind_definitions(module);
     bind_replay(module);
 }

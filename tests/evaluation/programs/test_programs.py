@@ -71,6 +71,9 @@ class RecordingProbe:
     def plan(self) -> MemoryReport:
         return changed(PLAN, planned_requests=3, escaping_requests=0, fallback_requests=1)
 
+    def note(self) -> str:
+        return ""
+
 
 @pytest.mark.parametrize("program", [program.name for program in find_programs(["*"])])
 def test_a_program_computes_the_same_for_a_seed(program: str) -> None:

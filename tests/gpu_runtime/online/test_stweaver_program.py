@@ -56,14 +56,19 @@ class Program:
         its, program = self.requests, self.memory.program
         assert program is not None
         begins = set(its.iteration_rows.tolist())
-        iteration = 0
+        last_phase = int(its.phase.max())
+        iteration, phase = 0, NOWHERE
         names = ("", *its.module_names)
         for row in range(its.row_count):
             yield row
             if row in begins:
                 iteration += 1
                 program.begin_iteration()
-            program.enter(int(its.phase[row]), names[int(its.module[row]) - NOWHERE])
+            if its.phase[row] != phase or row in begins:
+                phase = int(its.phase[row])
+                program.begin_phase(phase, makes_state=phase == last_phase)
+            name = names[int(its.module[row]) - NOWHERE] if len(its.module) else ""
+            program.visits.enter(phase, program.module(name) if name else NOWHERE)
             request = int(its.request[row])
             if its.action[row] == RequestAction.ALLOCATE:
                 size, stream = int(its.size[request]), int(its.stream[request])
@@ -93,9 +98,8 @@ def test_with_the_plan_of_a_trace_it_serves_as_a_replay_does(seed: int, tmp_path
     assert f"plan       {report.note}" in str(report)
 
 
-# With seed 3, a pool beside the segments of the weights would be more than caching has.
 @pytest.mark.parametrize("dynamic", [0, 20])
-@pytest.mark.parametrize("seed", [0, 1, 2, 4])
+@pytest.mark.parametrize("seed", range(5))
 def test_it_profiles_two_iterations_of_the_run_and_plans_in_the_third(
     seed: int, dynamic: int
 ) -> None:
@@ -127,11 +131,10 @@ def test_it_profiles_two_iterations_of_the_run_and_plans_in_the_third(
     assert not any(address in pool for address in program.addresses[:3])
 
 
-# Weights and state lie all over the segments of the mixture when it is planned.
-@pytest.mark.parametrize(
-    ("name", "is_planned"), [("mobilenet-v2", True), ("qwen2-moe-r-uneven", False)]
-)
-def test_a_recorded_run_is_planned_where_that_reserves_less(name: str, is_planned: bool) -> None:
+# An optimizer makes its state in segments of its own. Else it would lie all over those of the
+# iteration, and the pool beside them would be more than caching reserves.
+@pytest.mark.parametrize("name", ["bert-base", "mobilenet-v2", "qwen2-moe-r-uneven"])
+def test_a_plan_of_the_run_itself_reserves_less_than_caching(name: str) -> None:
     requests = read_requests(ROOT / "evaluation" / "studies" / "traces" / f"{name}.npz")
     reserved = []
     for static in (True, False):
@@ -142,10 +145,10 @@ def test_a_recorded_run_is_planned_where_that_reserves_less(name: str, is_planne
                 memory.reset_peaks()
         reserved.append(memory.report().reserved_bytes)
         assert memory.program is not None
-        assert bool(memory.program.pool) == (static and is_planned)
+        assert bool(memory.program.pool) == static
     planned, caching = reserved
     assert max(requests.live_bytes(requests.size)) <= planned
-    assert planned < caching if is_planned else planned == caching
+    assert planned < caching
     assert memory.report().note.startswith("caching alone")
 
 

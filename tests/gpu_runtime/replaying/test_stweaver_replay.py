@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gpu_runtime._core import PytorchCaching
-from gpu_runtime.replaying.causal_profile import ANY_SIZE, profile_iteration, visits_of_rows
+from gpu_runtime.replaying.causal_profile import ANY_SIZE, profile_iteration
 from gpu_runtime.replaying.online_replay import replay_online
 from gpu_runtime.replaying.static_profile import ProfiledRun
 from gpu_runtime.replaying.stweaver_replay import plan_static, replay_stweaver
@@ -71,7 +71,7 @@ def require_as_modelled(requests: RequestSequence, *, reuse: bool = True) -> Onl
     assert profile is not None
     plan = plan_static(profile.static, PLANNER, LIMIT)
     model = StweaverModel(profile, plan, int(result.statistics["pool"]), reuse=reuse)
-    visits = visits_of_rows(requests).tolist()
+    visits = profile.visits_of_rows(requests).tolist()
     expected = modelled_offsets(requests, model, visits, profile.stream)
     found = pool_offsets(result)
     wrong = [number for number, at in enumerate(expected) if found[number] != at][:1]
@@ -125,7 +125,7 @@ def test_every_dynamic_request_of_the_profile_lives_within_its_span(seed: int) -
     requests = requests_of_trace(random_training(seed, dynamic=30, modules=3))
     profile = profile_iteration(requests)
     assert profile is not None
-    run, visit = ProfiledRun(requests), visits_of_rows(requests)
+    run, visit = ProfiledRun(requests), profile.visits_of_rows(requests)
     begin, end = run.window(1)
     places = {tuple(key) for key in profile.keys.tolist()}
     lived = 0
@@ -145,7 +145,7 @@ def test_a_module_that_the_profile_lacks_has_the_time_of_the_one_around_it() -> 
     requests = recorded("qwen2-moe-r-uneven")
     profile = profile_iteration(requests)
     assert profile is not None
-    run, visit = ProfiledRun(requests), visits_of_rows(requests)
+    run, visit = ProfiledRun(requests), profile.visits_of_rows(requests)
     made = run.made[slice(*np.searchsorted(run.made, requests.iteration_rows[1:3]))]
     known = set(visit[made].tolist())
     names = [name for name in requests.module_names if ".experts." in name]

@@ -100,6 +100,13 @@ def test_the_last_line_says_what_was_compared() -> None:
     )
 
 
+def test_an_online_allocator_says_what_it_planned() -> None:
+    found = findings()
+    timing = replace(found.timings[Allocator.DEFAULT], note="a static pool of 7 bytes")
+    found.timings[Allocator.STWEAVER] = timing
+    assert "plan by stweaver: a static pool of 7 bytes" in notes(found)
+
+
 def test_losses_that_are_not_finite_are_told() -> None:
     found = findings()
     for allocator, answer in found.checks.items():

@@ -108,9 +108,7 @@ bool Gmlake::free(Address address) {
 bool Gmlake::use_on(Address address, Stream stream) {
     GmlakeBlock* const block = live_.find(address);
     if (block == nullptr) return small_.use_on(address, stream);
-    const bool is_known = stream == block->pool->stream ||
-                          std::ranges::find(block->used_on, stream) != block->used_on.end();
-    if (!is_known) block->used_on.push_back(stream);
+    use_until_free(block->used_on, block->pool->stream, stream);
     return true;
 }
 

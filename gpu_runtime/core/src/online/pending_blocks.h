@@ -1,6 +1,7 @@
 // Freed blocks that other streams may still use.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <deque>
 #include <utility>
@@ -9,6 +10,12 @@
 #include "device/device_memory.h"
 
 namespace gapless::runtime {
+
+// Another stream than the block's own uses a block until its free.
+inline void use_until_free(std::vector<Stream>& used_on, Stream own, Stream stream) {
+    const bool is_known = stream == own || std::ranges::find(used_on, stream) != used_on.end();
+    if (!is_known) used_on.push_back(stream);
+}
 
 // A freed block comes back when the streams that used it have finished the work that was submitted
 // before the free. An event on each stream tells when. On a captured stream the event is recorded

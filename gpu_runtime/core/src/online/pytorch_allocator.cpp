@@ -78,9 +78,7 @@ bool PytorchAllocator::free(Address address) {
 bool PytorchAllocator::use_on(Address address, Stream stream) {
     PoolBlock* const block = live_.find(address);
     if (block == nullptr) return false;
-    const bool is_known = stream == block->pool->stream ||
-                          std::ranges::find(block->used_on, stream) != block->used_on.end();
-    if (!is_known) block->used_on.push_back(stream);
+    use_until_free(block->used_on, block->pool->stream, stream);
     return true;
 }
 

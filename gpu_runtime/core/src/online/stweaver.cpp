@@ -14,6 +14,7 @@ Stweaver::Stweaver(DeviceMemory& memory)
     : memory_(memory),
       matcher_(std::make_unique<StweaverMatcher>(profile_)),
       cache_(memory, PytorchSettings(), &account_),
+      apart_(memory, PytorchSettings(), &account_),
       pending_(memory) {}
 
 void Stweaver::adopt(StweaverProfile profile) {
@@ -59,6 +60,7 @@ void Stweaver::reserve_pool() {
         pool_ = memory_.allocate_plain(bytes);
     } catch (const OutOfDeviceMemory&) {
         cache_.give_back();
+        apart_.give_back();
         pool_ = memory_.allocate_plain(bytes);
     }
     account_.reserved(bytes);
@@ -99,7 +101,7 @@ void Stweaver::write_down(RecordedAction action, Address address, std::size_t by
 }
 
 Address Stweaver::serve(std::size_t requested, Stream stream) {
-    const bool is_matched = pool_ != 0 && stream == profile_.stream && requested > 0;
+    const bool is_matched = pool_ != 0 && !is_apart_ && stream == profile_.stream && requested > 0;
     const auto [place, first, last] =
         is_matched ? matcher_->match(requested) : StweaverMatcher::Match{};
     const std::size_t bytes = round_up(requested, kBlockAlignment);
@@ -118,12 +120,13 @@ Address Stweaver::serve(std::size_t requested, Stream stream) {
     } else {
         ++counts_.cached;
     }
+    PytorchCaching& cache = is_apart_ ? apart_ : cache_;
     try {
-        return cache_.allocate(requested, stream);
+        return cache.allocate(requested, stream);
     } catch (const OutOfDeviceMemory&) {
     }
     give_back();
-    return cache_.allocate(requested, stream);
+    return cache.allocate(requested, stream);
 }
 
 Address Stweaver::hand_out(std::size_t offset, std::size_t bytes, std::size_t requested,
@@ -148,7 +151,7 @@ Address Stweaver::hand_out(std::size_t offset, std::size_t bytes, std::size_t re
 
 bool Stweaver::free(Address address) {
     if (is_recording_) write_down(RecordedAction::free_completed, address, 0, 0);
-    if (!is_in_pool(address)) return cache_.free(address);
+    if (!is_in_pool(address)) return cache_.free(address) || apart_.free(address);
     Block* const block = live_.find(address);
     if (block == nullptr) return false;
     live_.erase(address);
@@ -164,18 +167,19 @@ bool Stweaver::free(Address address) {
 }
 
 bool Stweaver::use_on(Address address, Stream stream) {
-    if (!is_in_pool(address)) return cache_.use_on(address, stream);
+    if (!is_in_pool(address)) {
+        return cache_.use_on(address, stream) || apart_.use_on(address, stream);
+    }
     Block* const block = live_.find(address);
     if (block == nullptr) return false;
-    const bool is_known = stream == profile_.stream ||
-                          std::ranges::find(block->used_on, stream) != block->used_on.end();
-    if (!is_known) block->used_on.push_back(stream);
+    use_until_free(block->used_on, profile_.stream, stream);
     return true;
 }
 
 void Stweaver::settle() {
     pending_.collect([this](Block& block) { come_back(block); });
     cache_.settle();
+    apart_.settle();
 }
 
 void Stweaver::give_back() {
@@ -183,6 +187,7 @@ void Stweaver::give_back() {
     const bool is_idle = unused_blocks_.size() == blocks_.size();
     if (pool_ != 0 && is_idle && !memory_.is_captured(profile_.stream)) release_pool();
     cache_.give_back();
+    apart_.give_back();
 }
 
 void Stweaver::come_back(Block& block) {
@@ -197,6 +202,8 @@ void Stweaver::come_back(Block& block) {
 
 std::vector<OnlineSegment> Stweaver::segments() const {
     std::vector<OnlineSegment> found = cache_.segments();
+    std::ranges::move(apart_.segments(), std::back_inserter(found));
+    std::ranges::sort(found, {}, &OnlineSegment::address);
     if (pool_ == 0) return found;
     OnlineSegment pool{pool_, profile_.pool_bytes, profile_.stream, true, {}};
     for (const Block& block : blocks_) {
@@ -215,7 +222,10 @@ std::vector<OnlineSegment> Stweaver::segments() const {
 }
 
 std::optional<LiveBlock> Stweaver::live_block(Address address) const {
-    if (!is_in_pool(address)) return cache_.live_block(address);
+    if (!is_in_pool(address)) {
+        const std::optional<LiveBlock> found = cache_.live_block(address);
+        return found ? found : apart_.live_block(address);
+    }
     const Block* const block = live_.find(address);
     if (block == nullptr) return std::nullopt;
     return LiveBlock{block->bytes, block->requested, profile_.stream, block->used_on.size()};
@@ -226,7 +236,13 @@ void Stweaver::check() const {
         if (!holds) throw std::logic_error(rule);
     };
     cache_.check();
+    apart_.check();
     OnlineFigures found = cache_.figures();
+    const OnlineFigures& apart = apart_.figures();
+    found.requested_bytes += apart.requested_bytes;
+    found.allocated_bytes += apart.allocated_bytes;
+    found.active_bytes += apart.active_bytes;
+    found.free_bytes += apart.free_bytes;
     std::size_t live = 0, held_bytes = 0;
     bool has_pending = false;
     for (const OnlineSegment& segment : segments()) {

@@ -41,9 +41,11 @@ struct StweaverCounts {
 // reserved with the first request. The matcher says whether a request is static. A static one takes
 // its place, a dynamic one the smallest run of free bytes within its space that is large enough.
 // The caching allocator serves every other request: one whose place is taken, one that finds no
-// room, one that the profile lacks, one of another stream. Nothing but the profile and the calls so
-// far decides, so this is causal; what the profile was made from is its maker's to say. Without a
-// profile all requests go to the caching allocator.
+// room, one that the profile lacks, one of another stream. While memory is kept apart, as for the
+// optimizer's state before a plan of the run itself, a second caching allocator serves all: blocks
+// that last would else lie among those of the iteration and keep their segments. Nothing but the
+// profile and the calls so far decides, so this is causal; what the profile was made from is its
+// maker's to say. Without a profile all requests go to the caching allocator.
 // Limits. The pool keeps the profile's size. A dynamic block that lives longer than those of its
 // group were profiled may lie in a planned place when the static request comes.
 class Stweaver final : public OnlineAllocator {
@@ -72,6 +74,8 @@ class Stweaver final : public OnlineAllocator {
         matcher_->enter(visit);
     }
 
+    // Serves all requests by a caching allocator of their own, or no longer does.
+    void keep_apart(bool is_apart) { is_apart_ = is_apart; }
     // Begins or ends the record of requests and frees, from which a profile is made.
     void record(bool is_recording) { is_recording_ = is_recording; }
     // Returns the rows recorded since the last call. A free counts as complete when it is
@@ -111,7 +115,7 @@ class Stweaver final : public OnlineAllocator {
     DeviceMemory& memory_;
     StweaverProfile profile_;
     std::unique_ptr<StweaverMatcher> matcher_;
-    PytorchCaching cache_;
+    PytorchCaching cache_, apart_;
     Address pool_ = 0;
     FreeRanges free_;  // offsets within the pool
     std::deque<Block> blocks_;
@@ -119,6 +123,7 @@ class Stweaver final : public OnlineAllocator {
     AddressTable<Block> live_;
     PendingBlocks<Block> pending_;
     StweaverCounts counts_;
+    bool is_apart_ = false;
     bool is_recording_ = false;
     RecordedRows rows_;
     std::int64_t visit_ = 0;

@@ -263,9 +263,7 @@ bool Vpmm::free(Address address) {
 bool Vpmm::use_on(Address address, Stream stream) {
     VpmmRegion* const region = live_.find(address);
     if (region == nullptr) return small_.use_on(address, stream);
-    const bool is_known = stream == region->stream ||
-                          std::ranges::find(region->used_on, stream) != region->used_on.end();
-    if (!is_known) region->used_on.push_back(stream);
+    use_until_free(region->used_on, region->stream, stream);
     return true;
 }
 

@@ -7,7 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from gpu_runtime._core import SimulatedMemory, Stweaver, StweaverProfile
+from gpu_runtime._core import (
+    CountingMemory,
+    ServingOnlineAllocator,
+    SimulatedMemory,
+    Stweaver,
+    StweaverProfile,
+)
 
 PAGE = 2 << 20
 KIB = 1 << 10
@@ -100,6 +106,30 @@ def test_the_pool_stays_while_a_block_or_a_captured_stream_needs_it() -> None:
     # The next request reserves it again.
     allocator.begin_iteration()
     assert offset(allocator, 1000) == 0
+
+
+def test_what_is_kept_apart_lies_in_segments_of_its_own() -> None:
+    device = SimulatedMemory(PAGE, 1 << 30)
+    counted = CountingMemory(device)
+    allocator = Stweaver(counted)
+    beneath = ServingOnlineAllocator(allocator, counted)
+    iteration = [allocator.allocate(40 << 20) for _ in range(3)]
+    for block in iteration:
+        assert allocator.free(block)
+    allocator.keep_apart_beneath(beneath, True)
+    state = [allocator.allocate(3 << 20) for _ in range(3)]
+    allocator.keep_apart_beneath(beneath, False)
+    assert allocator.use_on(state[0], 5)
+    assert allocator.free(state[0])
+    allocator.check()
+    allocator.give_back()
+    # State in an idle block of the iteration would have kept a segment of 40 MiB.
+    assert [segment.bytes for segment in allocator.segments()] == [20 << 20]
+    allocator.check()
+    for block in state[1:]:
+        assert allocator.free(block)
+    allocator.give_back()
+    assert allocator.figures().reserved_bytes == 0
 
 
 @pytest.mark.parametrize(
