@@ -31,7 +31,8 @@ def test_training_goes_on_bit_for_bit(what: str) -> None:
     assert report["paused_bytes"] == report["kept_bytes"] == 0
     assert report["resumed_bytes"] == paused["resumed"] > 0
     assert paused["given back"] >= paused["weights"]
-    assert paused["came free"] >= paused["given back"]
+    # The driver itself takes memory meanwhile, for kernels and pinned memory.
+    assert paused["came free"] >= paused["given back"] - 64 * MIB
     if what == "all":
         assert paused["left"] - report["passed_on_bytes"] < 64 * MIB
 

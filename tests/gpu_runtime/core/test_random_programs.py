@@ -67,7 +67,7 @@ MUTATIONS = [
     (HEAP, "is_paused(block) ? BlockState::paused : BlockState::free", "BlockState::free"),
     (PAUSES, "        heaps.front()->blocks().await(all);\n", ""),
     (PAUSE, "    memory_.await_copies();\n    return runs;\n", "    return runs;\n"),
-    (PAUSE, "if (stop < end) next = split(*block, (end = stop) - at);", ""),
+    (PAUSE, "is_free = host_.use_count() == 1", "is_free = host_ != nullptr"),
     (PAUSE, "run.kept + (row_begin - begin)", "run.kept"),
 ]  # fmt: skip
 

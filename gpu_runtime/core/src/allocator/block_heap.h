@@ -8,6 +8,7 @@
 #include <functional>
 #include <list>
 #include <map>
+#include <memory>
 #include <memory_resource>
 #include <optional>
 #include <set>
@@ -260,6 +261,8 @@ class BlockHeap {
     // With `keeps`, copies the contents to the host. Throws OutOfHostMemory. Changes nothing else.
     PausedRuns pausable_runs(bool keeps);
     void give_up(PausedRuns runs);
+    // Gives back the host's memory that no paused block needs.
+    void release_host();
     // Throws OutOfDeviceMemory. After an exception, all runs are still paused.
     void resume();
     bool is_paused() const { return !paused_.empty(); }
@@ -467,7 +470,8 @@ class BlockHeap {
     std::map<Stream, std::weak_ptr<StreamMark>> guests_;
     Stream last_owner_ = kNoStream;
     PausedRuns paused_;
-    std::vector<Frame> spare_;  // mapped nowhere
+    std::shared_ptr<const HostMemory> host_;  // for the next pause
+    std::vector<Frame> spare_;                // mapped nowhere
     std::size_t spare_bytes_ = 0;
     std::vector<Block*> gathered_;
     std::size_t gathered_bytes_ = 0;

@@ -61,6 +61,7 @@ std::size_t PlannedBlocks::give_back(Lock& lock) {
     std::size_t bytes = 0;
     for (BoundedHeap* const heap : heaps_) {
         bytes += heap->give_back(lock, heap == &heap_ ? adoption_.book().arena_bytes() : 0);
+        heap->blocks().release_host();
     }
     return bytes;
 }
