@@ -1,6 +1,6 @@
-// A random program on two streams, with an arena and memory that moves and is given back: PyTorch's
-// figures of segments and of reserved bytes are to be their number and their sum in a snapshot.
-// Ends with 1 and a line on stderr where they are not.
+// Random programs on two streams, one with an arena and memory that moves and is given back, one on
+// an online allocator: PyTorch's figures of segments and of reserved bytes are to be their number
+// and their sum in a snapshot. Ends with 1 and a line on stderr where they are not.
 
 #include <algorithm>
 #include <cstdio>
@@ -9,7 +9,10 @@
 #include <vector>
 
 #include "allocator/planned_allocator.h"
+#include "device/counting_memory.h"
 #include "device/simulated_memory.h"
+#include "online/pytorch_caching.h"
+#include "online/serving_online_allocator.h"
 
 namespace {
 
@@ -20,6 +23,7 @@ constexpr int kTurns = 4000;
 constexpr int kTurnsABook = 500;
 constexpr int kTurnsAGift = 97;
 constexpr int kTurnsAStep = 100;
+constexpr std::size_t kOnlineBytes = std::size_t{8} << 20;
 
 Book book_of(std::int64_t bytes) {
     const auto pages = bytes * static_cast<std::int64_t>(kPage);
@@ -32,7 +36,7 @@ Book book_of(std::int64_t bytes) {
     return Book({plan}, static_cast<std::size_t>(pages));
 }
 
-bool agree(const PlannedAllocator& allocator, std::size_t& most) {
+bool agree(const ServingAllocator& allocator, std::size_t& most) {
     const GaplessStatsOfSize sums = allocator.statistics().large;
     const auto counted = static_cast<std::size_t>(sums.segment.current);
     const auto reserved = static_cast<std::size_t>(sums.reserved_bytes.current);
@@ -79,10 +83,32 @@ int run(bool is_plain) {
     return 0;
 }
 
+int run_online() {
+    SimulatedMemory simulated(kPage, std::size_t{1} << 32);
+    CountingMemory memory(simulated);
+    PytorchCaching caching(memory, PytorchSettings());
+    ServingOnlineAllocator allocator(caching, memory);
+    std::mt19937 random(7);
+    std::vector<Address> blocks;
+    std::size_t most = 0;
+    for (int turn = 0; turn < kTurns; ++turn) {
+        if (turn % kTurnsABook == 0) allocator.give_back();
+        if (blocks.size() < 20 || random() % 2 == 0) {
+            blocks.push_back(allocator.allocate(1 + random() % kOnlineBytes, random() % 2));
+        } else {
+            std::swap(blocks[random() % blocks.size()], blocks.back());
+            allocator.free(blocks.back());
+            blocks.pop_back();
+        }
+        if (!agree(allocator, most)) return 1;
+    }
+    return 0;
+}
+
 }  // namespace
 
 int main() {
-    if (run(false) != 0 || run(true) != 0) return 1;
+    if (run(false) != 0 || run(true) != 0 || run_online() != 0) return 1;
     std::puts("segment_counts: passed");
     return 0;
 }

@@ -23,7 +23,6 @@ ALLOCATORS = [
         if path.stem not in LEFT_OUT
     ),
 ]
-PLANNED = [path for path in ALLOCATORS if path.parent.name != "online"]
 # GCC cannot watch memory and threads at once.
 THREADS = ("-fsanitize=thread", "-fno-sanitize-recover=all")
 
@@ -34,7 +33,7 @@ THREADS = ("-fsanitize=thread", "-fno-sanitize-recover=all")
         # Its child ends by a fault on closed memory, which the sanitizer turns into an exit.
         pytest.param("device_rules", DEVICES, (), id="the devices without a GPU"),
         pytest.param(
-            "segment_counts", PLANNED, SANITIZED, id="segments in statistics and snapshots"
+            "segment_counts", ALLOCATORS, SANITIZED, id="segments in statistics and snapshots"
         ),
         pytest.param("stress", ALLOCATORS, SANITIZED, id="many threads on one allocator"),
         pytest.param("stress", ALLOCATORS, THREADS, id="races of threads", marks=pytest.mark.slow),

@@ -105,4 +105,23 @@ class BlockStatistics {
     std::int64_t reserved_peak_ = 0;
 };
 
+// The reserved memory of one of several heaps that share their statistics.
+class ReservedPart {
+  public:
+    explicit ReservedPart(BlockStatistics& statistics) : statistics_(statistics) {}
+
+    // Tells the segments and the reserved bytes that this heap has now.
+    void set(std::size_t segments, std::size_t bytes) {
+        const auto now = static_cast<std::int64_t>(segments);
+        const auto now_bytes = static_cast<std::int64_t>(bytes);
+        statistics_.reserved(now - segments_, now_bytes - bytes_);
+        segments_ = now;
+        bytes_ = now_bytes;
+    }
+
+  private:
+    BlockStatistics& statistics_;
+    std::int64_t segments_ = 0, bytes_ = 0;
+};
+
 }  // namespace gapless::runtime

@@ -19,6 +19,7 @@ BoundedHeap::BoundedHeap(DeviceMemory& memory, bool is_plain, BlockStatistics& s
                          const std::vector<BoundedHeap*>& all)
     : memory_(memory),
       statistics_(statistics),
+      reserved_part_(statistics),
       all_(all),
       blocks_(memory, is_plain, statistics),
       bound_(memory.page_bytes()) {}
@@ -33,12 +34,7 @@ void BoundedHeap::count_reserved(bool moves_once) {
     bound_.note_mapped(static_cast<std::int64_t>(blocks_.mapped_bytes()),
                        static_cast<std::int64_t>(reserved), moves_once);
     // Counts the same segments as segments_of() returns.
-    const std::size_t stretches = blocks_.stretches();
-    statistics_.reserved(
-        static_cast<std::int64_t>(stretches) - static_cast<std::int64_t>(counted_stretches_),
-        static_cast<std::int64_t>(reserved) - static_cast<std::int64_t>(counted_bytes_));
-    counted_stretches_ = stretches;
-    counted_bytes_ = reserved;
+    reserved_part_.set(blocks_.stretches(), reserved);
 }
 
 void BoundedHeap::release_spare() {

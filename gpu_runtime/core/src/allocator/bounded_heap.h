@@ -108,11 +108,10 @@ class BoundedHeap {
 
     DeviceMemory& memory_;
     BlockStatistics& statistics_;
+    ReservedPart reserved_part_;
     const std::vector<BoundedHeap*>& all_;
     BlockHeap blocks_;
     MemoryBound bound_;
-    // What the statistics were told.
-    std::size_t counted_stretches_ = 0, counted_bytes_ = 0;
 };
 
 }  // namespace gapless::runtime

@@ -53,7 +53,7 @@ ServingOnlineAllocator::ServingOnlineAllocator(OnlineAllocator& allocator,
 
 ServingOnlineAllocator::Call::~Call() {
     const OnlineFigures& figures = owner_.allocator_.figures();
-    owner_.statistics_.reserved(figures.segments, figures.reserved_bytes);
+    owner_.reserved_part_.set(figures.segments, figures.reserved_bytes);
 }
 
 Address ServingOnlineAllocator::allocate(std::size_t bytes, Stream stream) {

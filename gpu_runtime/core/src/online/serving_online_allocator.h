@@ -88,6 +88,7 @@ class ServingOnlineAllocator final : public ServingAllocator {
     OnlineAllocator& allocator_;
     const CountingMemory& memory_;
     BlockStatistics statistics_;
+    ReservedPart reserved_part_{statistics_};
     mutable std::mutex mutex_;
 };
 
