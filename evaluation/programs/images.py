@@ -1,4 +1,4 @@
-"""Networks of images: a ViT, a ResNet, and a generator with its discriminator."""
+"""Networks of images: a ViT, a ResNet, a ConvNeXt, and a generator with its discriminator."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 from transformers import (
+    ConvNextConfig,
+    ConvNextForImageClassification,
     ResNetConfig,
     ResNetForImageClassification,
     ViTConfig,
@@ -21,6 +23,8 @@ CLASSES = 1000
 LABELS: dict[str, Any] = {"num_labels": CLASSES}
 SIDE = 224
 TINY_SIDE = 32
+# Of the images of a batch, at random.
+SIDES = (192, 224, 256, 288)
 # Length of the random vector from which the generator makes a picture.
 LATENT = 128
 
@@ -51,6 +55,42 @@ def resnet_50(scene: Scene) -> nn.Module:
     model.to(memory_format=torch.channels_last)
     optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9, weight_decay=1e-4)
     return _classify(scene, model, optimizer, 128)
+
+
+def convnext_prefetched(scene: Scene) -> nn.Module:
+    """Train a ConvNeXt on images of four resolutions, copied on a stream of their own."""
+    tiny: dict[str, Any] = {"num_stages": 2, "hidden_sizes": [8, 16], "depths": [1, 1]}
+    config = ConvNextConfig(**LABELS, **(tiny if scene.is_tiny else {}))
+    model: nn.Module = on_device(scene, ConvNextForImageClassification, config)
+    optimizer = scene.adamw(model.parameters())
+    batch = scene.batch(48)
+    hosts = [
+        scene.normal(batch, 3, side, side).cpu()
+        for side in (scene.wide(side, side // 6) for side in SIDES)
+    ]
+    made: Any = torch.cuda.Stream
+    stream = made(scene.device) if scene.is_cuda else None
+
+    def fetch() -> Tensor:
+        host = hosts[scene.choice(len(hosts))]
+        if stream is None:
+            return host
+        with torch.cuda.stream(stream):
+            return scene.to_device(host)
+
+    following = fetch()
+    for _ in scene.rounds:
+        labels = scene.tokens(batch, 1, CLASSES)[:, 0]
+        with scene.step():
+            pictures = following
+            if stream is not None:
+                torch.cuda.current_stream().wait_stream(stream)
+                pictures.record_stream(torch.cuda.current_stream())
+            following = fetch()
+            with scene.autocast():
+                loss = model(pixel_values=pictures, labels=labels).loss
+            descend(scene, optimizer, loss)
+    return model
 
 
 def adversarial(scene: Scene) -> nn.Module:

@@ -185,14 +185,20 @@ def _add_gradients(scene: Scene, model: nn.Module, batches: list[Tensor]) -> Non
 
 def lora(scene: Scene) -> nn.Module:
     """Train the weights that peft adds to a GPT-2 in bfloat16; its own weights are frozen."""
+    model = with_lora(gpt2(scene, dtype=torch.bfloat16))
+    return train_decoder(
+        scene, model.train(), lambda: scene.tokens(8, scene.length(1024), words(scene))
+    )
+
+
+def with_lora(base: nn.Module) -> nn.Module:
+    """Return a GPT-2 with the weights that peft adds; its own weights are frozen."""
     # Imported here because peft is optional.
     from peft import LoraConfig, get_peft_model
 
     config = LoraConfig(
         r=16, lora_alpha=32, lora_dropout=0.05, target_modules=["c_attn"], fan_in_fan_out=True
     )
-    base = gpt2(scene, dtype=torch.bfloat16)
-    model: Any = get_peft_model(base, config)
-    return train_decoder(
-        scene, model.train(), lambda: scene.tokens(8, scene.length(1024), words(scene))
-    )
+    made: Any = get_peft_model(base, config)
+    model: nn.Module = made
+    return model
