@@ -19,12 +19,13 @@ struct Core {
     std::uint64_t base = reinterpret_cast<std::uint64_t>(std::aligned_alloc(1 << 21, kArena));
     std::map<std::uint64_t, GaplessBlock> blocks;
     gapless::runtime::BlockStatistics statistics;
+    gapless::runtime::ReservedPart reserved_part{statistics};
     std::vector<std::string> calls;
     std::uint64_t idle = 0;               // bytes that it can give back
     std::size_t* device_bytes = nullptr;  // where what it has is counted
 
     void reserve(std::uint64_t bytes) {
-        statistics.reserved(bytes > 0 ? 1 : 0, bytes);
+        reserved_part.set(bytes > 0 ? 1 : 0, bytes);
         if (device_bytes != nullptr) *device_bytes = bytes;
     }
     GaplessSegment segment() const {
