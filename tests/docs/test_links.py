@@ -11,6 +11,8 @@ from tests.repository import ROOT
 
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+# Those and the pages for contributors.
+ALL_PAGES = sorted({*PAGES, *ROOT.glob("*.md")})
 LINK = re.compile(r"\]\(([^)]+)\)")
 
 
@@ -25,7 +27,7 @@ def anchors_of(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-") for text in headings}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", ALL_PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_link_leads_somewhere(page: Path) -> None:
     for link in links_of(page):
         path, _, anchor = link.partition("#")
