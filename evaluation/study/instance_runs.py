@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -41,6 +42,8 @@ from planners.text.plain_text import describe_error
 # A tiny problem, planned before the measured one so that no run pays for imports.
 TINY = ([1, 2], [0, 0], [1, 1])
 TINY_BUDGET = Budget(time_limit_seconds=1.0)
+# Iterations, from the first on, whose device calls a record has.
+MOST_ITERATIONS = 12
 
 
 class OffsetsRuns(InstanceRuns[OffsetsRecord]):
@@ -188,8 +191,22 @@ def _served(
             "rows": requests.row_count,
             "allocator_seconds": result.seconds,
             **calls,
+            **_iterations(result),
             **(_device_times(result, requests, terms) if result.device_seconds else {}),
         },
+    }
+
+
+def _iterations(result: OnlineResult) -> dict[str, Scalar]:
+    """Return the device calls of the first iterations and of the last, and its mappings."""
+    if not result.iteration_calls:
+        return {}
+    calls = [sum(each.values()) for each in result.iteration_calls]
+    first = {f"in_iteration_{number}": count for number, count in enumerate(calls, 1)}
+    return {
+        **dict(islice(first.items(), MOST_ITERATIONS)),
+        "in_last_iteration": calls[-1],
+        "mapped_in_last_iteration": result.iteration_calls[-1].get("map", 0),
     }
 
 

@@ -1,99 +1,119 @@
-"""A claim of a paper about figures of cases, and the verdict on it."""
+"""A claim of a paper about figures of cases, and the verdict on it.
+
+Note: a claim is a row
+----------------------
+A study's file lists its claims as rows of five texts: name, sentence, section, the paper's own
+figure, comparison. The comparison is ``FIGURE SIGN NUMBER``, such as ``saved >= 15 %``. Before it
+may stand ``mean of``, or a number of cases that have to agree; without either, all have to. Behind
+it may stand ``in`` or ``but`` and the cases that the claim is about or not about. A figure that
+nothing here measures has ``not measured: REASON`` in place of a comparison.
+"""
 
 from __future__ import annotations
 
+import operator
+import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from statistics import mean
-from typing import Annotated, Any, Literal
-
-from msgspec import Meta, Struct
-from msgspec.structs import replace
+from typing import Any
 
 from evaluation.study.typed_values import typed
 from planners.errors import InstanceError, errors_at
-from planners.text.plain_text import shown
 
 # Figures by case, such as a network; None if the figure of a case was not measured.
 Figures = Mapping[str, float | None]
 
+NOT_MEASURED = "not measured: "
+_COMPARISON = re.compile(
+    r"(?:(?P<needed>mean|[1-9]\d*) of )?(?P<figure>[a-z][a-z0-9-]*) "
+    r"(?P<sign><=|>=|<|>|is|within) (?P<limit>yes|-?\d+(?:\.\d+)?)(?: to (?P<most>\d+(?:\.\d+)?))?"
+    r"(?: (?P<unit>%|x|s))?(?: (?P<which>in|but) (?P<cases>.+))?"
+)
+_SIGNS = {"<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt}
 
-Text = Annotated[str, Meta(min_length=1, description="a text")]
-Cases = Annotated[tuple[str, ...], Meta(description="a list of names of cases")]
 
+@dataclass(frozen=True)
+class Comparison:
+    """The condition under which a claim holds."""
 
-class Claim(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A claim of a paper in our words, and the condition under which it holds.
-
-    Parameters
-    ----------
-    key
-        Name of the claim within its study.
-    says, where
-        The claim, and the section or table that makes it.
-    paper
-        The paper's own figure, as text.
-    figure
-        Name of the figure that the claim is about; each case has one. Empty if nothing here
-        measures the figure; ``says_why`` then gives the reason.
-    unit
-        ``percent``, ``times``, ``seconds``, ``count`` or ``yes`` (1 is yes, 0 is no).
-    at_least, at_most
-        Limits of the figure of a case that agrees; None for no limit.
-    cases_needed
-        Number of cases that have to agree; None for all.
-    only, without
-        The cases that the claim is about or not about; all cases if both are empty.
-    of_mean
-        True if the mean of all cases has to agree instead of single cases.
-    """
-
-    key: str = ""
-    says: Text
-    where: Text
-    paper: Text
-    figure: str = ""
-    unit: Literal["percent", "times", "seconds", "count", "yes"] = "percent"
-    at_least: float | None = None
-    at_most: float | None = None
-    cases_needed: Annotated[int, Meta(ge=1, description="a whole number of at least 1")] | None = (
-        None
-    )
-    only: Cases = ()
-    without: Cases = ()
+    figure: str
+    sign: str
+    # The limit and, of a range, its upper end; shares if the unit is ``%``.
+    limit: float
+    most: float = 0.0
+    # ``%``, ``x``, ``s``, ``yes`` (1 is yes, 0 is no), or empty for a number.
+    unit: str = ""
+    # Number of cases that have to agree; None for all.
+    needed: int | None = None
+    # True if the mean of all cases has to agree instead of single cases.
     of_mean: bool = False
-    says_why: str = ""
+    # The cases that the claim is about or not about; all cases if both are empty.
+    only: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+
+    @classmethod
+    def read(cls, text: str) -> Comparison:
+        """Return the comparison that a text says."""
+        found = _COMPARISON.fullmatch(text)
+        if found is None or (found["sign"] == "within") != (found["most"] is not None):
+            raise InstanceError(
+                f"field comparison: FIGURE SIGN NUMBER is needed, such as 'saved >= 15 %', or "
+                f"'{NOT_MEASURED}REASON', found {text!r}"
+            )
+        is_yes = found["limit"] == "yes"
+        part = 100 if found["unit"] == "%" else 1
+        cases = tuple(found["cases"].split(", ")) if found["cases"] else ()
+        is_counted = found["needed"] not in (None, "mean")
+        return cls(
+            figure=found["figure"],
+            sign=">=" if is_yes else found["sign"],
+            limit=1.0 if is_yes else float(found["limit"]) / part,
+            most=float(found["most"] or 0) / part,
+            unit="yes" if is_yes else found["unit"] or "",
+            needed=int(found["needed"]) if is_counted else None,
+            of_mean=found["needed"] == "mean",
+            only=cases if found["which"] == "in" else (),
+            without=cases if found["which"] == "but" else (),
+        )
 
     def agrees(self, figure: float) -> bool:
-        """Return True if the figure of a case is within the claim's limits."""
-        least, most = self.at_least, self.at_most
-        return (least is None or figure >= least) and (most is None or figure <= most)
+        """Return True if the figure of a case is within the limits."""
+        if self.sign == "within":
+            return self.limit <= figure <= self.most
+        return bool(_SIGNS[self.sign](figure, self.limit))
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim of a paper in our words; one that nothing measures has no comparison."""
+
+    key: str
+    says: str
+    # The section or table that makes it, and the paper's own figure.
+    where: str
+    paper: str
+    comparison: Comparison | None
+    # The reason why nothing here measures the figure.
+    reason: str = ""
 
     def judge(self, figures: Figures) -> Verdict:
         """Return the verdict on the claim from the figures of cases."""
+        rule = self.comparison
+        if rule is None:
+            return Verdict(self, {}, (), None)
         about = {
             case: figure
             for case, figure in figures.items()
-            if case not in self.without and (not self.only or case in self.only)
+            if case not in rule.without and (not rule.only or case in rule.only)
         }
         known = {case: figure for case, figure in about.items() if figure is not None}
-        agreeing = tuple(case for case, figure in known.items() if self.agrees(figure))
-        return Verdict(self, known, agreeing, self._holds(about, known, agreeing))
-
-    def _holds(
-        self, about: Figures, known: Mapping[str, float], agreeing: tuple[str, ...]
-    ) -> bool | None:
-        """Return True or False if the known cases decide the claim, else None."""
-        if not known:
-            return None
-        if self.of_mean:
-            return self.agrees(mean(known.values())) if len(known) == len(about) else None
-        needed = len(about) if self.cases_needed is None else self.cases_needed
-        if len(agreeing) >= needed:
-            return True
-        return None if len(agreeing) + len(about) - len(known) >= needed else False
+        agreeing = tuple(case for case, figure in known.items() if rule.agrees(figure))
+        return Verdict(self, known, agreeing, _holds(rule, about, known, agreeing))
 
 
-class Verdict(Struct, frozen=True):
+@dataclass(frozen=True)
+class Verdict:
     """The outcome of a claim."""
 
     claim: Claim
@@ -105,27 +125,34 @@ class Verdict(Struct, frozen=True):
     holds: bool | None
 
 
+def _holds(
+    rule: Comparison, about: Figures, known: Mapping[str, float], agreeing: tuple[str, ...]
+) -> bool | None:
+    """Return True or False if the known cases decide the claim, else None."""
+    if not known:
+        return None
+    if rule.of_mean:
+        return rule.agrees(mean(known.values())) if len(known) == len(about) else None
+    needed = len(about) if rule.needed is None else rule.needed
+    if len(agreeing) >= needed:
+        return True
+    return None if len(agreeing) + len(about) - len(known) >= needed else False
+
+
 def claims_of(page: Mapping[str, Any]) -> tuple[Claim, ...]:
-    """Return the claims in the table ``page`` of a study, in their order.
-
-    Raises ``InstanceError`` for a faulty claim.
-    """
-    tables = page.get("claim", {})
-    if not isinstance(tables, dict):
-        raise InstanceError(f"page.claim: a table for each claim is needed, found {shown(tables)}")
-    return tuple(_claim(key, table) for key, table in tables.items())
+    """Return the claims in the table ``page`` of a study, in their order."""
+    with errors_at("page.claims"):
+        rows: list[list[str]] = typed(page.get("claims", []), list[list[str]])
+    return tuple(_claim(row) for row in rows)
 
 
-def _claim(key: str, table: Any) -> Claim:
-    with errors_at(f"page.claim.{key}"):
-        claim: Claim = typed(table, Claim)
-        if claim.key:
-            raise InstanceError(f"field key: the name of its table is its key, found {claim.key!r}")
-        if bool(claim.figure) == bool(claim.says_why):
+def _claim(row: list[str]) -> Claim:
+    with errors_at(f"page.claims, {row[0] if row else 'a row'}"):
+        if len(row) != 5 or not all(row):
             raise InstanceError(
-                f"one of figure and says_why (the reason why nothing measures it) is needed, found "
-                f"{'both' if claim.figure else 'neither'}"
+                f"name, sentence, section, figure and comparison are needed, found {row!r}"
             )
-        if claim.figure and claim.at_least is None and claim.at_most is None:
-            raise InstanceError("at_least or at_most is needed, found neither")
-    return replace(claim, key=key)
+        key, says, where, paper, text = row
+        if text.startswith(NOT_MEASURED) and text != NOT_MEASURED:
+            return Claim(key, says, where, paper, None, text.removeprefix(NOT_MEASURED))
+        return Claim(key, says, where, paper, Comparison.read(text))

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from evaluation.report.figure_texts import NOTHING, percent
 from evaluation.report.slots import PageMaterial, slot
-from evaluation.tables.claim import Claim, Figures, Verdict, claims_of
+from evaluation.tables.claim import Claim, Comparison, Figures, Verdict, claims_of
 from evaluation.tables.expression import Expression, is_known, require_columns
 from evaluation.tables.filled_table import Frames
 from evaluation.tables.table_file import EvidenceText, read_text
 from planners.errors import GaplessError, InstanceError, errors_at, near_names
-from planners.text.byte_units import three_digits
+from planners.text.byte_units import counted, three_digits
 from planners.text.table import Row, Table, columns_of
 
 if TYPE_CHECKING:
@@ -66,49 +66,57 @@ def figures_table(judged: Sequence[JudgedClaim]) -> str:
 def reasons_list(judged: Sequence[JudgedClaim]) -> str:
     """Return a line for each claim that nothing here measures, with the reason."""
     return "\n".join(
-        f"- {each.claim.key}: {each.claim.says_why}" for each in judged if each.claim.says_why
+        f"- {each.claim.key}: {each.claim.reason}" for each in judged if each.claim.reason
     )
 
 
 def summary(verdict: Verdict) -> str:
     """Return the range of the figures, and the number of cases that agree with the claim."""
-    figures, claim = verdict.figures.values(), verdict.claim
-    if not figures:
+    figures, rule = verdict.figures.values(), verdict.claim.comparison
+    if rule is None or not figures:
         return NOTHING
-    if claim.of_mean:
-        return f"{figure_text(claim, mean(figures))} in the mean of {len(figures)}"
+    if rule.of_mean:
+        return f"{figure_text(rule, mean(figures))} in the mean of {len(figures)}"
     agreeing = f"{len(verdict.agreeing)} of {len(figures)}"
-    if claim.unit == "yes":
+    if rule.unit == "yes":
         return agreeing
-    least, most = figure_text(claim, min(figures)), figure_text(claim, max(figures))
+    least, most = figure_text(rule, min(figures)), figure_text(rule, max(figures))
     if len(figures) == 1:
         return least
     return f"{least if least == most else f'{least} to {most}'}; {agreeing}"
 
 
-def figure_text(claim: Claim, figure: float) -> str:
+def figure_text(rule: Comparison, figure: float) -> str:
     """Return a figure in the unit of its claim."""
-    if claim.unit == "percent":
+    if rule.unit == "%":
         return percent(figure)
-    if claim.unit == "yes":
+    if rule.unit == "yes":
         return "yes" if figure else "no"
-    if claim.unit == "count":
+    if not rule.unit:
         return f"{figure:,.0f}"
     text = three_digits(figure) if figure >= 0 else f"-{three_digits(-figure)}"
-    return text + {"times": "x", "seconds": " s"}[claim.unit]
+    return text + {"x": "x", "s": " s"}[rule.unit]
 
 
 def _cell(verdict: Verdict, case: str) -> str:
-    if case not in verdict.figures:
+    rule = verdict.claim.comparison
+    if rule is None or case not in verdict.figures:
         return NOTHING
-    text = figure_text(verdict.claim, verdict.figures[case])
+    text = figure_text(rule, verdict.figures[case])
     return text if case in verdict.agreeing else f"**{text}**"
 
 
 def _word(verdict: Verdict) -> str:
-    return {True: "true", False: "**false**", None: "not measured"}[verdict.holds]
+    """Return the verdict in words; a verdict on few cases says their number."""
+    if verdict.holds is None:
+        return "not measured"
+    word = "true" if verdict.holds else "**false**"
+    few = len(verdict.figures)
+    return word if few >= MANY_CASES else f"{word}, on {counted(few, 'run')} only"
 
 
+# A verdict on fewer cases says how few they are.
+MANY_CASES = 5
 # Value of the column ``source`` in rows that a paper prints.
 PAPER = "paper"
 
@@ -121,14 +129,12 @@ class Evidence:
     text: EvidenceText
     rows: DataFrame
 
-    def figures(self, claim: Claim, formula: Expression, *, published: bool) -> Figures:
+    def figures(self, rule: Comparison, formula: Expression, *, published: bool) -> Figures:
         """Return the figure of each case, from our records or, if ``published``, from the paper."""
         cases = self.text.cases
-        for name in (*claim.only, *claim.without):
+        for name in (*rule.only, *rule.without):
             if name not in cases:
-                raise InstanceError(
-                    f"page.claim.{claim.key}: no case is called {name!r}; {near_names(name, cases)}"
-                )
+                raise InstanceError(f"no case is called {name!r}; {near_names(name, cases)}")
         rows = self.rows
         has_source = "source" in rows.columns
         if has_source:
@@ -136,7 +142,7 @@ class Evidence:
         found: dict[str, float | None] = dict.fromkeys(cases)
         for name in cases if has_source or not published else ():
             its = rows[rows[self.text.case] == name]
-            with errors_at(f"{self.where}: figure {claim.figure}"):
+            with errors_at(f"{self.where}: figure {rule.figure}"):
                 figure = formula.one(its) if len(its) else None
                 if isinstance(figure, str):
                     raise InstanceError(f"a number is needed, found {figure!r}")
@@ -166,17 +172,18 @@ def _evidence(where: str, text: Mapping[str, Any], frames: Frames) -> Evidence:
 
 def _judged(claim: Claim, evidence: Sequence[Evidence]) -> JudgedClaim:
     nothing: Verdict = claim.judge({})
-    if not claim.figure:
+    rule = claim.comparison
+    if rule is None:
         return JudgedClaim(nothing, nothing)
-    for its in evidence:
-        if formula := its.text.figures.get(claim.figure):
-            ours, theirs = (its.figures(claim, formula, published=each) for each in (False, True))
-            return JudgedClaim(claim.judge(ours), claim.judge(theirs))
-    known = [name for its in evidence for name in its.text.figures]
-    raise InstanceError(
-        f"page.claim.{claim.key}.figure: none is called {claim.figure!r}; "
-        f"{near_names(claim.figure, known)}"
-    )
+    with errors_at(f"page.claims, {claim.key}"):
+        for its in evidence:
+            if formula := its.text.figures.get(rule.figure):
+                ours, theirs = (its.figures(rule, formula, published=one) for one in (False, True))
+                return JudgedClaim(claim.judge(ours), claim.judge(theirs))
+        known = [name for its in evidence for name in its.text.figures]
+        raise InstanceError(
+            f"no figure is called {rule.figure!r}; {near_names(rule.figure, known)}"
+        )
 
 
 @slot("claims")

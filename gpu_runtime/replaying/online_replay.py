@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -58,15 +59,17 @@ def replay_online(
     )
     try:
         early_seconds = 0.0
+        begun = []
         for row in np.unique(requests.iteration_rows).tolist():
             replay.run_to(row)
             early_seconds = replay.seconds
+            begun.append(device.calls)
             allocator.begin_iteration()
         replay.run_to(requests.row_count)
         outcome = replay.end()
     except OSError as error:
         raise DeviceError(f"device {terms.device}: {error}") from None
-    result = replay_result(device, allocator, outcome, outcome.seconds - early_seconds)
+    result = replay_result(device, allocator, outcome, outcome.seconds - early_seconds, begun)
     return_memory(requests, device, allocator, result)
     device.require_apart(requests)
     return result
@@ -77,8 +80,12 @@ def replay_result(
     allocator: OnlineAllocator | PlannedAllocator,
     outcome: ReplayOutcome,
     last_iteration_seconds: float,
+    begun: Sequence[Mapping[str, int]],
 ) -> OnlineResult:
-    """Return the result of a replay that has just ended; it empties the arrays of `outcome`."""
+    """Return the result of a replay that has just ended; it empties the arrays of `outcome`.
+
+    `begun` has the device calls so far at the begin of each iteration.
+    """
     figures, ended = allocator.figures(), outcome.out_of_memory_row
     return OnlineResult(
         requested_peak=figures.requested_peak,
@@ -88,6 +95,10 @@ def replay_result(
         seconds=outcome.seconds,
         device_seconds=device.seconds,
         last_iteration_seconds=last_iteration_seconds if ended < 0 else 0.0,
+        iteration_calls=[
+            {kind: more for kind, count in after.items() if (more := count - before.get(kind, 0))}
+            for before, after in pairwise([*begun, device.calls])
+        ],
         out_of_memory_row=None if ended < 0 else ended,
         reserved=outcome.take_reserved(),
         allocated=outcome.take_allocated(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
 
@@ -50,11 +51,11 @@ def replay_planned(
         with warnings.catch_warnings():
             # The figures of a replay show if a plan is not worth it, so a warning is not needed.
             warnings.simplefilter("ignore", RuntimeWarning)
-            stepping_seconds, last_seconds = _serve(requests, device, made, book_planner)
+            stepping_seconds, last_seconds, begun = _serve(requests, device, made, book_planner)
         outcome = made.end()
     except OSError as error:
         raise DeviceError(f"device {terms.device}: {error}") from None
-    result = replay_result(device, allocator, outcome, last_seconds)
+    result = replay_result(device, allocator, outcome, last_seconds, begun)
     allocator.drop_book()
     return_memory(requests, device, allocator, result)
     device.require_apart(requests)
@@ -72,20 +73,23 @@ def _why_unplanned(requests: RequestSequence, book_planner: BookPlanner) -> str:
 
 def _serve(
     requests: RequestSequence, device: ReplayDevice, made: PlannedReplay, book_planner: BookPlanner
-) -> tuple[float, float]:
+) -> tuple[float, float, list[Mapping[str, int]]]:
     """Serve all rows, or the rows until the device has no memory.
 
-    Returns the seconds of device calls between steps, and the seconds of the last iteration's rows.
+    Returns the seconds of device calls between steps, the seconds of the last iteration's rows, and
+    the device calls before each iteration.
     """
     begins = sorted({row for row in requests.iteration_rows.tolist() if row < requests.row_count})
     stepping = early = 0.0
     made.run_to(begins[0] if begins else requests.row_count)
     in_step = False
+    begun: list[Mapping[str, int]] = []
     for _, behind in pairwise([*begins, requests.row_count]):
         if made.out_of_memory_row >= 0:
             break
         # Planning takes no time of the allocator; adopting a plan calls the device.
         taken = device.total_seconds
+        begun.append(device.calls)
         if in_step:
             book_planner.end_step(completed=True)
         book_planner.begin_step(STEP_LABEL)
@@ -95,4 +99,4 @@ def _serve(
         made.run_to(behind)
     if in_step:
         book_planner.end_step(completed=made.out_of_memory_row < 0)
-    return stepping, made.seconds - early
+    return stepping, made.seconds - early, begun

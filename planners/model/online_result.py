@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -59,6 +59,8 @@ class OnlineResult:
     last_iteration_seconds
         Time in the allocator since the begin of the last iteration, in which a run repeats what
         it did before; 0 if the run did not reach it, all of it if no iterations are marked.
+    iteration_calls
+        Number of device calls in each marked iteration, by kind.
     reserved, allocated
         Bytes after each row, if wanted; int64.
     addresses
@@ -80,6 +82,7 @@ class OnlineResult:
     out_of_memory_row: int | None = None
     device_seconds: Mapping[str, float] = field(default_factory=dict)
     last_iteration_seconds: float = 0.0
+    iteration_calls: Sequence[Mapping[str, int]] = ()
     reserved: IntColumn = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     allocated: IntColumn = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     addresses: IntColumn = field(default_factory=lambda: np.empty(0, dtype=np.int64))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from typing import Any
 
 import pytest
@@ -10,107 +9,84 @@ import pytest
 from evaluation.report.slots import PageMaterial, fill
 from evaluation.study.record import Record
 from evaluation.study.study_file import FOLDER, find_study
-from evaluation.tables.claim import Claim, claims_of
+from evaluation.tables.claim import Claim, Comparison, claims_of
 from evaluation.tables.evidence import JudgedClaim, judged_claims
 from planners.errors import GaplessError, InstanceError
 from tests.evaluation.study.made_up_records import record
 
 
-def claim(**fields: object) -> Claim:
-    values = {"key": "c", "says": "s", "where": "w", "paper": "p", "figure": "f", "at_most": 0.3}
-    return Claim(**(values | fields))  # type: ignore[arg-type]
+def claim(comparison: str) -> Claim:
+    return Claim("c", "s", "w", "p", Comparison.read(comparison))
 
 
 @pytest.mark.parametrize(
-    ("fields", "figures", "holds"),
+    ("comparison", "figures", "holds"),
     [
-        ({}, {"a": 0.1, "b": 0.3}, True),
-        ({}, {"a": 0.1, "b": 0.31}, False),
-        ({"at_least": 0.2}, {"a": 0.1, "b": 0.3}, False),
-        ({"at_least": 0.1}, {"a": 0.1, "b": 0.3}, True),
+        ("f <= 30 %", {"a": 0.1, "b": 0.3}, True),
+        ("f <= 30 %", {"a": 0.1, "b": 0.31}, False),
+        ("f < 0.3", {"a": 0.1, "b": 0.3}, False),
+        ("f > 0", {"a": 0.0, "b": 0.3}, False),
+        ("f >= 10 %", {"a": 0.1, "b": 0.3}, True),
+        ("f within 20 to 30 %", {"a": 0.1, "b": 0.3}, False),
+        ("f within 10 to 30 %", {"a": 0.1, "b": 0.3}, True),
+        ("f is yes", {"a": 1.0, "b": 0.0}, False),
         # One that is off is enough, also where the others are not known.
-        ({}, {"a": None, "b": 0.31}, False),
-        ({}, {"a": None, "b": 0.1}, None),
-        ({}, {"a": None}, None),
-        ({}, {}, None),
-        ({"cases_needed": 1}, {"a": 0.1, "b": 0.4}, True),
-        ({"cases_needed": 1}, {"a": None, "b": 0.1}, True),
-        ({"cases_needed": 1}, {"a": None, "b": 0.4}, None),
-        ({"cases_needed": 2}, {"a": None, "b": 0.4}, False),
-        ({"only": ("a",)}, {"a": 0.1, "b": 0.4}, True),
-        ({"only": ("b",)}, {"a": 0.1, "b": 0.4}, False),
-        ({"without": ("b",)}, {"a": 0.1, "b": 0.4}, True),
-        ({"of_mean": True}, {"a": 0.1, "b": 0.4}, True),
-        ({"of_mean": True}, {"a": 0.3, "b": 0.4}, False),
-        ({"of_mean": True}, {"a": 0.1, "b": None}, None),
+        ("f <= 30 %", {"a": None, "b": 0.31}, False),
+        ("f <= 30 %", {"a": None, "b": 0.1}, None),
+        ("f <= 30 %", {"a": None}, None),
+        ("f <= 30 %", {}, None),
+        ("1 of f <= 30 %", {"a": 0.1, "b": 0.4}, True),
+        ("1 of f <= 30 %", {"a": None, "b": 0.1}, True),
+        ("1 of f <= 30 %", {"a": None, "b": 0.4}, None),
+        ("2 of f <= 30 %", {"a": None, "b": 0.4}, False),
+        ("f <= 30 % in a", {"a": 0.1, "b": 0.4}, True),
+        ("f <= 30 % in b", {"a": 0.1, "b": 0.4}, False),
+        ("f <= 30 % but b, c", {"a": 0.1, "b": 0.4, "c": 0.5}, True),
+        ("mean of f <= 30 %", {"a": 0.1, "b": 0.4}, True),
+        ("mean of f <= 30 %", {"a": 0.3, "b": 0.4}, False),
+        ("mean of f <= 30 %", {"a": 0.1, "b": None}, None),
     ],
 )
 def test_a_claim_is_held_against_its_cases(
-    fields: dict[str, object], figures: dict[str, float | None], holds: bool | None
+    comparison: str, figures: dict[str, float | None], holds: bool | None
 ) -> None:
-    assert claim(**fields).judge(figures).holds is holds
+    assert claim(comparison).judge(figures).holds is holds
 
 
 def test_a_verdict_tells_of_the_cases_that_agree() -> None:
-    verdict = claim(without=("d",)).judge({"a": 0.1, "b": 0.4, "c": None, "d": 0.1})
+    verdict = claim("f <= 30 % but d").judge({"a": 0.1, "b": 0.4, "c": None, "d": 0.1})
     assert verdict.figures == {"a": 0.1, "b": 0.4}
     assert verdict.agreeing == ("a",)
 
 
-WHOLE = """\
-[page.claim.near]
-says = "near"
-where = "table 1"
-paper = "1 %"
-figure = "gap"
-at_most = 1
-only = ["a"]
-"""
-
-
-def claims_in(text: str) -> tuple[Claim, ...]:
-    return claims_of(tomllib.loads(text).get("page", {}))
+ROW = ["near", "it is near", "table 1", "1 %", "gap <= 1 % in a"]
 
 
 def test_a_claim_is_read() -> None:
-    (claim,) = claims_in(WHOLE)
-    assert (claim.key, claim.at_most, claim.at_least, claim.only) == ("near", 1.0, None, ("a",))
+    (read,) = claims_of({"claims": [ROW]})
+    rule = Comparison("gap", "<=", 0.01, unit="%", only=("a",))
+    assert read == Claim("near", "it is near", "table 1", "1 %", rule)
+    (unmeasured,) = claims_of({"claims": [[*ROW[:4], "not measured: no GPU"]]})
+    assert (unmeasured.comparison, unmeasured.reason) == (None, "no GPU")
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "message"),
+    ("rows", "message"),
     [
-        ('figure = "gap"\n', "", "page.claim.near: one of figure and says_why"),
-        ('figure = "gap"\n', 'figure = "gap"\nsays_why = "so"\n', "found both"),
-        ("at_most = 1\n", "", "page.claim.near: at_least or at_most is needed, found neither"),
-        ("at_most = 1\n", 'at_most = "1"\n', "page.claim.near: field at_most: a number is needed"),
-        ('says = "near"\n', "", "page.claim.near: field says: missing"),
-        ('says = "near"\n', 'says = ""\n', "page.claim.near: field says: a text is needed"),
-        ("at_most", "at_mots", "page.claim.near: field 'at_mots': unknown; did you mean 'at_most'"),
-        (
-            'only = ["a"]',
-            'only = "a"',
-            "near: field only: a list of names of cases",
-        ),
-        ('only = ["a"]', 'unit = "percents"', "page.claim.near: field unit: one of percent, times"),
-        (
-            'only = ["a"]',
-            "cases_needed = 0",
-            "page.claim.near: field cases_needed: a whole number of at least 1",
-        ),
-        ('only = ["a"]', "of_mean = 1", "page.claim.near: field of_mean: true or false is needed"),
-        ("[page.claim.near]", "[page]\nclaim = 1\n[near]", "page.claim: a table for each claim"),
-        (
-            "[page.claim.near]",
-            "[page.claim]\nnear = 1\n[near]",
-            "near: an object, or a table",
-        ),
+        ([ROW[:4]], "page.claims, near: name, sentence, section, figure and comparison are needed"),
+        ([["near", "", *ROW[2:]]], "page.claims, near: name, sentence, section"),
+        ([[*ROW[:4], "gap"]], "page.claims, near: field comparison: FIGURE SIGN NUMBER"),
+        ([[*ROW[:4], "gap <= 1 percent"]], "found 'gap <= 1 percent'"),
+        ([[*ROW[:4], "gap <= 1 to 2 %"]], "found 'gap <= 1 to 2 %'"),
+        ([[*ROW[:4], "0 of gap <= 1 %"]], "found '0 of gap <= 1 %'"),
+        ([[*ROW[:4], "not measured: "]], "found 'not measured: '"),
+        ([[*ROW[:4], 1]], "page.claims: field"),
+        (1, "page.claims: a list is needed"),
     ],
 )
-def test_a_mistake_is_named(before: str, after: str, message: str) -> None:
-    assert before in WHOLE
+def test_a_mistake_is_named(rows: object, message: str) -> None:
     with pytest.raises(InstanceError) as raised:
-        claims_in(WHOLE.replace(before, after))
+        claims_of({"claims": rows})
     assert message in str(raised.value)
 
 
@@ -193,48 +169,62 @@ def test_the_words_of_a_paper_can_be_filled_without_its_runs(study: str) -> None
     page = find_study(study).page
     material = PageMaterial(study, [record("another", "greedy-size-first")], page)
     text = fill((FOLDER / f"{study}.md").read_text(encoding="utf-8"), material, study)
-    assert "| not measured |" in text
-    assert all(key in text for key in page["claim"])
+    assert " not measured |" in text
+    assert all(claim[0] in text for claim in page["claims"])
     # What has nothing to show is left out, with its heading.
-    has_reasons = any("says_why" in claim for claim in page["claim"].values())
+    has_reasons = any(claim[4].startswith("not measured") for claim in page["claims"])
     assert ("### What is not measured here" in text) == has_reasons
 
 
-CLAIM = {"says": "s", "where": "w", "paper": "p", "figure": "peak", "at_most": 1.0}
 EVIDENCE = {"case": "instance", "cases": ["a"], "figures": {"peak": "max(peak)"}}
 
 
-def claims_of_page(claim: dict[str, Any], evidence: dict[str, Any]) -> str:
-    words = {"claim": {"c": {**CLAIM, **claim}}, "evidence": {"e": {**EVIDENCE, **evidence}}}
+def claims_of_page(comparison: str, evidence: dict[str, Any]) -> str:
+    claims = [["c", "s", "w", "p", comparison]]
+    words = {"claims": claims, "evidence": {"e": {**EVIDENCE, **evidence}}}
     return fill("{claims}\n\n{claim-figures}", PageMaterial("x", [record("a", "auto")], words), "")
 
 
 def test_what_is_false_stands_with_every_case() -> None:
-    text = claims_of_page({"unit": "count"}, {"cases": ["a", "b"]})
-    assert "| 12 | **false** |" in " ".join(text.split())
-    assert "| a | **12** |" in " ".join(text.split())
-    assert "**false**" not in claims_of_page({"at_most": 12.0}, {})
+    text = " ".join(claims_of_page("peak <= 1", {"cases": ["a", "b"]}).split())
+    assert "| 12 | **false**, on 1 run only |" in text
+    assert "| a | **12** |" in text
+    assert "**false**" not in claims_of_page("peak <= 12", {})
+
+
+def test_a_verdict_on_few_runs_says_so() -> None:
+    cases = ["a", "b", "c", "d", "e"]
+    words = {"claims": [["c", "s", "w", "p", "peak <= 20"]],
+             "evidence": {"e": {**EVIDENCE, "cases": cases}}}  # fmt: skip
+    for count, says in ((4, "not measured |"), (5, "true |")):
+        records = [record(case, "auto", instance_digest=case) for case in cases[:count]]
+        text = " ".join(fill("{claims}", PageMaterial("x", records, words), "").split())
+        assert says in text
 
 
 @pytest.mark.parametrize(
-    ("claim", "evidence", "says"),
+    ("comparison", "evidence", "says"),
     [
-        ({"figure": "peek"}, {}, r"page\.claim\.c\.figure: none is called 'peek'; .*peak"),
-        ({"only": ["A"]}, {}, r"page\.claim\.c: no case is called 'A'; .*a"),
-        ({}, {"cases": "a"}, r"page\.evidence\.e: field cases: a list is needed"),
-        ({}, {"case": "instanc"}, r"page\.evidence\.e: field case: no column is called 'instanc'"),
+        ("peek <= 1", {}, r"page\.claims, c: no figure is called 'peek'; .*peak"),
+        ("peak <= 1 in A", {}, r"page\.claims, c: no case is called 'A'; .*a"),
+        ("peak <= 1", {"cases": "a"}, r"page\.evidence\.e: field cases: a list is needed"),
         (
-            {},
+            "peak <= 1",
+            {"case": "instanc"},
+            r"page\.evidence\.e: field case: no column is called 'instanc'",
+        ),
+        (
+            "peak <= 1",
             {"figures": {"peak": "max("}},
             r"page\.evidence\.e: field figures\.peak: .* no formula",
         ),
-        ({}, {"figure": {}}, r"page\.evidence\.e: field 'figure': unknown; .*figures"),
-        ({}, {"figures": {"peak": "listed(planner)"}}, r"figure peak: a number is needed"),
+        ("peak <= 1", {"figure": {}}, r"page\.evidence\.e: field 'figure': unknown; .*figures"),
+        ("peak <= 1", {"figures": {"peak": "listed(planner)"}}, r"figure peak: a number is needed"),
     ],
 )
-def test_what_is_wrong_is_named(claim: dict[str, Any], evidence: dict[str, Any], says: str) -> None:
+def test_what_is_wrong_is_named(comparison: str, evidence: dict[str, Any], says: str) -> None:
     with pytest.raises(GaplessError, match=says):
-        claims_of_page(claim, evidence)
+        claims_of_page(comparison, evidence)
 
 
 def test_claims_need_evidence() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -75,6 +77,25 @@ def test_the_last_iteration_has_a_time_of_its_own(name: str) -> None:
     assert 0 < result.last_iteration_seconds < result.seconds
     ended = chosen.info.build()(requests, OnlineTerms(capacity=MIB))
     assert (ended.out_of_memory_row, ended.last_iteration_seconds) == (0, 0)
+
+
+@pytest.mark.parametrize("name", ["pytorch-caching", "planned", "stweaver", "vpmm"])
+def test_device_calls_are_told_for_each_iteration(name: str) -> None:
+    (chosen,) = choose_online(name)
+    grown = training()
+    size = grown.size.copy()
+    # The last iteration asks for a block that no earlier one had.
+    size[-1] = 64 * MIB
+    told = [
+        chosen.info.build()(requests, OnlineTerms()).iteration_calls
+        for requests in (training(), replace(grown, size=size))
+    ]
+    assert [len(calls) for calls in told] == [STEPS, STEPS]
+    steady, changed = ([sum(each.values()) for each in calls] for calls in told)
+    assert steady[:-1] == changed[:-1]
+    assert steady[-1] < changed[-1]
+    if name == "pytorch-caching":
+        assert (steady, changed[-1]) == ([1, 0, 0, 0, 0, 0], 1)
 
 
 def test_without_iterations_nothing_is_planned(monkeypatch: pytest.MonkeyPatch) -> None:
