@@ -8,6 +8,7 @@ namespace gapless::runtime {
 
 std::int64_t ModuleVisits::add(std::int64_t around, std::int64_t column) {
     require(around);
+    require_number("column", 0, column);
     parents_.push_back(around);
     columns_.push_back(column);
     is_open_.push_back(false);
@@ -20,6 +21,8 @@ void ModuleVisits::renumber(std::int64_t width, std::vector<std::int64_t> column
                                     " are needed, one a module, found " +
                                     std::to_string(columns.size()));
     }
+    require_number("width", 1, width);
+    for (const std::int64_t column : columns) require_number("column", 0, column);
     width_ = width;
     columns_ = std::move(columns);
     tell();
@@ -27,12 +30,14 @@ void ModuleVisits::renumber(std::int64_t width, std::vector<std::int64_t> column
 
 void ModuleVisits::enter(std::int64_t phase, std::int64_t module) {
     require(module);
+    require_number("phase", kNone, phase);
     phase_ = phase;
     module_ = module;
     tell();
 }
 
 void ModuleVisits::begin_phase(std::int64_t phase) {
+    require_number("phase", kNone, phase);
     phase_ = phase;
     tell();
 }
@@ -80,6 +85,13 @@ void ModuleVisits::require(std::int64_t module) const {
     throw std::out_of_range("module: a number from -1 to " +
                             std::to_string(static_cast<std::int64_t>(parents_.size()) - 1) +
                             " is needed, found " + std::to_string(module));
+}
+
+void ModuleVisits::require_number(const char* name, std::int64_t least, std::int64_t found) {
+    if (found >= least && found <= kMost) return;
+    throw std::out_of_range(std::string(name) + ": a number from " + std::to_string(least) +
+                            " to " + std::to_string(kMost) + " is needed, found " +
+                            std::to_string(found));
 }
 
 bool ModuleVisits::is_within(std::int64_t module) const {

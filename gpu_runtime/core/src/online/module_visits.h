@@ -28,10 +28,12 @@ class ModuleVisits {
     // Returns the number of a new module within another one, or within none, which is -1. Throws
     // std::out_of_range if there is no such module.
     std::int64_t add(std::int64_t around, std::int64_t column);
-    // Renumbers the visits. Throws std::invalid_argument unless every module has a column.
+    // Renumbers the visits. Throws std::invalid_argument unless every module has a column, and
+    // std::out_of_range if a number of a visit could have more than 63 bits.
     void renumber(std::int64_t width, std::vector<std::int64_t> columns);
 
-    // The phase is -1 before the first one. Throws std::out_of_range for an unknown module.
+    // The phase is -1 before the first one. Throws std::out_of_range for an unknown module or a
+    // phase outside 32 bits.
     void enter(std::int64_t phase, std::int64_t module);
     void begin_phase(std::int64_t phase);
     void begin_forward(std::int64_t module);
@@ -46,8 +48,11 @@ class ModuleVisits {
 
   private:
     static constexpr std::int64_t kNone = -1;
+    // Numbers of 31 bits: (phase + 1) * width + column has at most 63.
+    static constexpr std::int64_t kMost = 0x7fff'fffe;
 
     void require(std::int64_t module) const;
+    static void require_number(const char* name, std::int64_t least, std::int64_t found);
     bool is_within(std::int64_t module) const;
     void move(std::int64_t module);
     void tell();

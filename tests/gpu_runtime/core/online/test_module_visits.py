@@ -124,6 +124,18 @@ def test_what_is_refused() -> None:
         visits.enter(0, 4)
     with pytest.raises(ValueError, match="columns: 4 are needed, one a module, found 1"):
         visits.renumber(WIDTH, [0])
+    # Numbers whose visit would have more than 63 bits.
+    for name, enters in (
+        ("phase", lambda: visits.begin_phase(2**63 - 1)),
+        ("phase", lambda: visits.enter(-2, 0)),
+        ("width", lambda: visits.renumber(2**32, [0, 1, 2, 3])),
+        ("column", lambda: visits.renumber(WIDTH, [0, 1, 2, -1])),
+        ("column", lambda: visits.add(-1, 2**31)),
+    ):
+        with pytest.raises(
+            IndexError, match=f"{name}: a number from -?\\d to 2147483646 is needed"
+        ):
+            enters()
     # None is around all, and neither begins nor ends.
     visits.end_backward(-1)
     assert visits.depth == 0
