@@ -177,10 +177,10 @@ class BlockHeap {
     // throws.
     void refill_arena(std::size_t bytes);
 
-    // The idle frames that move. Each is a block of its own, in state `leaving`, until it is
-    // vacated or put back. gather() takes what place() lacks beyond the spare frames, as far as so
-    // much is idle, but nothing from the ranges `kept` of the arena. See Note [Two mappings of one
-    // frame].
+    // The idle frames that move, in blocks of their own, which are in state `leaving` until they
+    // are vacated or put back. gather() takes what place() lacks beyond the spare frames, as far as
+    // so much is idle, but nothing from the ranges `kept` of the arena. See Note [Two mappings of
+    // one frame].
     void gather(std::size_t bytes, Stream stream, Placement placement,
                 const std::vector<ArenaRange>& kept);
     // Gathers, from anywhere else, what a range of the arena lacks.
@@ -196,7 +196,7 @@ class BlockHeap {
     // arena. Returns false, and changes nothing, if none serve.
     bool recall_for(std::size_t bytes, Stream stream, const std::vector<ArenaRange>& kept);
     // Bytes of frames that can be mapped without a new one.
-    std::size_t available_bytes() const { return spare_bytes_ + gathered_bytes_; }
+    std::size_t available_bytes() const { return spare_bytes() + gathered_bytes_; }
     // Bytes of frames that moved to another address since the beginning.
     std::size_t moved_bytes() const { return moved_bytes_; }
     // Bytes that were mapped by device calls since the beginning.
@@ -332,6 +332,7 @@ class BlockHeap {
         std::vector<Stream> streams;
     };
 
+    std::size_t spare_bytes() const { return spare_.size() * page_bytes_; }
     StreamHeap& heap_of(Stream stream);
     Block* new_block();
     void drop(Block& block);
@@ -375,20 +376,22 @@ class BlockHeap {
         Block* first;
         Address begin, end;
     };
-    // A frame to be mapped; `source` is the block that it leaves, or null.
-    struct Obtained {
-        Frame frame;
-        Block* source;
+    // Frames to be mapped side by side: `unused` ones, then those that leave the sources.
+    struct Row {
+        std::vector<Pages> frames;
+        std::size_t unused = 0;
+        std::vector<Block*> sources;
     };
     // Gathers idle frames until they have `bytes` bytes, but none from `kept`.
     void gather_frames(std::size_t bytes, std::vector<Range> kept);
     std::vector<Range> addresses_of(const std::vector<ArenaRange>& ranges) const;
-    Block* gather_frame(Block* block, Address begin, std::size_t bytes);
+    Block* gather_rows(Block* block, Address first, Address behind);
+    Block* gather_row(Block* block, Address begin, Address end);
     std::pair<Stream, StreamMarks> users_of(const Block& first, Address end);
     void vacate(Block& block);
     void arrive(Block& block, const Block* source);
-    // A frame that returns to an old mapping: its address `now`, in a range of blocks that begins
-    // with `idle`, and its `place`.
+    // Frames that return to an old mapping: their address `now`, in a range of blocks that begins
+    // with `idle`, and their `place`.
     struct Recalled {
         Address now;
         Block* idle;
@@ -409,7 +412,7 @@ class BlockHeap {
     bool is_needed(const Block*& block, Address begin, Address end) const;
     void restore(Address begin, const PausedRun& run);
     void withdraw();
-    std::vector<Frame> unmap_frames(Extent& extent, Address begin, Address end);
+    std::vector<Pages> unmap_frames(Extent& extent, Address begin, Address end);
     void count_stretches(const PausedRun& run, int change);
     void end_pause(Address begin, const PausedRun& run);
     void open_arena(std::size_t bytes);
@@ -431,9 +434,9 @@ class BlockHeap {
     std::size_t free_before(const Block* hole) const;
     void map_at(Block*& hole, std::size_t bytes);
     void require_free(std::size_t bytes);
-    std::vector<Obtained> obtain_row(std::size_t bytes);
-    Obtained obtain();
-    void put_back(std::span<const Obtained> row);
+    void obtain(Row& row, std::size_t count);
+    void put_back(const Row& row);
+    Pages new_frame();
     void add_plain(std::size_t bytes, Stream stream);
     Extent& add_extent(Extent extent, BlockState state, Stream stream);
 
@@ -471,8 +474,7 @@ class BlockHeap {
     Stream last_owner_ = kNoStream;
     PausedRuns paused_;
     std::shared_ptr<const HostMemory> host_;  // for the next pause
-    std::vector<Frame> spare_;                // mapped nowhere
-    std::size_t spare_bytes_ = 0;
+    std::vector<Pages> spare_;                // mapped nowhere
     std::vector<Block*> gathered_;
     std::size_t gathered_bytes_ = 0;
     std::size_t moved_bytes_ = 0;
@@ -480,7 +482,7 @@ class BlockHeap {
     std::unordered_map<Pages, Address> current_;  // where a mapped frame is in use
     std::map<Address, Block*> vacated_;
     std::size_t vacated_bytes_ = 0;
-    std::multimap<std::int64_t, Frame> retired_;  // by the generation that releases them
+    std::multimap<std::int64_t, Pages> retired_;  // by the generation that releases them
     bool is_place_missing_ = false;               // a block holds the frame of a place of the arena
     std::int64_t generation_ = 0;                 // of the blocks that are vacated now
     std::int64_t closed_ = -1;  // generation that is unmapped once `closing_marks_` are done

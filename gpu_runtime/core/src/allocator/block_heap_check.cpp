@@ -10,6 +10,14 @@ void BlockHeap::check() const {
     const auto require = [](bool holds, const char* rule) {
         if (!holds) throw std::logic_error(rule);
     };
+    // Holes may reach far beyond all memory.
+    const auto for_each_page = [&](const Block& block, const auto& check_page) {
+        const Extent& extent = *block.extent;
+        Address at = extent.begin() + (block.address - extent.begin()) / page_bytes_ * page_bytes_;
+        const bool is_hole = block.state == BlockState::hole;
+        const Address end = is_hole ? std::min(block.end(), extent.mapped_end()) : block.end();
+        for (; at < end; at += page_bytes_) check_page(at);
+    };
     std::size_t mapped = 0, vacated = 0, current = 0, used = 0, free = 0, holes = 0;
     for (const Extent& extent : extents_) {
         Address at = extent.begin();
@@ -59,18 +67,18 @@ void BlockHeap::check() const {
                     break;
                 case BlockState::vacated:
                     require(vacated_.contains(block->address), "a vacated block is found");
-                    for (const auto& [address, bytes] :
-                         extent.frames_within(block->address, block->end())) {
-                        const auto now = current_.find(extent.frames().at(address).pages);
+                    for_each_page(*block, [&](Address address) {
+                        const auto now = current_.find(extent.frame_at(address));
                         require(now == current_.end() || now->second != address,
                                 "the frames of a vacated block are elsewhere");
-                    }
+                    });
                     vacated += block->bytes;
                     continue;
                 case BlockState::hole:
                     require(!extent.is_plain(), "a plain extent has no holes");
-                    require(extent.frames_within(block->address, block->end()).empty(),
-                            "nothing is mapped in a hole");
+                    for_each_page(*block, [&](Address address) {
+                        require(extent.frame_at(address) == kNoFrame, "a hole has no memory");
+                    });
                     if (is_in_arena(*block)) {
                         require(arena_holes_.contains(block->address), "a hole is found");
                     } else {
@@ -82,21 +90,18 @@ void BlockHeap::check() const {
                     continue;
             }
             if (!extent.is_plain() && !is_paused(*block)) {
-                auto frame = extent.frames().upper_bound(block->address);
-                require(frame != extent.frames().begin(), "memory is mapped behind a block");
-                Address covered = std::prev(frame)->first + std::prev(frame)->second.bytes;
-                for (; covered < block->end(); ++frame) {
-                    require(frame != extent.frames().end() && frame->first == covered,
-                            "memory is mapped behind a block");
-                    covered += frame->second.bytes;
-                }
+                for_each_page(*block, [&](Address address) {
+                    require(extent.frame_at(address) != kNoFrame, "a block has memory");
+                });
             }
         }
         require(at == extent.end(), "blocks cover their extent");
         if (extent.is_plain()) mapped += extent.bytes();
-        for (const auto& [address, frame] : extent.frames()) {
-            mapped += frame.bytes;
-            const auto now = current_.find(frame.pages);
+        for (Address address = extent.begin(); !extent.is_plain() && address < extent.mapped_end();
+             address += page_bytes_) {
+            if (extent.frame_at(address) == kNoFrame) continue;
+            mapped += page_bytes_;
+            const auto now = current_.find(extent.frame_at(address));
             if (now != current_.end() && now->second == address) ++current;
         }
     }
@@ -104,9 +109,7 @@ void BlockHeap::check() const {
     require(gathered_.empty(), "frames move within a call");
     require(current == current_.size(), "a frame is in use at an address");
     require(vacated == vacated_bytes_, "old mappings are counted");
-    std::size_t retired = 0;
-    for (const auto& [generation, frame] : retired_) retired += frame.bytes;
-    require(mapped - vacated + spare_bytes_ + retired == reserved_bytes_,
+    require(mapped - vacated + (spare_.size() + retired_.size()) * page_bytes_ == reserved_bytes_,
             "reserved is what is mapped, spare or retired");
     std::size_t indexed = arena_free_.size(), indexed_holes = arena_holes_.size();
     for (const auto& [stream, heap] : heaps_) {

@@ -261,11 +261,10 @@ std::size_t BlockHeap::free_before(const Block* hole) const {
 void BlockHeap::map_at(Block*& hole, std::size_t bytes) {
     if (bytes == 0) return;
     Block* place = hole;
-    const std::vector<Obtained> row = obtain_row(bytes);
+    Row row;
     try {
-        std::vector<Frame> frames;
-        for (const Obtained& each : row) frames.push_back(each.frame);
-        place->extent->map(place->address, frames);
+        obtain(row, bytes / page_bytes_);
+        place->extent->map(place->address, row.frames);
         memory_.show(place->address, bytes);
     } catch (...) {
         put_back(row);
@@ -275,54 +274,58 @@ void BlockHeap::map_at(Block*& hole, std::size_t bytes) {
     unindex(*place);
     hole = place->bytes > bytes ? split(*place, bytes) : nullptr;
     if (hole != nullptr) index(*hole);
-    for (std::size_t i = 0; i < row.size(); ++i) {
-        Block* const behind = i + 1 < row.size() ? split(*place, page_bytes_) : nullptr;
-        arrive(*place, row[i].source);
-        if (row[i].source != nullptr) vacate(*row[i].source);
-        place = behind;
+    const auto arrive_next = [&](std::size_t part, const Block* source) {
+        if (part == 0) return;
+        Block* const rest = place->bytes > part ? split(*place, part) : nullptr;
+        arrive(*place, source);
+        place = rest;
+    };
+    // Only blocks of the arena have marks.
+    const bool is_one = !is_in_arena(*place);
+    arrive_next(is_one ? bytes : row.unused * page_bytes_, nullptr);
+    for (Block* const source : row.sources) {
+        if (!is_one) arrive_next(source->bytes, source);
+        vacate(*source);
     }
 }
 
-std::vector<BlockHeap::Obtained> BlockHeap::obtain_row(std::size_t bytes) {
-    std::vector<Obtained> row;
-    try {
-        while (row.size() * page_bytes_ < bytes) row.push_back(obtain());
-    } catch (...) {
-        put_back(row);
-        throw;
+// Takes frames for a row: spare ones first, then gathered ones, then new ones.
+void BlockHeap::obtain(Row& row, std::size_t count) {
+    const std::size_t moved =
+        std::min(count, available_bytes() / page_bytes_) - std::min(count, spare_.size());
+    for (; row.unused < count - moved; ++row.unused) {
+        row.frames.push_back(spare_.empty() ? new_frame() : spare_.back());
+        if (!spare_.empty()) spare_.pop_back();
     }
-    return row;
-}
-
-void BlockHeap::put_back(std::span<const Obtained> row) {
-    for (const Obtained& each : row) {
-        if (each.source != nullptr) {
-            gathered_.push_back(each.source);
-            gathered_bytes_ += each.frame.bytes;
+    while (row.frames.size() < count) {
+        Block* const source = gathered_.back();
+        const std::size_t wanted = (count - row.frames.size()) * page_bytes_;
+        if (source->bytes > wanted) {
+            gathered_.back() = split(*source, wanted);
         } else {
-            spare_.push_back(each.frame);
-            spare_bytes_ += each.frame.bytes;
+            gathered_.pop_back();
+        }
+        gathered_bytes_ -= source->bytes;
+        row.sources.push_back(source);
+        for (Address at = source->address; at < source->end(); at += page_bytes_) {
+            row.frames.push_back(source->extent->frame_at(at));
         }
     }
 }
 
-// Returns a spare or gathered frame, else a new one.
-BlockHeap::Obtained BlockHeap::obtain() {
-    if (!spare_.empty()) {
-        const Frame found = spare_.back();
-        spare_.pop_back();
-        spare_bytes_ -= found.bytes;
-        return {found, nullptr};
+void BlockHeap::put_back(const Row& row) {
+    const auto unused = row.frames.begin() + static_cast<std::ptrdiff_t>(row.unused);
+    spare_.insert(spare_.end(), row.frames.begin(), unused);
+    for (Block* const source : row.sources) {
+        gathered_.push_back(source);
+        gathered_bytes_ += source->bytes;
     }
-    if (!gathered_.empty()) {
-        Block* const found = gathered_.back();
-        gathered_.pop_back();
-        gathered_bytes_ -= found->bytes;
-        return {found->extent->frames().at(found->address), found};
-    }
-    const Frame made{memory_.create_pages(page_bytes_), page_bytes_};
+}
+
+Pages BlockHeap::new_frame() {
+    const Pages made = memory_.create_pages(page_bytes_);
     reserved_bytes_ += page_bytes_;
-    return {made, nullptr};
+    return made;
 }
 
 void BlockHeap::add_plain(std::size_t bytes, Stream stream) {

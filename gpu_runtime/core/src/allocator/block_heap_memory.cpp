@@ -180,11 +180,10 @@ void BlockHeap::take_out(Block* block) {
         extents_.remove_if([&](const Extent& each) { return &each == extent; });
         return;
     }
-    const std::vector<Frame> frames = block->extent->unmap(block->address, block->end());
-    for (const Frame& frame : frames) current_.erase(frame.pages);
+    for (const Pages frame : unmap_frames(*block->extent, block->address, block->end())) {
+        current_.erase(frame);
+    }
     loses_memory(*block);
-    spare_.insert(spare_.end(), frames.begin(), frames.end());
-    spare_bytes_ += block->bytes;
     if (is_in_arena(*block)) arena_bytes_ -= block->bytes;
     add_hole(*block);
 }
@@ -198,9 +197,8 @@ void BlockHeap::settle_extents() {
 void BlockHeap::release_spare() {
     settle_extents();
     while (!spare_.empty()) {
-        memory_.release_pages(spare_.back().pages);
-        spare_bytes_ -= spare_.back().bytes;
-        reserved_bytes_ -= spare_.back().bytes;
+        memory_.release_pages(spare_.back());
+        reserved_bytes_ -= page_bytes_;
         spare_.pop_back();
     }
 }

@@ -39,7 +39,7 @@ void BlockHeap::gather(std::size_t requested, Stream stream, Placement placement
     }
     std::vector<Range> all_kept = addresses_of(kept);
     if (!gap.is_at_tail() || gap.range.end > gap.range.begin) all_kept.push_back(gap.range);
-    gather_frames(gap.missing - std::min(gap.missing, spare_bytes_), std::move(all_kept));
+    gather_frames(gap.missing - std::min(gap.missing, spare_bytes()), std::move(all_kept));
     try {
         make_wait(gathered_, stream);
     } catch (...) {
@@ -53,7 +53,7 @@ void BlockHeap::gather_for_arena(const ArenaRange& range, const std::vector<Aren
     const std::size_t missing = arena_missing(range.begin, range.end - range.begin);
     std::vector<Range> all_kept = addresses_of(kept);
     all_kept.push_back(addresses_of({range}).front());
-    gather_frames(missing - std::min(missing, spare_bytes_), std::move(all_kept));
+    gather_frames(missing - std::min(missing, spare_bytes()), std::move(all_kept));
 }
 
 void BlockHeap::gather_frames(std::size_t bytes, std::vector<Range> kept) {
@@ -61,20 +61,28 @@ void BlockHeap::gather_frames(std::size_t bytes, std::vector<Range> kept) {
     if (is_plain_ || bytes == 0 || is_capturing()) return;
     for (const Idle& idle : idle_ranges(std::move(kept))) {
         if (gathered_bytes_ >= bytes) return;
-        const Extent& extent = *idle.first->extent;
         const auto [first, last] =
-            extent.whole_frames(idle.begin, idle.end, bytes - gathered_bytes_);
-        Block* block = idle.first;
-        for (const auto& [address, frame_bytes] : extent.frames_within(first, last)) {
-            block = gather_frame(block, address, frame_bytes);
-        }
+            idle.first->extent->whole_frames(idle.begin, idle.end, bytes - gathered_bytes_);
+        gather_rows(idle.first, first, last);
     }
 }
 
-// Makes a block of its own of an idle frame; `block` is free and begins at the frame or before it.
-Block* BlockHeap::gather_frame(Block* block, Address begin, std::size_t bytes) {
-    const Address end = begin + bytes;
-    while (block->end() <= begin) block = block->behind;
+// Gathers the idle frames between two addresses. `block` is free and begins at the first frame or
+// before it. Returns the last gathered block.
+Block* BlockHeap::gather_rows(Block* block, Address first, Address behind) {
+    while (first < behind) {
+        while (block->end() <= first) block = block->behind;
+        // Frames within one block have the same users. Several blocks may share a frame.
+        const std::size_t whole = (block->end() - first) / page_bytes_ * page_bytes_;
+        const Address end = whole == 0 ? first + page_bytes_ : std::min(first + whole, behind);
+        block = gather_row(block, first, end);
+        first = end;
+    }
+    return block;
+}
+
+// Makes a block of its own of a row of idle frames, which begins in `block`.
+Block* BlockHeap::gather_row(Block* block, Address begin, Address end) {
     const auto [stream, marks] = users_of(*block, end);
     unindex(*block);
     if (block->address < begin) {
@@ -82,7 +90,7 @@ Block* BlockHeap::gather_frame(Block* block, Address begin, std::size_t bytes) {
         index(*block);
         block = rest;
     }
-    if (block->end() > end) index(*split(*block, bytes));
+    if (block->end() > end) index(*split(*block, end - begin));
     while (block->end() < end) {
         Block& next = *block->behind;
         unindex(next);
@@ -92,9 +100,9 @@ Block* BlockHeap::gather_frame(Block* block, Address begin, std::size_t bytes) {
     block->stream = stream;
     block->marks = marks;
     block->state = BlockState::leaving;
-    memory_.hide(begin, bytes);
+    memory_.hide(begin, end - begin);
     gathered_.push_back(block);
-    gathered_bytes_ += bytes;
+    gathered_bytes_ += end - begin;
     return block;
 }
 
@@ -157,10 +165,12 @@ void BlockHeap::vacate(Block& block) {
     }
 }
 
-// A block without memory, in no list, becomes free: it has got the frame of `source`, or, without
-// one, a new frame.
+// A block without memory, in no list, becomes free: it has got frames, those of `source` if there
+// is one.
 void BlockHeap::arrive(Block& block, const Block* source) {
-    current_[block.extent->frames().at(block.address).pages] = block.address;
+    for (Address at = block.address; at < block.end(); at += page_bytes_) {
+        current_[block.extent->frame_at(at)] = at;
+    }
     block.state = BlockState::free;
     if (is_in_arena(block)) {
         block.stream = source == nullptr ? kNoStream : source->stream;
@@ -191,9 +201,9 @@ void BlockHeap::recall_arena() {
     const auto end = vacated_.lower_bound(arena_->end());
     for (auto entry = vacated_.lower_bound(arena_->begin()); entry != end; ++entry) {
         const Block& block = *entry->second;
-        for (const auto& [place, bytes] : arena_->frames_within(block.address, block.end())) {
+        for (Address place = block.address; place < block.end(); place += page_bytes_) {
             Recall one;
-            if (find_recall(one, block, {place, place + bytes}, idle)) {
+            if (find_recall(one, block, {place, place + page_bytes_}, idle)) {
                 is_place_missing_ = true;
             } else {
                 found.push_back(one.front());
@@ -214,7 +224,7 @@ bool BlockHeap::recall_for(std::size_t requested, Stream stream,
                            const std::vector<ArenaRange>& kept) {
     if (vacated_.empty() || is_capturing()) return false;
     const std::size_t bytes = round_up(requested, kBlockAlignment);
-    const std::vector<Idle> idle = idle_by_address(kept);
+    for (auto& [owner, heap] : heaps_) add_latest(heap);
     const auto may_serve = [](const Block* block) {
         return block != nullptr &&
                (block->state == BlockState::free || block->state == BlockState::vacated);
@@ -233,6 +243,8 @@ bool BlockHeap::recall_for(std::size_t requested, Stream stream,
         const std::size_t length = last->end() - first->address;
         if (length >= bytes) stretches.emplace_back(length, first);
     }
+    if (stretches.empty()) return false;
+    const std::vector<Idle> idle = idle_by_address(kept);
     std::ranges::sort(stretches, {}, [](const auto& stretch) {
         return std::pair(stretch.first, stretch.second->address);
     });
@@ -259,19 +271,26 @@ std::optional<Address> BlockHeap::find_recall(Recall& found, const Block& first,
     for (const Block* block = &first; block != nullptr && block->address < range.end;
          block = block->behind) {
         if (block->state != BlockState::vacated) continue;
-        const auto& frames = block->extent->frames();
-        auto frame = std::prev(frames.upper_bound(std::max(range.begin, block->address)));
-        for (; frame != frames.end() && frame->first < std::min(range.end, block->end()); ++frame) {
-            const Address place = frame->first, behind = place + frame->second.bytes;
-            const auto current = current_.find(frame->second.pages);
-            if (current == current_.end()) return behind;  // retired
+        const Address from = std::max(range.begin, block->address);
+        const Address first_place = from - (from - block->address) % page_bytes_;
+        const Address end = std::min(range.end, block->end());
+        for (Address place = first_place; place < end; place += page_bytes_) {
+            const Pages frame = block->extent->frame_at(place);
+            const auto current = current_.find(frame);
+            if (current == current_.end()) return place + page_bytes_;  // retired
             const Address now = current->second;
             const auto next = std::ranges::upper_bound(idle, now, {}, &Idle::begin);
-            const bool is_idle =
-                next != idle.begin() && now + frame->second.bytes <= std::prev(next)->end;
-            const bool is_inside = now < range.end && range.begin < now + frame->second.bytes;
-            if (!is_idle || is_inside || !seen.insert(frame->second.pages).second) return behind;
-            found.push_back({now, std::prev(next)->first, place, frame->second.bytes});
+            const bool is_idle = next != idle.begin() && now + page_bytes_ <= std::prev(next)->end;
+            const bool is_inside = now < range.end && range.begin < now + page_bytes_;
+            if (!is_idle || is_inside || !seen.insert(frame).second) return place + page_bytes_;
+            Block* const owner = std::prev(next)->first;
+            const bool is_next = place != first_place && found.back().idle == owner &&
+                                 found.back().now + found.back().bytes == now;
+            if (is_next) {
+                found.back().bytes += page_bytes_;
+            } else {
+                found.push_back({now, owner, place, page_bytes_});
+            }
         }
     }
     return std::nullopt;
@@ -287,23 +306,26 @@ bool BlockHeap::recall(Recall& found, Stream stream) {
         for (const Recalled& each : found) {
             if (each.idle != first) block = each.idle;
             first = each.idle;
-            block = gather_frame(block, each.now, each.bytes);
+            block = gather_rows(block, each.now, each.now + each.bytes);
         }
         if (stream != kNoStream) make_wait(gathered_, stream);
     } catch (const DeviceCallError&) {
         put_back();
         return false;
     }
-    for (std::size_t i = 0; i < found.size(); ++i) {
-        memory_.show(found[i].place, found[i].bytes);
-        arrive(*cut_vacated(found[i].place, found[i].bytes), gathered_[i]);
+    auto source = gathered_.begin();
+    for (const Recalled& each : found) {
+        memory_.show(each.place, each.bytes);
+        for (Address now = each.now; now < each.now + each.bytes; now = (*source++)->end()) {
+            arrive(*cut_vacated(each.place + (now - each.now), (*source)->bytes), *source);
+        }
     }
     gathered_bytes_ = 0;
     for (Block* const left : std::exchange(gathered_, {})) vacate(*left);
     return true;
 }
 
-// Makes a block of its own of a frame in a vacated block, and takes it out of the list.
+// Makes a block of its own of frames in a vacated block, and takes it out of the list.
 Block* BlockHeap::cut_vacated(Address begin, std::size_t bytes) {
     const auto entry = std::prev(vacated_.upper_bound(begin));
     Block* block = entry->second;
@@ -331,10 +353,12 @@ void BlockHeap::retire(std::size_t bytes, std::size_t arena_kept) {
     gather_frames(bytes, addresses_of({{0, arena_kept}}));
     gathered_bytes_ = 0;
     for (Block* const block : std::exchange(gathered_, {})) {
-        const Frame& frame = block->extent->frames().at(block->address);
-        retired_.emplace(generation_, frame);
-        current_.erase(frame.pages);
-        moved_bytes_ -= frame.bytes;
+        for (Address at = block->address; at < block->end(); at += page_bytes_) {
+            const Pages frame = block->extent->frame_at(at);
+            retired_.emplace(generation_, frame);
+            current_.erase(frame);
+        }
+        moved_bytes_ -= block->bytes;
         vacate(*block);
     }
 }
@@ -386,9 +410,8 @@ void BlockHeap::unmap_old(std::int64_t generation) {
         add_hole(*block);
     }
     while (!retired_.empty() && retired_.begin()->first <= generation) {
-        const Frame frame = retired_.begin()->second;
-        memory_.release_pages(frame.pages);
-        reserved_bytes_ -= frame.bytes;
+        memory_.release_pages(retired_.begin()->second);
+        reserved_bytes_ -= page_bytes_;
         retired_.erase(retired_.begin());
     }
 }

@@ -15,7 +15,7 @@ namespace gapless::runtime {
 // the host if wanted, unmapped, and released. Their blocks keep their state and their addresses. A
 // *run* is a stretch of adjacent blocks without memory. A block of a run that is freed meanwhile is
 // in state `paused`, in no index, so no request gets it. New requests get new memory. A resume
-// creates frames of the same sizes at the same addresses, as far as a block in use needs them; the
+// creates frames at the same addresses, as far as a block in use needs them; the
 // rest of a run becomes holes. While one part is copied, the next one is mapped, because a GPU
 // takes 175 ms to map 10 GiB by frames of 2 MiB and 200 ms to copy them. Blocks change their state
 // only when nothing can fail any more. After an exception the new frames go back, and the kept
@@ -48,7 +48,7 @@ PausedRuns BlockHeap::pausable_runs(bool keeps) {
                 open = nullptr;
                 continue;
             }
-            if (open == nullptr) open = &(runs[block->address] = {block, 0, {}, {}, bytes});
+            if (open == nullptr) open = &(runs[block->address] = {block, 0, {}, bytes});
             open->end = block->end();
             bytes += block->bytes;
         }
@@ -77,8 +77,9 @@ void BlockHeap::give_up(PausedRuns runs) {
     withdraw();
     while (!runs.empty()) {
         auto& [begin, run] = *runs.begin();
-        run.frames = unmap_frames(*run.first->extent, begin, run.end);
-        for (const Frame& frame : run.frames) current_.erase(frame.pages);
+        for (const Pages frame : unmap_frames(*run.first->extent, begin, run.end)) {
+            current_.erase(frame);
+        }
         if (is_in_arena(*run.first)) arena_bytes_ -= run.end - begin;
         count_stretches(run, -1);
         for (Block* block = run.first; block != nullptr && block->address < run.end;
@@ -94,10 +95,9 @@ void BlockHeap::give_up(PausedRuns runs) {
 }
 
 // Unmaps all frames between two addresses, and makes them spare.
-std::vector<Frame> BlockHeap::unmap_frames(Extent& extent, Address begin, Address end) {
-    std::vector<Frame> frames = extent.unmap(begin, end);
+std::vector<Pages> BlockHeap::unmap_frames(Extent& extent, Address begin, Address end) {
+    std::vector<Pages> frames = extent.unmap(begin, end);
     spare_.insert(spare_.end(), frames.begin(), frames.end());
-    spare_bytes_ += end - begin;
     return frames;
 }
 
@@ -141,34 +141,27 @@ void BlockHeap::resume() {
 void BlockHeap::restore(Address begin, const PausedRun& run) {
     Extent& extent = *run.first->extent;
     const Block* block = run.first;
-    std::vector<Frame> row;  // of one size
-    Address at = begin, row_begin = begin;
+    std::vector<Pages> row;
+    Address row_begin = begin;
     const auto finish_row = [&] {
         if (row.empty()) return;
-        const std::size_t bytes = row.size() * row.front().bytes;
+        const std::size_t bytes = row.size() * page_bytes_;
         extent.map(row_begin, row);
         row.clear();
         if (run.copy == nullptr) return;
         memory_.copy(row_begin, run.kept + (row_begin - begin), bytes);
     };
     try {
-        for (const auto& [pages, bytes] : run.frames) {
-            const bool is_wanted = is_needed(block, at, at + bytes);
-            const bool is_alike = !row.empty() && row.front().bytes == bytes;
-            if (!is_wanted || !is_alike || at - row_begin >= kRowBytes) finish_row();
-            if (is_wanted) {
-                if (row.empty()) row_begin = at;
-                row.push_back({memory_.create_pages(bytes), bytes});
-                reserved_bytes_ += bytes;
-            }
-            at += bytes;
+        for (Address at = begin; at < run.end; at += page_bytes_) {
+            const bool is_wanted = is_needed(block, at, at + page_bytes_);
+            if (!is_wanted || at - row_begin >= kRowBytes) finish_row();
+            if (!is_wanted) continue;
+            if (row.empty()) row_begin = at;
+            row.push_back(new_frame());
         }
         finish_row();
     } catch (...) {
-        for (const Frame& frame : row) {
-            spare_.push_back(frame);
-            spare_bytes_ += frame.bytes;
-        }
+        spare_.insert(spare_.end(), row.begin(), row.end());
         throw;
     }
 }
@@ -179,8 +172,8 @@ void BlockHeap::withdraw() {
     memory_.await_copies();
     for (const auto& [begin, run] : paused_) {
         Extent& extent = *run.first->extent;
-        for (const auto& [address, bytes] : extent.frames_within(begin, run.end)) {
-            unmap_frames(extent, address, address + bytes);
+        for (Address at = begin; at < run.end; at += page_bytes_) {
+            if (extent.frame_at(at) != kNoFrame) unmap_frames(extent, at, at + page_bytes_);
         }
     }
     release_spare();
@@ -198,24 +191,22 @@ void BlockHeap::end_pause(Address begin, const PausedRun& run) {
         if (is_in_arena(*block)) block->stream = kNoStream;
         add_free(*block);
     }
-    Address at = begin;
     Block* block = first_.at(&extent);
-    for (const auto& [former, bytes] : run.frames) {
-        const auto frame = extent.frames().find(at);
-        if (frame != extent.frames().end()) {
-            current_[frame->second.pages] = at;
-            if (&extent == arena_) arena_bytes_ += bytes;
-        } else {
-            Leaving hole;
-            take(hole, block, at, at + bytes);
-            block = hole.runs.front().first;
-            while (block->bytes < bytes) absorb(*block);
-            loses_memory(*block);
-            Block* const before = block->before;
-            add_hole(*block);
-            block = before == nullptr ? first_.at(&extent) : before;
+    for (Address at = begin; at < run.end; at += page_bytes_) {
+        const Pages frame = extent.frame_at(at);
+        if (frame != kNoFrame) {
+            current_[frame] = at;
+            if (&extent == arena_) arena_bytes_ += page_bytes_;
+            continue;
         }
-        at += bytes;
+        Leaving hole;
+        take(hole, block, at, at + page_bytes_);
+        block = hole.runs.front().first;
+        while (block->bytes < page_bytes_) absorb(*block);
+        loses_memory(*block);
+        Block* const before = block->before;
+        add_hole(*block);
+        block = before == nullptr ? first_.at(&extent) : before;
     }
 }
 

@@ -1,23 +1,20 @@
 // A range of reserved addresses, and the physical memory that is mapped in it.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
-#include <iterator>
-#include <map>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "device/device_memory.h"
 #include "device/page_mapper.h"
+#include "device/sizes.h"
 
 namespace gapless::runtime {
 
-// Physical memory that is mapped and unmapped as a whole.
-struct Frame {
-    Pages pages = 0;
-    std::size_t bytes = 0;
-};
+// A frame is physical memory of one page, which is mapped and unmapped as a whole.
+constexpr Pages kNoFrame = ~Pages{0};
 
 // The addresses are kept until the process ends, because blocks may outlive the driver.
 class Extent {
@@ -37,68 +34,62 @@ class Extent {
     std::size_t bytes() const { return bytes_; }
     bool is_plain() const { return is_plain_; }
 
-    // Maps frames of one size side by side, from `address` on, and makes them accessible by one
-    // call. Throws DeviceCallError; the frames are then unmapped once settle() has returned.
-    void map(Address address, std::span<const Frame> frames) {
-        std::vector<Pages> pages;
-        std::map<Address, Frame> row;  // made first, so that no exception loses a frame
-        Address end = address;
-        for (const Frame& frame : frames) {
-            pages.push_back(frame.pages);
-            row.emplace_hint(row.end(), end, frame);
-            end += frame.bytes;
-        }
-        mapper_.map(address, pages, frames.front().bytes);
-        frames_.merge(row);
+    // Maps frames side by side, from `address` on, and makes them accessible by one call. Throws
+    // DeviceCallError; the frames are then unmapped once settle() has returned.
+    void map(Address address, std::span<const Pages> frames) {
+        const std::size_t first = number_of(address);
+        // Made first, so that no exception loses a frame.
+        if (frames_.size() < first + frames.size()) frames_.resize(first + frames.size(), kNoFrame);
+        mapper_.map(address, frames, page_bytes_);
+        std::ranges::copy(frames, frames_.begin() + static_cast<std::ptrdiff_t>(first));
     }
     // Unmaps the frames that could not be made accessible. Throws DeviceCallError.
     void settle() { mapper_.settle(); }
     // Unmaps, by one call, the frames that fill [first, behind). Throws DeviceCallError; then all
     // of them stay mapped.
-    std::vector<Frame> unmap(Address first, Address behind) {
-        const auto from = frames_.find(first), to = frames_.lower_bound(behind);
-        std::vector<Frame> taken;
-        for (auto frame = from; frame != to; ++frame) taken.push_back(frame->second);
+    std::vector<Pages> unmap(Address first, Address behind) {
         memory_.unmap(first, behind - first);
-        frames_.erase(from, to);
+        std::vector<Pages> taken;
+        for (Address at = first; at < behind; at += page_bytes_) {
+            taken.push_back(std::exchange(frames_[number_of(at)], kNoFrame));
+        }
         return taken;
     }
-    // Address and size of the frames that lie entirely in [first, behind), by address.
-    std::vector<std::pair<Address, std::size_t>> frames_within(Address first,
-                                                               Address behind) const {
-        std::vector<std::pair<Address, std::size_t>> found;
-        for (auto frame = frames_.lower_bound(first);
-             frame != frames_.end() && frame->first + frame->second.bytes <= behind; ++frame) {
-            found.emplace_back(frame->first, frame->second.bytes);
-        }
-        return found;
+    // Returns the frame that is mapped at an address, or kNoFrame.
+    Pages frame_at(Address address) const {
+        const std::size_t number = number_of(address);
+        return number < frames_.size() ? frames_[number] : kNoFrame;
     }
+    // No frame is mapped from this address on.
+    Address mapped_end() const { return begin_ + frames_.size() * page_bytes_; }
     // Returns the begin and end of the first frames that lie entirely in [first, behind), as many
     // as have `bytes` bytes. The caller knows that the range is mapped throughout.
     std::pair<Address, Address> whole_frames(Address first, Address behind,
                                              std::size_t bytes) const {
-        auto frame = frames_.lower_bound(first);
-        if (frame == frames_.end()) return {behind, behind};
-        const Address begin = frame->first;
-        Address end = begin;
-        for (; frame != frames_.end() && end - begin < bytes; ++frame) {
-            if (frame->first + frame->second.bytes > behind) break;
-            end = frame->first + frame->second.bytes;
-        }
-        return {begin, end};
+        const Address begin = begin_ + round_up(first - begin_, page_bytes_);
+        const Address end = begin_ + (behind - begin_) / page_bytes_ * page_bytes_;
+        if (end <= begin) return {begin, begin};
+        return {begin, std::min(end, begin + round_up(bytes, page_bytes_))};
     }
-    const std::map<Address, Frame>& frames() const { return frames_; }
 
   private:
     Extent(DeviceMemory& memory, Address begin, std::size_t bytes, bool is_plain)
-        : memory_(memory), mapper_(memory), begin_(begin), bytes_(bytes), is_plain_(is_plain) {}
+        : memory_(memory),
+          mapper_(memory),
+          page_bytes_(memory.page_bytes()),
+          begin_(begin),
+          bytes_(bytes),
+          is_plain_(is_plain) {}
+
+    std::size_t number_of(Address address) const { return (address - begin_) / page_bytes_; }
 
     DeviceMemory& memory_;
     PageMapper mapper_;
+    std::size_t page_bytes_;
     Address begin_;
     std::size_t bytes_;
     bool is_plain_;
-    std::map<Address, Frame> frames_;
+    std::vector<Pages> frames_;  // by number of the page, up to the last that was ever mapped
 };
 
 }  // namespace gapless::runtime

@@ -5,7 +5,6 @@
 #include <exception>
 #include <map>
 #include <memory>
-#include <vector>
 
 #include "allocator/block.h"
 #include "device/device_memory.h"
@@ -42,7 +41,6 @@ class HostMemory {
 struct PausedRun {
     Block* first;
     Address end;
-    std::vector<Frame> frames;               // as they were, by address
     std::shared_ptr<const HostMemory> copy;  // null if the contents are not kept
     Address kept = 0;                        // host address of the contents
 };
