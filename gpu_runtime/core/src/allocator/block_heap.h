@@ -1,7 +1,6 @@
 // The heap of all blocks of a device. No two blocks share a byte, whatever a plan says.
 #pragma once
 
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -293,7 +292,9 @@ class BlockHeap {
         std::size_t bytes;
         Address address;
         Block* block;
-        auto operator<=>(const Sized&) const = default;
+        bool operator<(const Sized& other) const {
+            return bytes != other.bytes ? bytes < other.bytes : address < other.address;
+        }
     };
     using BySize = std::pmr::set<Sized>;
     // An entry of the index by address. When a range grows or shrinks at its beginning, `address`
