@@ -34,6 +34,7 @@ from planners.model.online_result import OnlineDevice, OnlineTerms
 from planners.model.request_sequence import RequestSequence
 from planners.online.online_report import (
     calls_table,
+    figures_table,
     online_notes,
     online_table,
     requests_line,
@@ -212,6 +213,8 @@ def _print(run: OnlineRun, checked: RecordedCheck | None, file: str, *, as_json:
             standard_output.write_table(calls_table(run), above="\n")
         if any(row.result is not None and row.result.device_seconds for row in run.rows):
             standard_output.write_table(times_table(run), above="\n")
+        if any(row.result is not None and row.result.statistics for row in run.rows):
+            standard_output.write_table(figures_table(run), above="\n")
     below = [f"{note}\n" for note in online_notes(run)]
     if checked is not None:
         below.append(f"{_agreement(checked)}\n")

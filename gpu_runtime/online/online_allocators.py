@@ -22,6 +22,7 @@ from gpu_runtime.online.pytorch_settings import pytorch_settings
 from gpu_runtime.replaying.online_replay import replay_online
 from gpu_runtime.replaying.planned_replay import replay_planned
 from gpu_runtime.replaying.stweaver_replay import replay_stweaver
+from planners.errors import GaplessError
 from planners.model.online_result import OnlineResult, OnlineTerms
 from planners.model.problem import Scalar
 from planners.model.request_sequence import RequestSequence
@@ -57,7 +58,14 @@ def _maker(definition: OnlineDefinition, values: Mapping[str, Scalar]) -> MakeOn
         _of_core(parameter, values[parameter.name]) if parameter.name in values else parameter.usual
         for parameter in definition.parameters
     ]
-    return lambda memory: definition.make(memory, given)
+
+    def make(memory: DeviceMemory) -> OnlineAllocator:
+        try:
+            return definition.make(memory, given)
+        except (ValueError, MemoryError) as error:
+            raise GaplessError(f"online allocator {definition.name}, {error}") from None
+
+    return make
 
 
 def _of_core(parameter: OnlineParameter, value: Scalar) -> bool | int | PytorchSettings:

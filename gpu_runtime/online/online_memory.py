@@ -6,14 +6,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from gpu_runtime._core import CountingMemory, DeviceMemory, ServingOnlineAllocator, Stweaver
 from gpu_runtime.allocator.call_counts import call_counts, call_seconds
 from gpu_runtime.allocator.pytorch.decorated_allocator import serve_pytorch
-from gpu_runtime.online.online_allocators import STWEAVER, make_online
+from gpu_runtime.online.online_allocators import CORE, STWEAVER, make_online
 from gpu_runtime.online.stweaver_program import StweaverProgram
 from planners.errors import DeviceError, GaplessError
 from planners.model.problem import Scalar
@@ -36,6 +36,8 @@ class OnlineReport:
         Number of device calls by kind; kinds without calls are left out.
     device_seconds
         Seconds in these calls, host waits included.
+    own_figures
+        Numbers and bytes that only this allocator counts, as they are now; empty for most.
     note
         What the allocator planned, or why it did not; empty for one that does not plan.
     """
@@ -46,6 +48,7 @@ class OnlineReport:
     reserved_bytes: int
     device_calls: dict[str, int]
     device_seconds: float
+    own_figures: dict[str, int] = field(default_factory=dict)
     note: str = ""
 
     @property
@@ -60,6 +63,9 @@ class OnlineReport:
     def __str__(self) -> str:
         """Return a table for people."""
         calls = ", ".join(f"{count:,} {kind}" for kind, count in self.device_calls.items())
+        own = ", ".join(
+            f"{count:,} {name.replace('_', ' ')}" for name, count in self.own_figures.items()
+        )
         return aligned_pairs(
             [
                 ("allocator", self.allocator),
@@ -70,6 +76,7 @@ class OnlineReport:
                     f"{exact_bytes(self.reserved_bytes)} bytes, efficiency {self.efficiency:.2%}",
                 ),
                 ("device", f"{self.device_seconds * 1e3:,.3f} ms in {calls or 'no call'}"),
+                *([("own", own)] if own else []),
                 *([("plan", self.note)] if self.note else []),
             ]
         ).rstrip("\n")
@@ -90,7 +97,7 @@ class OnlineMemory:
         For ``"stweaver"``: a trace of the program, made without a GPU, that it profiles. Without
         one the first two iterations of the run are its profile.
     parameters
-        Parameters of the online allocator, such as ``page_mib=20`` for VPMM.
+        Parameters of the online allocator, such as ``page_mib=16`` for VPMM.
 
     Raises
     ------
@@ -115,6 +122,7 @@ class OnlineMemory:
         self._parameters: dict[str, Any] = {**parameters, "trace": trace}
         self._program: StweaverProgram | None = None
         self._label = chosen.label
+        self._crosses_streams = CORE.find(allocator).crosses_streams
         self._device = device
         self._allocator: ServingOnlineAllocator | None = None
 
@@ -129,10 +137,12 @@ class OnlineMemory:
             The driver or the device is missing, this PyTorch is not supported, or the device has
             an installed allocator already.
         GaplessError
-            The device has no pages of the size that the allocator needs.
+            The device has no pages of the size that the allocator needs, or too little memory for
+            the pages that it makes at once; or a module is fully sharded, which is unsafe under
+            ``"vpmm"``. From then on the sharding of a module raises this error.
         """
         self._refuse_twice()
-        self._allocator = serve_pytorch(self._device, self._over)
+        self._allocator = serve_pytorch(self._device, self._beneath_pytorch)
         if self._program is not None and self._program.listens:
             # Imported here because it needs PyTorch.
             from gpu_runtime.online.module_hooks import ModuleHooks
@@ -147,7 +157,8 @@ class OnlineMemory:
         DeviceError
             An allocator is installed or attached already.
         GaplessError
-            The device has no pages of the size that the allocator needs.
+            The device has no pages of the size that the allocator needs, or too little memory for
+            the pages that it makes at once.
         """
         self._refuse_twice()
         self._allocator = self._over(memory)
@@ -180,15 +191,21 @@ class OnlineMemory:
             reserved_bytes=figures.reserved_peak,
             device_calls=call_counts(allocator.calls()),
             device_seconds=sum(call_seconds(allocator.nanoseconds()).values()),
+            own_figures=dict(allocator.own_figures()),
             note="" if self._program is None else self._program.note,
         )
 
+    def _beneath_pytorch(self, memory: DeviceMemory) -> ServingOnlineAllocator:
+        if self._crosses_streams:
+            # Imported here because it needs PyTorch.
+            from gpu_runtime.online.fully_sharded import refuse_fully_sharded
+
+            refuse_fully_sharded(self._label)
+        return self._over(memory)
+
     def _over(self, memory: DeviceMemory) -> ServingOnlineAllocator:
         counted = CountingMemory(memory, is_timed=True)
-        try:
-            made = self._make(counted)
-        except ValueError as error:
-            raise GaplessError(f"{self._label}: {error}") from None
+        made = self._make(counted)
         serving = ServingOnlineAllocator(made, counted)
         if isinstance(made, Stweaver):
             self._program = StweaverProgram(made, serving, **self._parameters)

@@ -44,7 +44,7 @@ from planners.text.byte_units import exact_bytes
 # The second iteration is profiled, and ends where the third one begins.
 PLANNING_ITERATION = 3
 # Visits that are recorded have numbers of a phase and a module below this.
-MOST_MODULES = 1 << 32
+MOST_MODULES = 1 << 30
 
 
 class StweaverProgram:

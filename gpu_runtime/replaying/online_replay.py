@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -69,7 +70,10 @@ def replay_online(
         outcome = replay.end()
     except OSError as error:
         raise DeviceError(f"device {terms.device}: {error}") from None
-    result = replay_result(device, allocator, outcome, outcome.seconds - early_seconds, begun)
+    result = replace(
+        replay_result(device, allocator, outcome, outcome.seconds - early_seconds, begun),
+        statistics=dict(allocator.own_figures()),
+    )
     return_memory(requests, device, allocator, result)
     device.require_apart(requests)
     return result

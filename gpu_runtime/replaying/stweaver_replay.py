@@ -147,8 +147,5 @@ def _composition(allocator: Stweaver, result: OnlineResult) -> dict[str, Scalar]
         "pool": pool_bytes,
         # Peak of the cache's reserved bytes.
         "fallback": max(0, result.reserved_peak - pool_bytes),
-        "planned_requests": counts.planned,
-        "displaced_requests": counts.displaced,
-        "reused_requests": counts.reused,
-        "cached_requests": counts.cached,
+        **result.statistics,
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from planners.model.online_result import OnlineResult
+from planners.model.problem import Scalar
 from planners.model.problem_fields import MOST_SHOWN_NAME
 from planners.model.request_sequence import RequestSequence
 from planners.online.online_run import OnlineRow, OnlineRun
@@ -56,6 +57,18 @@ def calls_table(run: OnlineRun) -> Table:
         for label, result in results.items()
     ]
     return Table(columns_of("device calls", *kinds), rows, turns=True)
+
+
+def figures_table(run: OnlineRun) -> Table:
+    """Return the table of what single allocators count: a column for each of their figures."""
+    counted_by = {row.label: row.result.statistics for row in run.rows if row.result is not None}
+    names = list(dict.fromkeys(name for figures in counted_by.values() for name in figures))
+    rows = [
+        Row([label, *(_shown(figures.get(name)) for name in names)])
+        for label, figures in counted_by.items()
+        if figures
+    ]
+    return Table(columns_of("own figures", *names), rows, turns=True)
 
 
 def times_table(run: OnlineRun) -> Table:
@@ -117,6 +130,12 @@ def online_notes(run: OnlineRun) -> list[str]:
 
 def _asked(result: OnlineResult) -> list[str]:
     return [kind for kind, calls in result.device_calls.items() if calls]
+
+
+def _shown(figure: Scalar | None) -> str:
+    if figure is None:
+        return "-"
+    return exact_bytes(figure) if type(figure) is int else str(figure)
 
 
 def _cells(row: OnlineRow, requests: RequestSequence) -> tuple[str, ...]:

@@ -165,6 +165,7 @@ def servings(case: Case) -> None:
             beneath(case, asked, allocator)
         ServingOnline.check(allocator)
     read(ServingOnline.figures(allocator))
+    ServingOnline.own_figures(allocator)
     read(ServingOnline.calls(allocator))
     read(ServingOnline.nanoseconds(allocator))
     del allocator
@@ -320,7 +321,7 @@ CALLS: dict[Callable[[Case], None], tuple[str, ...]] = {
         *of(_core.VpmmSettings), "VpmmState", *of(_core.VpmmView), *of(_core.Vpmm),
         *methods(_core.Vpmm, "keep_stages", "regions", "stages"), *of(Online),
         *methods(Online, "allocate", "free", "use_on", "settle", "give_back", "figures",
-                 "reset_peaks", "segments", "check", "begin_iteration", "enter"),
+                 "own_figures", "reset_peaks", "segments", "check", "begin_iteration", "enter"),
         *of(_core.StweaverProfile), *of(Stweaver), *methods(Stweaver, "adopt", "reserve_pool"),
         *of(_core.OnlineFigures), *of(_core.OnlineSegment), *of(_core.OnlineBlock), "OnlineState",
     ),
@@ -331,8 +332,8 @@ CALLS: dict[Callable[[Case], None], tuple[str, ...]] = {
     servings: (
         "ServingAllocator", *methods(Serving, "allocate", "free", "use_on", "give_back"),
         "ServingOnlineAllocator",
-        *methods(ServingOnline, "figures", "calls", "nanoseconds", "reset_peaks", "check",
-                 "begin_iteration", "enter"),
+        *methods(ServingOnline, "figures", "own_figures", "calls", "nanoseconds", "reset_peaks",
+                 "check", "begin_iteration", "enter"),
         *of(_core.StweaverCounts), *of(Visits),
         *methods(Stweaver, "adopt_for_less", "record_beneath", "keep_apart_beneath"),
         *methods(Visits, "add", "renumber", "enter", "begin_phase", "begin_forward", "end_forward",

@@ -82,6 +82,10 @@ def test_a_table_of_all_and_what_they_asked_of_the_device(recording: Path) -> No
     assert calls[0].split()[:2] == ["pytorch-caching", "2"]
     calls, notes = calls[: len(OURS)], calls[len(OURS) :]
     assert [line.split()[0] for line in calls] == list(OURS)
+    (blank, figures, vpmm, stweaver), notes = notes[:4], notes[4:]
+    assert (blank, figures.split()[:3]) == ("", ["own", "figures", "chunks"])
+    assert vpmm.split()[:4] == ["vpmm", "1", "8,796,093,022,208", "1"]
+    assert stweaver.split()[:3] == ["stweaver", "-", "-"]
     assert [note.partition(": ")[0] for note in notes] == ["planned, stweaver"]
     assert "planned nothing" in notes[0]
 

@@ -1,5 +1,6 @@
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unique_ptr.h>
@@ -150,6 +151,7 @@ void bind_allocator_interface(nb::module_& module) {
         .def("enter", &OnlineAllocator::enter, "visit"_a)
         .def("figures", [](const OnlineAllocator& allocator) { return allocator.figures(); })
         .def("reset_peaks", &OnlineAllocator::reset_peaks)
+        .def("own_figures", &OnlineAllocator::own_figures)
         .def("segments", &OnlineAllocator::segments)
         .def("check", &OnlineAllocator::check);
 }
@@ -164,6 +166,7 @@ void bind_serving(nb::module_& module) {
         .def("enter", &ServingOnlineAllocator::enter, "visit"_a, WithoutPython())
         .def("figures", &ServingOnlineAllocator::figures, WithoutPython())
         .def("reset_peaks", &ServingOnlineAllocator::reset_peaks, WithoutPython())
+        .def("own_figures", &ServingOnlineAllocator::own_figures, WithoutPython())
         .def("calls", &ServingOnlineAllocator::calls, WithoutPython())
         .def("nanoseconds", &ServingOnlineAllocator::nanoseconds, WithoutPython())
         .def("check", &ServingOnlineAllocator::check, WithoutPython());
@@ -399,6 +402,7 @@ void bind_definitions(nb::module_& module) {
         .def_ro("source", &OnlineDefinition::source)
         .def_ro("parameters", &OnlineDefinition::parameters)
         .def_ro("dictated", &OnlineDefinition::dictated)
+        .def_ro("crosses_streams", &OnlineDefinition::crosses_streams)
         .def(
             "make",
             [](const OnlineDefinition& definition, DeviceMemory& memory,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gpu_runtime import OnlineMemory
-from gpu_runtime._core import CudaMemory, SimulatedMemory
-from gpu_runtime.online.online_allocators import CORE
+from gpu_runtime._core import CudaMemory, Gmlake, SimulatedMemory
+from gpu_runtime.online.online_allocators import CORE, make_online
 from planners.errors import DeviceError, GaplessError
 from planners.registry import choose_online
 
@@ -56,10 +56,13 @@ def test_parameters_are_those_of_a_replay() -> None:
         ("gmlak", {}, "no online allocator of the core is called 'gmlak'; did you mean 'gmlake'?"),
         (
             "vpmm",
-            {"pages_mib": 2},
-            "online allocator vpmm has no parameter 'pages_mib'; did you mean 'page_mib'?",
+            {"page_mb": 2},
+            "online allocator vpmm has no parameter 'page_mb'; did you mean 'page_mib'?",
         ),
         ("vpmm", {"page_mib": "2"}, f"{VPMM}, found '2'"),
+        ("vpmm", {"pages": -1}, "online allocator vpmm, parameter pages: a whole number from 0 to"),
+        ("vpmm", {"chunk_mib": 1}, "online allocator vpmm, parameter chunk_mib: a whole number"),
+        ("gmlake", {"most_stitched": True}, "online allocator gmlake, parameter most_stitched: a"),
         ("vpmm", {"page_mib": -1}, f"{VPMM}, found -1"),
         (
             "pytorch-caching",
@@ -76,9 +79,97 @@ def test_what_is_refused_at_once(
     assert str(caught.value).startswith(expected)
 
 
+@pytest.mark.parametrize(
+    ("parameters", "begun", "ranges"),
+    [
+        ({}, 0, 1),
+        ({"pages": 5}, 10, 1),
+        ({"pages": 3, "page_mib": 4}, 12, 1),
+        ({"chunk_mib": 8}, 0, 2),
+    ],
+)
+def test_vpmm_begins_with_pages_and_chunks_of_addresses(
+    parameters: dict[str, int], begun: int, ranges: int
+) -> None:
+    memory = OnlineMemory("vpmm", **parameters)
+    allocator = memory.attach(SimulatedMemory(PAGE, 128 * MIB))
+    assert memory.report().reserved_bytes == begun * MIB
+    assert allocator.allocate(8 * MIB)
+    assert allocator.allocate(4 * MIB)
+    report = memory.report()
+    assert report.reserved_bytes == 12 * MIB
+    assert report.device_calls["reserve_range"] == ranges
+
+
+def test_the_report_has_what_vpmm_alone_counts() -> None:
+    memory = OnlineMemory("vpmm", chunk_mib=16)
+    allocator = memory.attach(SimulatedMemory(PAGE, 128 * MIB))
+    blocks = [allocator.allocate(PAGE) for _ in range(3)]
+    assert allocator.free(blocks[0])
+    assert allocator.free(blocks[2])
+    # The two free pages move side by side.
+    assert allocator.allocate(2 * PAGE)
+    report = memory.report()
+    assert report.own_figures == {
+        "chunks": 1, "address_bytes": 16 * MIB, "holes": 1, "hole_bytes": 6 * MIB,
+        "zombies": 2, "zombie_bytes": 4 * MIB, "zombie_bytes_peak": 4 * MIB,
+    }  # fmt: skip
+    assert "own        1 chunks, 16,777,216 address bytes, 1 holes, 6,291,456 ho" in str(report)
+    assert report.to_json()["own_figures"] == report.own_figures
+    other = OnlineMemory("gmlake")
+    other.attach(SimulatedMemory(PAGE, 128 * MIB))
+    assert other.report().own_figures == {}
+    assert "\nown " not in str(other.report())
+
+
+@pytest.mark.parametrize(
+    ("bounds", "stitched"),
+    [
+        ({}, 3),
+        ({"most_stitched": 1}, 1),
+        ({"most_stitched_mib": 22}, 2),
+        ({"most_stitched_mib": 0}, 1),
+    ],
+)
+def test_gmlake_drops_what_is_stitched_above_its_bounds(
+    bounds: dict[str, int], stitched: int
+) -> None:
+    _, make = make_online("gmlake", {"fragmentation_limit_mib": 0, **bounds})
+    lake = make(SimulatedMemory(PAGE, 256 * MIB))
+    assert isinstance(lake, Gmlake)
+    for pages in (3, 4, 5):
+        blocks = [lake.allocate(its * PAGE, 0) for its in (pages, 1)]
+        held = lake.allocate(PAGE, 0)
+        assert all(lake.free(block) for block in blocks)
+        assert lake.free(lake.allocate((pages + 1) * PAGE, 0))
+        assert lake.free(held)
+    assert lake.stitched_count == stitched
+
+
+@pytest.mark.parametrize(
+    ("parameters", "expected"),
+    [
+        ({"pages": 65}, "field pages: the device has memory for 64 pages of 2097152 bytes, found"),
+        ({"pages": 5, "chunk_mib": 8}, "field pages: at most a chunk's pages, 4, found 5"),
+        ({"page_mib": 4, "chunk_mib": 6}, "field chunk_bytes: a multiple of page_bytes, 4194304"),
+    ],
+)
+def test_parameters_that_the_device_or_each_other_rule_out(
+    parameters: dict[str, int], expected: str
+) -> None:
+    memory = OnlineMemory("vpmm", **parameters)
+    device = SimulatedMemory(PAGE, 128 * MIB)
+    with pytest.raises(GaplessError, match=f"^online allocator vpmm, {expected}"):
+        memory.attach(device)
+    # All memory went back.
+    OnlineMemory("vpmm", pages=64).attach(device)
+
+
 def test_a_device_with_other_pages() -> None:
     memory = OnlineMemory("vpmm", page_mib=2)
-    with pytest.raises(GaplessError, match=r"^vpmm:page_mib=2: field page_bytes: a multiple of"):
+    with pytest.raises(
+        GaplessError, match=r"^online allocator vpmm, field page_bytes: a multiple of"
+    ):
         memory.attach(SimulatedMemory(8 * MIB, 128 * MIB))
     # It may be tried elsewhere.
     memory.attach(SimulatedMemory(PAGE, 128 * MIB))

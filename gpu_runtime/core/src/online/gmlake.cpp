@@ -203,12 +203,23 @@ OnlineDefinition describe_gmlake() {
                             .most = kMostMebibytes},
                            {.name = "limits_blocks",
                             .help = "whether smaller blocks are neither split nor stitched",
-                            .usual = false}},
+                            .usual = false},
+                           {.name = "most_stitched",
+                            .help = "most stitched blocks that are kept (StitchFree)",
+                            .usual = std::int64_t{4096},
+                            .most = std::int64_t{1} << 22},
+                           {.name = "most_stitched_mib",
+                            .help = "most MiB of addresses of stitched blocks (StitchFree)",
+                            .usual = std::int64_t{1} << 22,
+                            .most = kMostMebibytes}},
             .make = [](DeviceMemory& memory, const OnlineValues& values) -> MadeOnline {
                 return std::make_unique<Gmlake>(
                     memory,
                     GmlakeRules{.fragmentation_limit_bytes = bytes_of_mebibytes(values.at(0)),
-                                .limits_blocks = std::get<bool>(values.at(1))});
+                                .limits_blocks = std::get<bool>(values.at(1)),
+                                .most_stitched =
+                                    static_cast<std::size_t>(std::get<std::int64_t>(values.at(2))),
+                                .most_stitched_bytes = bytes_of_mebibytes(values.at(3))});
             },
             .dictated = ""};
 }

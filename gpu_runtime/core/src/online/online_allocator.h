@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "device/device_memory.h"
@@ -11,6 +12,8 @@
 #include "online/online_segment.h"
 
 namespace gapless::runtime {
+
+using OwnFigures = std::vector<std::pair<const char*, std::size_t>>;
 
 // Note [Online allocators]
 // ~~~~~~~~~~~~~~~~~~~~~~~~
@@ -55,6 +58,8 @@ class OnlineAllocator {
 
     const OnlineFigures& figures() const { return account_.figures(); }
     void reset_peaks() { account_.reset_peaks(); }
+    // Returns what this allocator alone counts, by name; empty for most allocators.
+    virtual OwnFigures own_figures() const { return {}; }
     // Counts blocks by size in `statistics` as well from now on; null stops this.
     void keep(BlockStatistics* statistics) { account_.keep(statistics); }
     // Returns all segments in the order of addresses.

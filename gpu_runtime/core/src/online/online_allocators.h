@@ -46,6 +46,8 @@ struct OnlineDefinition {
     // The kind of memory that a replay puts at its recorded addresses: "plain", "ranges" or none.
     // Addresses matter if the allocator chooses by them between blocks of one size.
     std::string dictated;
+    // Whether memory that a stream freed may serve another one, behind an event of the first.
+    bool crosses_streams = false;
 };
 
 // The settings of PYTORCH_CUDA_ALLOC_CONF, a parameter of both allocators of PyTorch.

@@ -153,6 +153,11 @@ void ServingOnlineAllocator::reset_peaks() {
     allocator_.reset_peaks();
 }
 
+OwnFigures ServingOnlineAllocator::own_figures() const {
+    const std::lock_guard lock(mutex_);
+    return allocator_.own_figures();
+}
+
 DeviceCalls ServingOnlineAllocator::calls() const {
     const std::lock_guard lock(mutex_);
     return memory_.calls();

@@ -65,6 +65,7 @@ class ServingOnlineAllocator final : public ServingAllocator {
 
     OnlineFigures figures() const;
     void reset_peaks();
+    OwnFigures own_figures() const;
     // Return the number and the nanoseconds of all device calls so far, by kind.
     DeviceCalls calls() const;
     DeviceCalls nanoseconds() const;

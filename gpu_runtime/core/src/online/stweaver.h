@@ -82,6 +82,13 @@ class Stweaver final : public OnlineAllocator {
     // requested.
     RecordedRows take_rows() { return std::exchange(rows_, {}); }
 
+    // The numbers of counts().
+    OwnFigures own_figures() const override {
+        return {{"planned_requests", counts_.planned},
+                {"displaced_requests", counts_.displaced},
+                {"reused_requests", counts_.reused},
+                {"cached_requests", counts_.cached}};
+    }
     std::vector<OnlineSegment> segments() const override;
     std::optional<LiveBlock> live_block(Address address) const override;
     void check() const override;

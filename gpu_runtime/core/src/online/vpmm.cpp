@@ -75,6 +75,12 @@ Vpmm::Vpmm(DeviceMemory& memory, const VpmmSettings& settings)
     if (settings.pages == 0) return;
     try {
         put(gather(settings.pages * settings.page_bytes, 0));
+    } catch (const OutOfDeviceMemory&) {
+        const std::size_t most = account_.figures().reserved_peak / settings.page_bytes;
+        give_back();
+        throw OutOfDeviceMemory("field pages: the device has memory for " + std::to_string(most) +
+                                " pages of " + std::to_string(settings.page_bytes) +
+                                " bytes, found " + std::to_string(settings.pages));
     } catch (...) {
         give_back();
         throw;
@@ -223,6 +229,8 @@ void Vpmm::leave(const Harvest& part) {
     disappear(region);
     region.state = VpmmState::zombie;
     zombies_.emplace(std::pair(region.stream, region.id), &region);
+    zombie_bytes_ += region.bytes;
+    zombie_bytes_peak_ = std::max(zombie_bytes_peak_, zombie_bytes_);
 }
 
 void Vpmm::unmap_zombies() {
@@ -241,6 +249,7 @@ void Vpmm::unmap_zombies() {
 void Vpmm::bury(VpmmRegion& zombie) {
     memory_.unmap(zombie.address, zombie.bytes);
     forget_event(zombie);
+    zombie_bytes_ -= zombie.bytes;
     space_.make_hole(zombie);
 }
 
@@ -421,6 +430,23 @@ std::vector<VpmmView> Vpmm::regions() const {
     return views;
 }
 
+OwnFigures Vpmm::own_figures() const {
+    std::size_t holes = 0, hole_bytes = 0;
+    for (const VpmmView& region : regions()) {
+        if (region.state != VpmmState::hole) continue;
+        ++holes;
+        hole_bytes += region.bytes;
+    }
+    const std::size_t chunks = space_.chunks().size();
+    return {{"chunks", chunks},
+            {"address_bytes", chunks * settings_.chunk_bytes},
+            {"holes", holes},
+            {"hole_bytes", hole_bytes},
+            {"zombies", zombies_.size()},
+            {"zombie_bytes", zombie_bytes_},
+            {"zombie_bytes_peak", zombie_bytes_peak_}};
+}
+
 std::vector<OnlineSegment> Vpmm::segments() const {
     std::vector<OnlineSegment> found = small_.segments();
     for (const auto& [address, chunk] : space_.chunks()) {
@@ -447,18 +473,31 @@ OnlineDefinition describe_vpmm() {
     return {.name = "vpmm",
             .summary = "Move free pages side by side for a request; only streams wait meanwhile.",
             .source = "VPMM, a virtual memory pool for training",
-            // The largest page fits into a chunk of addresses.
+            // The largest page fits into the usual chunk of addresses, the most pages do too.
             .parameters = {{.name = "page_mib",
-                            .help = "MiB of a page",
+                            .help = "MiB of a page (VPMM_PAGE_SIZE)",
                             .usual = std::int64_t{2},
                             .least = 2,
                             .most = std::int64_t{1} << 23,
-                            .is_power_of_two = true}},
+                            .is_power_of_two = true},
+                           {.name = "pages",
+                            .help = "pages made before the first request (VPMM_PAGES)",
+                            .usual = std::int64_t{0},
+                            .most = std::int64_t{1} << 22},
+                           {.name = "chunk_mib",
+                            .help = "MiB of addresses that are reserved at once (VPMM_VA_SIZE)",
+                            .usual = std::int64_t{1} << 23,
+                            .least = 2,
+                            .most = kMostMebibytes}},
             .make = [](DeviceMemory& memory, const OnlineValues& values) -> MadeOnline {
                 return std::make_unique<Vpmm>(
-                    memory, VpmmSettings{.page_bytes = bytes_of_mebibytes(values.at(0))});
+                    memory, VpmmSettings{.page_bytes = bytes_of_mebibytes(values.at(0)),
+                                         .pages = static_cast<std::size_t>(
+                                             std::get<std::int64_t>(values.at(1))),
+                                         .chunk_bytes = bytes_of_mebibytes(values.at(2))});
             },
-            .dictated = ""};
+            .dictated = "",
+            .crosses_streams = true};
 }
 
 }  // namespace gapless::runtime

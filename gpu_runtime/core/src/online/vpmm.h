@@ -73,6 +73,8 @@ class Vpmm final : public OnlineAllocator {
     void settle() override;
     void give_back() override;
 
+    // The chunks of addresses, the holes and the zombies, all now but for the peak since the start.
+    OwnFigures own_figures() const override;
     std::vector<OnlineSegment> segments() const override;
     std::optional<LiveBlock> live_block(Address address) const override;
     void check() const override;
@@ -132,6 +134,7 @@ class Vpmm final : public OnlineAllocator {
     PendingBlocks<VpmmRegion> pending_;
     // Keyed by stream and region id; ids of one stream ascend in the order of its events.
     std::map<std::pair<Stream, std::uint64_t>, VpmmRegion*> zombies_;
+    std::size_t zombie_bytes_ = 0, zombie_bytes_peak_ = 0;
     std::uint64_t last_id_ = 0;
     bool keeps_stages_ = false;
     std::vector<std::vector<VpmmView>> stages_;

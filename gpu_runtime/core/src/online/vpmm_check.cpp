@@ -17,7 +17,7 @@ void require(bool holds, const char* rule) {
 void Vpmm::check() const {
     small_.check();
     space_.check();
-    std::size_t live = 0, free = 0, pending = 0, zombies = 0;
+    std::size_t live = 0, free = 0, pending = 0, zombies = 0, zombie_bytes = 0;
     for (const auto& [address, chunk] : space_.chunks()) {
         for (const VpmmRegion* region = chunk.first; region != nullptr; region = region->behind) {
             const VpmmRegion* const behind = region->behind;
@@ -44,6 +44,7 @@ void Vpmm::check() const {
                     break;
                 case VpmmState::zombie:
                     ++zombies;
+                    zombie_bytes += region->bytes;
                     require(zombies_.at({region->stream, region->id}) == region,
                             "a zombie is known");
                     break;
@@ -61,7 +62,7 @@ void Vpmm::check() const {
     require(free == 0, "lists hold what there is");
     require(live == live_.size(), "as many regions are live as are found");
     require((pending == 0) == pending_.empty(), "pending regions are known");
-    require(zombies == zombies_.size(), "zombies are regions");
+    require(zombies == zombies_.size() && zombie_bytes == zombie_bytes_, "zombies are regions");
     check_pages();
     check_sums();
 }

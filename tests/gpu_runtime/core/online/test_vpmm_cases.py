@@ -81,6 +81,18 @@ class Case:
         self.free(first)
         return self.allocate(4)
 
+    def require_own_figures(self) -> dict[str, int]:
+        """Compare the allocator's own figures with its regions, and return them."""
+        self.allocator.check()
+        found = dict(self.allocator.own_figures())
+        regions = self.allocator.regions()
+        assert found["address_bytes"] == found["chunks"] * CHUNK_PAGES * PAGE
+        assert found["address_bytes"] == sum(region.bytes for region in regions)
+        for name, state in (("hole", VpmmState.HOLE), ("zombie", VpmmState.ZOMBIE)):
+            its = [region.bytes for region in regions if region.state == state]
+            assert (found[f"{name}s"], found[f"{name}_bytes"]) == (len(its), sum(its))
+        return found
+
     def pages_in(self, *states: VpmmState) -> int:
         found = (region for region in self.allocator.regions() if region.state in states)
         return sum(region.bytes for region in found) // PAGE
@@ -168,6 +180,22 @@ def test_the_sums_are_those_of_the_cases(left: int) -> None:
     assert case.device.calls.create_pages == mapped
     assert case.pages_in(VpmmState.ZOMBIE) == (0 if left >= 11 else 11 - max(0, 5 - left))
     assert sum(region.bytes for region in case.allocator.regions()) == CHUNK_PAGES * PAGE
+
+
+@pytest.mark.parametrize("left", range(16))
+def test_its_own_figures_are_those_of_its_regions(left: int) -> None:
+    case = Case(left)
+    case.run_to_the_fourth()
+    case.allocate(11)
+    moved = case.require_own_figures()
+    case.ledger.finish(0)
+    case.allocate(1)
+    after = case.require_own_figures()
+    assert (after["zombies"], after["zombie_bytes"]) == (0, 0)
+    assert after["zombie_bytes_peak"] == moved["zombie_bytes"] == moved["zombie_bytes_peak"]
+    # No hole has as many pages as a chunk.
+    case.allocate(CHUNK_PAGES)
+    assert case.require_own_figures()["chunks"] == 2
 
 
 def test_a_page_is_mapped_once_more_where_it_moves_and_opened_with_the_others() -> None:
