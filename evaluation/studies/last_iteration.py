@@ -43,4 +43,5 @@ def without_last_iteration(requests: RequestSequence) -> RequestSequence:
         iteration_rows=requests.iteration_rows[requests.iteration_rows < rows],
         phase=requests.phase[:rows],
         module=requests.module[:rows],
+        pool=requests.pool[:rows],
     )

@@ -25,7 +25,7 @@ MOST_TEXT_BYTES = 1 << 31
 MOST_COLUMN_BYTES = 1 << 31
 COLUMNS = (
     "action", "request", "event", "size", "stream", "address", "segments", "iteration_rows",
-    "phase", "module",
+    "phase", "module", "pool",
 )  # fmt: skip
 NAMES = "names"
 

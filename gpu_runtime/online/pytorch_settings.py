@@ -20,8 +20,9 @@ WITHOUT_EFFECT = frozenset({
     "pinned_reserve_segment_size_mb", "pinned_use_background_threads",
     "pinned_use_cuda_host_register", "release_lock_on_cudamalloc", "throw_on_cudamalloc_oom",
 })  # fmt: skip
-# A comma between two settings; a comma within brackets separates the items of a list.
-BETWEEN_SETTINGS = re.compile(r",(?![^\[]*\])")
+# A comma or a plus between two settings; a comma within brackets separates the items of a list.
+BETWEEN_SETTINGS = re.compile(r"[,+](?![^\[]*\])")
+AFTER_KEY = re.compile("[:=]")
 UNBOUNDED = ">"
 
 
@@ -36,7 +37,8 @@ def pytorch_settings(text: str) -> PytorchSettings:
     ----------
     text
         ``key:value,key:value``; a list of divisions stands in brackets:
-        ``roundup_power2_divisions:[256:1,512:2,>:4]``. Later settings of a key win.
+        ``roundup_power2_divisions:[256:1,512:2,>:4]``. Later settings of a key win. Where colons and
+        commas already separate allocators and their parameters: ``key=value+key=value``.
 
     Returns
     -------
@@ -52,9 +54,10 @@ def pytorch_settings(text: str) -> PytorchSettings:
     for setting in BETWEEN_SETTINGS.split("".join(str(text).split())):
         if not setting:
             continue
-        key, colon, value = setting.partition(":")
-        if not colon:
+        key, *values = AFTER_KEY.split(setting, maxsplit=1)
+        if not values:
             raise SettingsError(f"a setting is key:value, found {setting!r}")
+        [value] = values
         if key in READERS:
             found[READERS[key].field] = _read(key, value)
         elif key == "backend":

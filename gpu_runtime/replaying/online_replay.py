@@ -146,6 +146,7 @@ def core_log(requests: RequestSequence, visits: IntColumn | None = None) -> Requ
         requests.of_rows(requests.size),
         requests.of_rows(requests.stream),
         visits,
+        requests.pool.astype(np.uint64) if len(requests.pool) else None,
     )
 
 
@@ -171,11 +172,13 @@ def _plain_addresses(requests: RequestSequence) -> IntColumn:
 def _range_addresses(requests: RequestSequence) -> IntColumn:
     """Return the begin of each expandable segment, in the order of first use.
 
-    Each stream has one segment for small requests and one for large ones. The first mapped page
-    tells where a segment begins.
+    Each stream has in each pool one segment for small requests and one for large ones. The first
+    mapped page tells where a segment begins.
     """
     mapped = requests.segments[requests.segments[:, 1] == 1]
-    pool = np.column_stack([mapped[:, 4], mapped[:, 3] <= SMALL_PAGE_BYTES])
-    _, first = np.unique(pool, axis=0, return_index=True)
+    # The row behind the last stands for no request.
+    pool = np.append(requests.pool, np.zeros(requests.row_count + 1, dtype=np.int64))[mapped[:, 0]]
+    place = np.column_stack([pool, mapped[:, 4], mapped[:, 3] <= SMALL_PAGE_BYTES])
+    _, first = np.unique(place, axis=0, return_index=True)
     addresses: IntColumn = mapped[np.sort(first), 2]
     return addresses

@@ -15,6 +15,7 @@ from instances.formats.plan_target import name_of_tensor, occupied_steps, stream
 from instances.formats.trace_format import trace_format
 from instances.traces.allocation_trace import AllocationTrace
 from instances.traces.event_log import (
+    COMMON_POOL,
     EVENT_KINDS,
     FREE_COMPLETED,
     EventLog,
@@ -35,6 +36,7 @@ KEYS = ("segments", "device_traces")
 HELD_STATES = frozenset({"active_allocated", "active_pending_free", "active_awaiting_free"})
 # A block takes at least 40 bytes of a snapshot.
 BLOCKS = Allowance("blocks of segments", free=1 << 17, for_bytes=8)
+SEGMENT_ALLOC = EVENT_KINDS.index("segment_alloc")
 KIND_OF_ACTION = {action: kind for kind, action in enumerate(EVENT_KINDS)}
 
 
@@ -119,18 +121,57 @@ def _log_of_device(snapshot: dict[str, Any], device: int, looked_at: Work) -> Ev
     if not 0 <= device < len(traces) and not segments:
         raise InstanceError(f"device {device}: the snapshot has {len(traces)} devices, from 0")
     entries = traces[device] if 0 <= device < len(traces) else []
-    rows = _events(f"device {device}", entries)
+    pools = {COMMON_POOL: 0}
+    rows = _events(f"device {device}", entries, pools)
     if is_planned_snapshot(snapshot):
         # The segment of such a snapshot is a plan's peak; no allocator had reserved it.
         rows = rows[rows[:, 0] <= FREE_COMPLETED]
-    kind, address, size, stream = rows.T
+    kind, address, size, stream, pool = rows.T
     told = set(address[kind <= FREE_COMPLETED].tolist())
     before = _held_without_event(segments, told, looked_at)
-    return EventLog(kind, address, size, stream, before=before)
+    if not any("pool_id" in entry for entry in entries):
+        pool = _pools_of_segments(segments, rows, pools)
+    return EventLog(kind, address, size, stream, pool=pool, before=before)
 
 
-def _events(where: str, entries: list[Any]) -> IntColumn:
-    """Return rows of kind, address, size and stream of the events that matter."""
+def _pools_of_segments(
+    segments: Sequence[tuple[int, dict[str, Any]]], rows: IntColumn, pools: dict[Any, int]
+) -> IntColumn:
+    """Return the pool of each event by the segments that the snapshot shows.
+
+    The events of older versions of PyTorch do not name their pool. A segment at the same address
+    that was freed before counts as common.
+    """
+    kind, address = rows[:, 0], rows[:, 1]
+    found = []
+    for place, segment in segments:
+        where = f"segments, entry {place}"
+        if number := _pool_number(where, segment, "segment_pool_id", pools):
+            begin = _number(where, segment, "address")
+            end = min(begin + _number(where, segment, "total_size"), INT64_MAX)
+            found.append((begin, end, number))
+    if not found:
+        return np.zeros(len(rows), dtype=np.int64)
+    begins, ends, numbers = np.array(sorted(found), dtype=np.int64).T
+    at = np.maximum(np.searchsorted(begins, address, side="right") - 1, 0)
+    inside = (begins[at] <= address) & (address < ends[at])
+    event = np.arange(len(rows))
+    created = (kind == SEGMENT_ALLOC) & (address == begins[at])
+    last_created = np.zeros(len(begins), dtype=np.int64)
+    np.maximum.at(last_created, at[created], event[created])
+    return np.where(inside & (event >= last_created[at]), numbers[at], 0)
+
+
+def _pool_number(where: str, entry: dict[str, Any], key: str, pools: dict[Any, int]) -> int:
+    """Return the number of a pool, which may be new."""
+    pool = entry.get(key, COMMON_POOL)
+    if not (type(pool) is tuple and [type(part) for part in pool] == [int, int]):
+        raise InstanceError(f"{where}, {key}: two whole numbers are needed, found {shown(pool)}")
+    return pools.setdefault(pool, len(pools))
+
+
+def _events(where: str, entries: list[Any], pools: dict[Any, int]) -> IntColumn:
+    """Return rows of kind, address, size, stream and pool of the events that matter."""
     # Rows, end to end: tuples would take as much memory as the events themselves.
     numbers = array("q")
     for event, entry in enumerate(entries):
@@ -149,7 +190,11 @@ def _events(where: str, entries: list[Any]) -> IntColumn:
         if not 0 <= min(row) <= max(row) <= INT64_MAX:
             _refuse_numbers(f"{where}, event {event}", entry)
         numbers.extend(row)
-    return np.array(numbers, dtype=np.int64).reshape(-1, 4)
+        is_common = entry.get("pool_id", COMMON_POOL) == COMMON_POOL
+        numbers.append(
+            0 if is_common else _pool_number(f"{where}, event {event}", entry, "pool_id", pools)
+        )
+    return np.array(numbers, dtype=np.int64).reshape(-1, 5)
 
 
 def _refuse_numbers(where: str, entry: dict[str, Any]) -> None:

@@ -29,7 +29,7 @@ from planners.text.plain_text import shown
 ARRAYS = ("action", "addr", "size", "names")
 MARK_ARRAYS = ("mark_event", "mark_phase", "mark_microbatch", "mark_iteration")
 BEFORE_ARRAYS = ("before_addr", "before_size", "before_stream")
-OPTIONAL_ARRAYS = ("stream", *MARK_ARRAYS, "module", "module_names", *BEFORE_ARRAYS)
+OPTIONAL_ARRAYS = ("stream", "pool", *MARK_ARRAYS, "module", "module_names", *BEFORE_ARRAYS)
 NEEDED_ACTIONS = ("alloc", "free_completed")
 MAX_BYTES = 1 << 30
 MAX_MODULES = 1 << 20
@@ -39,9 +39,10 @@ def read_recorded_trace_file(path: Path) -> AllocationTrace:
     """Read a recording: the requests to an allocator, and its own requests to the device.
 
     The ``.npz`` has the arrays ``action`` (index into ``names``), ``addr``, ``size`` and ``names``.
-    It may have ``stream``; all four arrays of marks, without which small allocations of odd sizes
-    mark the phases; ``module`` (index into ``module_names``, -1 for none); and all three arrays of
-    the blocks that were there at first. Sizes are the bytes that were requested.
+    It may have ``stream``; ``pool`` (the number of a private pool, 0 for the common one); all four
+    arrays of marks, without which small allocations of odd sizes mark the phases; ``module`` (index
+    into ``module_names``, -1 for none); and all three arrays of the blocks that were there at
+    first. Sizes are the bytes that were requested.
     """
     with errors_at(path):
         return _trace(_load(path), path)
@@ -62,6 +63,8 @@ def write_recorded_trace(trace: AllocationTrace, path: Path) -> None:
         "mark_microbatch": marks.microbatch,
         "mark_iteration": marks.iteration,
     }
+    if trace.pool.any():
+        arrays["pool"] = log.pool
     if trace.module_names:
         arrays["module"] = log.module.astype(np.int32)
         arrays["module_names"] = np.array(trace.module_names, dtype=np.str_)
@@ -89,7 +92,7 @@ def _load(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def _trace(arrays: dict[str, NDArray[Any]], path: Path) -> AllocationTrace:
-    events = ("action", "addr", "size", "stream", "module")
+    events = ("action", "addr", "size", "stream", "module", "pool")
     present: list[str] = [name for name in events if name in arrays]
     columns = {name: _column(name, arrays[name]) for name in present}
     lengths = {name: len(column) for name, column in columns.items()}
@@ -107,6 +110,7 @@ def _trace(arrays: dict[str, NDArray[Any]], path: Path) -> AllocationTrace:
             size=columns["size"],
             stream=columns.get("stream", np.zeros(length, dtype=np.int64)),
             module=columns.get("module", np.empty(0, dtype=np.int64)),
+            pool=columns.get("pool", np.empty(0, dtype=np.int64)),
             before=_before(arrays),
         ),
         marks=_marks(arrays),

@@ -61,6 +61,8 @@ class AllocationTrace:
     freed: IntColumn
     # int64 handle of the requesting stream; 0, the default stream, by default.
     stream: IntColumn
+    # int64 number of the private pool of each request; 0, the common pool, by default.
+    pool: IntColumn
     # int64 device address of the block; 0 by default.
     address: IntColumn
     # True if the block was there when the trace began.
@@ -94,6 +96,7 @@ class AllocationTrace:
         freed: IntValues,
         *,
         stream: IntValues | None = None,
+        pool: IntValues | None = None,
         address: IntValues | None = None,
         before: Iterable[bool] | BoolColumn | None = None,
         is_marker: Iterable[bool] | BoolColumn | None = None,
@@ -118,6 +121,7 @@ class AllocationTrace:
             ("free_requested", free_requested, 0),
             ("freed", freed, 0),
             ("stream", stream, 0),
+            ("pool", pool, 0),
             ("address", address, 0),
             ("alloc_module", alloc_module, NO_MODULE),
             ("free_module", free_module, NO_MODULE),
@@ -179,6 +183,7 @@ class AllocationTrace:
         self._require("size", self.size >= 0, "bytes are at least 0")
         self._require("address", self.address >= 0, "addresses are at least 0")
         self._require("stream", self.stream >= 0, "handles of streams are at least 0")
+        self._require("pool", self.pool >= 0, "numbers of pools are at least 0")
         self._validate_times()
         self._validate_modules()
         self._validate_marks()

@@ -20,13 +20,15 @@ from planners.model.columns import IntColumn
 from planners.model.problem import Scalar
 
 NOTHING = -1
+# PyTorch's name of the pool that is no private one.
+COMMON_POOL = (0, 0)
 ALLOC, FREE_REQUESTED, FREE_COMPLETED = range(3)
 FIRST_SEGMENT_KIND = 3
 EVENTS_AT_ONCE = 1 << 14
 EVENT_KINDS = ("alloc", "free_requested", "free_completed", *SEGMENT_KINDS)
 REQUEST_COLUMNS = (
-    "size", "alloc", "free_requested", "freed", "stream", "address", "before", "alloc_module",
-    "free_module",
+    "size", "alloc", "free_requested", "freed", "stream", "pool", "address", "before",
+    "alloc_module", "free_module",
 )  # fmt: skip
 
 # A recording marks a phase by a request of an odd size that is freed at once, because PyTorch's
@@ -46,8 +48,10 @@ class EventLog:
     stream: NDArray[np.integer]
     # Index of the module in which the event happened, -1 for none; empty if modules are unknown.
     module: NDArray[np.integer] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    # Blocks from before the log: address to (bytes, stream). A block that the log frees without
-    # having allocated it need not be named here.
+    # Number of the private pool of an allocation, 0 for the common one; empty if all are common.
+    pool: NDArray[np.integer] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    # Blocks from before the log, which count as of the common pool: address to (bytes, stream). A
+    # block that the log frees without having allocated it need not be named here.
     before: Mapping[int, tuple[int, int]] = field(default_factory=dict)
 
 
@@ -79,9 +83,9 @@ def trace_of_events(
     requests = _Requests(len(log.kind))
     for address, (size, stream) in log.before.items():
         requests.there_before(address, size, stream)
-    for event, (kind, address, size, stream, module) in enumerate(_rows(log)):
+    for event, (kind, address, size, stream, module, pool) in enumerate(_rows(log)):
         if kind == ALLOC:
-            requests.allocate(event, address, size, stream, module)
+            requests.allocate(event, address, size, stream, module, pool)
         elif kind == FREE_REQUESTED:
             requests.request_free(event, address, size, stream, module)
         elif kind == FREE_COMPLETED:
@@ -89,10 +93,11 @@ def trace_of_events(
     return requests.trace(log, marks, module_names, name, origin or {})
 
 
-def _rows(log: EventLog) -> Iterator[tuple[int, int, int, int, int]]:
+def _rows(log: EventLog) -> Iterator[tuple[int, int, int, int, int, int]]:
     """Yield the events; only `EVENTS_AT_ONCE` of them are Python numbers at a time."""
     module = log.module if len(log.module) else np.broadcast_to(NO_MODULE, log.kind.shape)
-    columns = (log.kind, log.address, log.size, log.stream, module)
+    pool = log.pool if len(log.pool) else np.broadcast_to(0, log.kind.shape)
+    columns = (log.kind, log.address, log.size, log.stream, module, pool)
     for begin in range(0, len(log.kind), EVENTS_AT_ONCE):
         piece = (column[begin : begin + EVENTS_AT_ONCE].tolist() for column in columns)
         yield from zip(*piece, strict=True)
@@ -110,16 +115,18 @@ class _Requests:
         self.free_requested = self.columns["free_requested"]
         self.free_module = self.columns["free_module"]
 
-    def allocate(self, event: int, address: int, size: int, stream: int, module: int) -> None:
+    def allocate(
+        self, event: int, address: int, size: int, stream: int, module: int, pool: int
+    ) -> None:
         if address in self.at:
             raise InstanceError(
                 f"event {event}: an address is allocated once until it is freed, found "
                 f"{address:#x} again, allocated at event {self.alloc[self.at[address]]}"
             )
-        self._add(event, address, size, stream, module, before=False)
+        self._add(event, address, size, stream, module, pool, before=False)
 
     def there_before(self, address: int, size: int, stream: int) -> int:
-        return self._add(0, address, size, stream, NO_MODULE, before=True)
+        return self._add(0, address, size, stream, NO_MODULE, 0, before=True)
 
     def request_free(self, event: int, address: int, size: int, stream: int, module: int) -> None:
         request = self.at.get(address)
@@ -139,12 +146,21 @@ class _Requests:
         self.freed[self.at.pop(address)] = event
 
     def _add(
-        self, event: int, address: int, size: int, stream: int, module: int, *, before: bool
+        self,
+        event: int,
+        address: int,
+        size: int,
+        stream: int,
+        module: int,
+        pool: int,
+        *,
+        before: bool,
     ) -> int:
         request = len(self.alloc)
         self.at[address] = request
         self.seen.add(address)
-        row = (size, event, self.never, self.never, stream, address, before, module, NO_MODULE)
+        never = self.never
+        row = (size, event, never, never, stream, pool, address, before, module, NO_MODULE)
         for column, value in zip(self.columns.values(), row, strict=True):
             column.append(value)
         return request
@@ -246,6 +262,7 @@ def events_of_trace(trace: AllocationTrace) -> tuple[EventLog, Marks]:
             trace.alloc_module[allocated],
             of_marks=NO_MODULE,
         ),
+        pool=column(np.zeros(len(segments), dtype=np.int64), *per_request(trace.pool)),
         before={
             int(trace.address[request]): (int(trace.size[request]), int(trace.stream[request]))
             for request in requests[trace.before]

@@ -62,6 +62,9 @@ class RequestSequence:
     phase: IntColumn = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     module: IntColumn = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     module_names: tuple[str, ...] = ()
+    # One entry for each row, or none: the private pool in which a request is made, or whose memory
+    # is given back; 0 is the common pool.
+    pool: IntColumn = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
     def __post_init__(self) -> None:
         _require_rules(self)
@@ -172,6 +175,8 @@ def _require_rules(its: RequestSequence) -> None:
         _require_length(name, getattr(its, name), "row", "action", (0, rows))
         column = getattr(its, name)
         require_each(name, "row", column >= NOWHERE, "-1 or more is needed", column)
+    _require_length("pool", its.pool, "row", "action", (0, rows))
+    require_each("pool", "row", its.pool >= 0, "0 or more is needed", its.pool)
     if its.module_names:
         count = len(its.module_names)
         require_each("module", "row", its.module < count, f"{count} modules have names", its.module)

@@ -234,6 +234,9 @@ def rarely(case: Case, allocator: Any, _address: int) -> None:
     name = case.rng.choice(("settle", "give_back", "reset_peaks", "check", "begin_iteration"))
     case.call(f"OnlineAllocator.{name}", getattr(Online, name), allocator)
     case.call("OnlineAllocator.enter", Online.enter, allocator, case.rng.randrange(4))
+    for pool_call in ("enter_pool", "end_pool"):
+        call = getattr(Online, pool_call)
+        case.call(f"OnlineAllocator.{pool_call}", call, allocator, case.rng.randrange(3))
 
 
 TURNS: tuple[Callable[[Case, Any, int], Any], ...] = (
@@ -253,12 +256,14 @@ def request_rows(rng: Random) -> list[Any]:
         sizes.append(rng.choice(SIZES))
     streams = column(rng.choice((0, 0, 1, -1)) for _ in actions)
     visits = column(rng.randrange(4) for _ in actions)
+    pools = column((rng.randrange(3) for _ in actions), np.uint64)
     return [
         column(actions, np.uint8),
         column(addresses, np.uint64),
         column(sizes),
         streams,
-        *([visits] if rng.random() < 0.5 else []),
+        visits if rng.random() < 0.5 else None,
+        *([pools] if rng.random() < 0.5 else []),
     ]
 
 
@@ -321,7 +326,8 @@ CALLS: dict[Callable[[Case], None], tuple[str, ...]] = {
         *of(_core.VpmmSettings), "VpmmState", *of(_core.VpmmView), *of(_core.Vpmm),
         *methods(_core.Vpmm, "keep_stages", "regions", "stages"), *of(Online),
         *methods(Online, "allocate", "free", "use_on", "settle", "give_back", "figures",
-                 "own_figures", "reset_peaks", "segments", "check", "begin_iteration", "enter"),
+                 "own_figures", "reset_peaks", "segments", "check", "begin_iteration", "enter",
+                 "enter_pool", "end_pool"),
         *of(_core.StweaverProfile), *of(Stweaver), *methods(Stweaver, "adopt", "reserve_pool"),
         *of(_core.OnlineFigures), *of(_core.OnlineSegment), *of(_core.OnlineBlock), "OnlineState",
     ),

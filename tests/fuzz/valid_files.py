@@ -20,7 +20,8 @@ from planners.dynamic.static_part import static_part
 TRACE = AllocationTrace(
     20, [64, 10, 7, 20, 9, 11], [0, 2, 3, 8, 9, 14], [20, 4, 6, 10, 12, 16],
     [20, 4, 6, 10, 12, 16], address=[512, 1024, 2048, 1024, 2048, 4096],
-    stream=[0, 0, 7, 0, 7, 0], before=[True, False, False, False, False, False],
+    stream=[0, 0, 7, 0, 7, 0], pool=[0, 0, 1, 0, 0, 2],
+    before=[True, False, False, False, False, False],
     alloc_module=[-1, 0, 1, 0, 1, 1], free_module=[-1, 1, 1, 1, -1, 0],
     module_names=["layers.0.mlp->Mlp", "head->Linear"],
     mark_event=[1, 5, 7, 11, 13, 17],

@@ -135,6 +135,7 @@ void bind_listing(nb::module_& module) {
         .def_ro("address", &OnlineSegment::address)
         .def_ro("bytes", &OnlineSegment::bytes)
         .def_ro("stream", &OnlineSegment::stream)
+        .def_ro("pool", &OnlineSegment::pool)
         .def_ro("blocks", &OnlineSegment::blocks);
 }
 
@@ -149,6 +150,8 @@ void bind_allocator_interface(nb::module_& module) {
         .def("give_back", &OnlineAllocator::give_back)
         .def("begin_iteration", &OnlineAllocator::begin_iteration)
         .def("enter", &OnlineAllocator::enter, "visit"_a)
+        .def("enter_pool", &OnlineAllocator::enter_pool, "pool"_a)
+        .def("end_pool", &OnlineAllocator::end_pool, "pool"_a)
         .def("figures", [](const OnlineAllocator& allocator) { return allocator.figures(); })
         .def("reset_peaks", &OnlineAllocator::reset_peaks)
         .def("own_figures", &OnlineAllocator::own_figures)
@@ -465,12 +468,15 @@ void bind_replay(nb::module_& module) {
             "__init__",
             [](RequestLog* made, const Array<std::uint8_t>& action,
                const Array<std::uint64_t>& address, const Array<std::int64_t>& bytes,
-               const Array<std::int64_t>& stream, const std::optional<Array<std::int64_t>>& visit) {
+               const Array<std::int64_t>& stream, const std::optional<Array<std::int64_t>>& visit,
+               const std::optional<Array<std::uint64_t>>& pool) {
                 new (made)
                     RequestLog({copy(action), copy(address), copy(bytes), copy_streams(stream),
-                                visit ? copy(*visit) : std::vector<std::int64_t>()});
+                                visit ? copy(*visit) : std::vector<std::int64_t>(),
+                                pool ? copy(*pool) : std::vector<PoolId>()});
             },
-            "action"_a, "address"_a, "bytes"_a, "stream"_a, "visit"_a.none() = nb::none())
+            "action"_a, "address"_a, "bytes"_a, "stream"_a, "visit"_a.none() = nb::none(),
+            "pool"_a.none() = nb::none())
         .def_prop_ro("row_count", [](const RequestLog& log) { return log.rows().size(); })
         .def_prop_ro("request_count", [](const RequestLog& log) { return log.requests().size(); });
     nb::enum_<RecordedAction>(module, "RecordedAction", "The kind of a row of a recorded run.",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from instances.traces.allocation_trace import NO_MODULE, AllocationTrace
-from instances.traces.event_log import EVENT_KINDS, EventLog, trace_of_events
+from instances.traces.event_log import COMMON_POOL, EVENT_KINDS, EventLog, trace_of_events
 from planners.model.columns import IntColumn
 from planners.model.problem import Scalar
 
@@ -25,6 +25,8 @@ def trace_of_history(
     entries = [entry for entry in history if entry["action"] in EVENT_KINDS]
     modules = [entry.get("user_metadata", "") for entry in entries]
     module_names = [module for module in dict.fromkeys(modules) if module]
+    pools = [entry.get("pool_id", COMMON_POOL) for entry in entries]
+    pool_number = {pool: number for number, pool in enumerate(dict.fromkeys([COMMON_POOL, *pools]))}
     index = {"": NO_MODULE, **{module: number for number, module in enumerate(module_names)}}
 
     def column(field: str) -> IntColumn:
@@ -36,5 +38,6 @@ def trace_of_history(
         size=column("size"),
         stream=column("stream"),
         module=np.array([index[module] for module in modules], dtype=np.int64),
+        pool=np.array([pool_number[pool] for pool in pools], dtype=np.int64),
     )
     return trace_of_events(log, module_names=module_names, name=name, origin=origin)

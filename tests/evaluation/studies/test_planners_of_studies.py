@@ -11,7 +11,8 @@ import pytest
 from evaluation.study.study_file import FOLDER as STUDIES
 from instances.synthetic import training_graph, training_trace
 from planners import Budget, Graph, Problem, Status, registry, run
-from planners.model.online_result import OnlineTerms
+from planners.files.formats import read_requests
+from planners.model.online_result import OnlineDevice, OnlineTerms
 from planners.model.request_sequence import RequestAction, RequestSequence
 from planners.registry import choose_online, get
 from tests.definitions import unsafe_by_paths
@@ -22,7 +23,7 @@ BRIEFLY = "search_seconds=0.2:plan_seconds=0.1"
 TIED = Problem([4, 4, 6, 1], [0, 1, 3, 0], [2, 4, 5, 5])
 PLUGINS = (
     "unsafe_pairs", "merged_chains", "last_iteration", "stream_counts", "reorderings",
-    "planning_parts", "planned_files", "production_planners",
+    "planning_parts", "planned_files", "production_planners", "allocator_experiments",
 )  # fmt: skip
 
 
@@ -207,3 +208,20 @@ def test_a_package_that_is_missing_is_a_reason(monkeypatch: pytest.MonkeyPatch) 
 def test_plans_pass_the_referee(name: str) -> None:
     result = run(TIED, name, Budget(seed=3))
     assert result.status in (Status.OPTIMAL, Status.FEASIBLE), result.reason
+
+
+@pytest.mark.parametrize("device", [OnlineDevice.LEDGER, OnlineDevice.SIMULATED])
+def test_an_experiment_is_served_up_to_a_step(device: OnlineDevice) -> None:
+    requests = read_requests(STUDIES / "allocator-experiments" / "kept-apart.json")
+
+    def blocks(step: int, allocator: str, more: str = "") -> str:
+        [chosen] = choose_online(f"experiment:allocator={allocator}:step={step}{more}")
+        result = chosen.info.build(**chosen.parameters)(requests, OnlineTerms(device))
+        assert result.statistics["left"] == 0
+        return str(result.statistics["layout"])
+
+    assert blocks(2, "pytorch-expandable") == "(16 free, 16 active, 16 free, 16 active, 16 free)"
+    assert blocks(7, "pytorch-expandable") == "(100 free)"
+    assert blocks(2, "pytorch-caching") == "2 x (16 active) + 2 x (16 free)"
+    # Each pair of a pool and a stream has its own segment.
+    assert blocks(7, "pytorch-expandable", ":pools=2:streams=3") == "6 x (100 free)"

@@ -36,6 +36,7 @@ RECORDING = RequestSequence(
     phase=np.array([-1, 0, 0, 1, 1, 2]),
     module=np.array([0, 1, 1, -1, 0, 1]),
     module_names=("layers.0", "größer"),
+    pool=np.array([0, 3, 0, 3, 3, 0]),
 )
 
 

@@ -90,7 +90,10 @@ def test_a_mistake_is_named(rows: object, message: str) -> None:
     assert message in str(raised.value)
 
 
-PAPERS = ("paper-offsets", "paper-safety", "paper-stweaver", "paper-gmlake", "paper-vpmm")
+PAPERS = (
+    "paper-offsets", "paper-safety", "paper-stweaver", "paper-gmlake", "paper-vpmm",
+    "paper-pytorch-allocator",
+)  # fmt: skip
 GB = 10**9
 
 

@@ -7,6 +7,7 @@ import pytest
 from gpu_runtime._core import LedgerMemory, PytorchCaching
 from gpu_runtime.online.pytorch_settings import SettingsError, pytorch_settings
 from planners.errors import GaplessError
+from planners.registry import choose_online
 
 MIB = 1 << 20
 
@@ -31,6 +32,15 @@ def test_a_string_is_read_as_pytorch_reads_it() -> None:
     assert pytorch_settings(text).segment_for(2 * MIB) == 40 * MIB
     text = "large_segment_size_mb:30,large_segment_size_mb:40,per_process_memory_fraction:0.5"
     assert pytorch_settings(text).segment_for(2 * MIB) == 40 * MIB
+
+
+def test_settings_of_a_run_stand_within_a_list_of_allocators() -> None:
+    written = "settings=large_segment_size_mb=40+roundup_power2_divisions=4"
+    first, second = choose_online(f"pytorch-caching:{written},pytorch-caching")
+    made = pytorch_settings(str(first.parameters["settings"]))
+    assert made.segment_for(2 * MIB) == 40 * MIB
+    assert made.rounded(4 * MIB + 1) == 5 * MIB
+    assert "settings" not in second.parameters
 
 
 def test_what_changes_no_block_is_passed_over() -> None:
@@ -72,7 +82,7 @@ def test_divisions_are_by_the_power_of_two(text: str, expected: list[int]) -> No
     [
         ("max_split_size:64", "no setting 'max_split_size'; did you mean 'max_split_size_mb'"),
         ("expandable_segment:True", "did you mean 'expandable_segments'"),
-        ("max_split_size_mb=64", "a setting is key:value, found 'max_split_size_mb=64'"),
+        ("max_split_size_mb", "a setting is key:value, found 'max_split_size_mb'"),
         ("max_split_size_mb:much", "max_split_size_mb: a whole number, found 'much'"),
         ("max_split_size_mb:19", "max_split_bytes: at least large_segment_bytes, found 19922944"),
         ("large_segment_size_mb:30,max_split_size_mb:25", "at least large_segment_bytes"),

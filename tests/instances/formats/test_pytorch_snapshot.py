@@ -431,3 +431,34 @@ def test_a_plan_that_is_read_again_tells_nothing_of_an_allocator(tmp_path: Path)
     reference = reference_of(read_problem(path))
     assert reference is not None
     assert reference.reserved == PLAN.peak
+
+
+# A segment of the pool (0, 7) at BASE, where one of the common pool was before it.
+IN_TURN = [
+    event("segment_alloc", 0, 1 << 21), event("alloc", 0, 500), event("free_completed", 0, 500),
+    event("segment_free", 0, 1 << 21), event("segment_alloc", 0, 1 << 21), event("alloc", 0, 300),
+    event("alloc", 1 << 21, 100),
+]  # fmt: skip
+
+
+def test_pools_are_those_that_the_events_name(tmp_path: Path) -> None:
+    ids = [(0, 0), (0, 0), (0, 0), (0, 0), (0, 7), (0, 7), (3, 0)]
+    events = [{**each, "pool_id": pool} for each, pool in zip(IN_TURN, ids, strict=True)]
+    trace = read_pytorch_snapshot_trace(dumped(tmp_path, snapshot(events)))
+    assert trace.pool.tolist() == [0, 1, 2]
+
+
+def test_pools_are_those_of_segments_where_events_name_none(tmp_path: Path) -> None:
+    private = {**segment([block(1 << 21, 0, "inactive", 0)]), "segment_pool_id": (0, 7)}
+    # The second size is one that no device has.
+    for size, pools in ((1 << 21, [0, 1, 0]), ((1 << 63) - 1, [0, 1, 1])):
+        content = snapshot(IN_TURN, segments=[{**private, "total_size": size}])
+        trace = read_pytorch_snapshot_trace(dumped(tmp_path, content))
+        assert trace.pool.tolist() == pools
+
+
+@pytest.mark.parametrize("pool", [7, (0,), (0, "1"), [0, 7], {}, (0, 1.5)])
+def test_a_pool_is_two_numbers(tmp_path: Path, pool: Any) -> None:
+    events = [{**IN_TURN[1], "pool_id": pool}]
+    with pytest.raises(InstanceError, match="event 0, pool_id: two whole numbers are needed"):
+        read_pytorch_snapshot_trace(dumped(tmp_path, snapshot(events)))

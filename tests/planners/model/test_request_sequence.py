@@ -79,6 +79,17 @@ def test_where_rows_happen_is_checked(field: str, column: list[int], message: st
         replace(requests, **{field: np.array(column)})  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [([0], "one entry a row is needed, or none, found 1 for 2 rows"),
+     ([0, -1], "row 1: 0 or more is needed, found -1")],
+)  # fmt: skip
+def test_pools_of_rows_are_checked(column: list[int], message: str) -> None:
+    requests = requests_of_problem(Problem([4], [0], [1]))
+    with pytest.raises(InstanceError, match=f"field pool.*{message}"):
+        replace(requests, pool=np.array(column))
+
+
 def test_rows_and_live_bytes_of_requests() -> None:
     allocate, later, completed = ALLOCATE, RequestAction.FREE_REQUESTED, FREED
     action = np.array([allocate, allocate, later, allocate, completed])

@@ -55,6 +55,12 @@ class OnlineAllocator {
     // allocator with a profile of the program needs to know.
     virtual void begin_iteration() {}
     virtual void enter(std::int64_t /*visit*/) {}
+    // Later requests are made in a pool. Only PyTorch's allocators have private pools.
+    virtual void enter_pool(PoolId /*pool*/) {}
+    // A program needs a private pool no more: its idle memory returns to the device, and the rest
+    // with a give_back() after it was freed. Throws DeviceCallError; then some memory stays. An
+    // allocator without private pools returns all idle memory.
+    virtual void end_pool(PoolId /*pool*/) { give_back(); }
 
     const OnlineFigures& figures() const { return account_.figures(); }
     void reset_peaks() { account_.reset_peaks(); }

@@ -9,6 +9,10 @@
 
 namespace gapless::runtime {
 
+// The number of a private pool, in which a program makes requests that share no memory with others;
+// 0 is the common pool.
+using PoolId = std::uint64_t;
+
 enum class OnlineState : std::uint8_t {
     allocated,
     pending,  // freed, but another stream may still use it
@@ -38,6 +42,7 @@ struct OnlineSegment {
     Stream stream;
     bool is_plain;                    // one plain allocation of the device
     std::vector<OnlineBlock> blocks;  // by address, without gaps
+    PoolId pool = 0;
 };
 
 }  // namespace gapless::runtime

@@ -27,11 +27,12 @@ using BlockList = std::pmr::set<ListedBlock>;
 
 struct PoolSegment;
 
-// The memory of a stream for small requests, or for large ones.
+// The memory of a stream in a pool for small requests, or for large ones.
 struct StreamPool {
-    StreamPool(Stream owner, bool small, std::pmr::memory_resource* memory)
-        : stream(owner), is_small(small), free(memory), unmapped(memory) {}
+    StreamPool(PoolId pool, Stream owner, bool small, std::pmr::memory_resource* memory)
+        : id(pool), stream(owner), is_small(small), free(memory), unmapped(memory) {}
 
+    PoolId id;
     Stream stream;
     bool is_small;
     BlockList free;

@@ -43,7 +43,7 @@ Address PytorchAllocator::allocate(std::size_t requested, Stream stream) {
 }
 
 PoolBlock* PytorchAllocator::free_block(StreamPool& pool, std::size_t bytes) {
-    ++searches_[pool.is_small ? 0 : 1];
+    if (pool.id == kCommonPool) ++searches_[pool.is_small ? 0 : 1];
     if (PoolBlock* const found = find(pool, bytes)) return found;
     collect_garbage();
     try {
@@ -56,7 +56,7 @@ PoolBlock* PytorchAllocator::free_block(StreamPool& pool, std::size_t bytes) {
         } catch (const OutOfDeviceMemory&) {
         }
     }
-    give_back();
+    if (pool.id == kCommonPool) give_back();
     return obtain(pool, bytes);
 }
 
@@ -88,7 +88,24 @@ void PytorchAllocator::settle() {
 
 void PytorchAllocator::give_back() {
     pending_.await_all([this](PoolBlock& block) { come_back(block); });
-    release_idle();
+    std::set<PoolId> pools = ended_;
+    pools.insert(kCommonPool);
+    release_idle(pools);
+}
+
+void PytorchAllocator::enter_pool(PoolId pool) {
+    if (pool_ != pool) last_pools_ = nullptr;
+    pool_ = pool;
+    ended_.erase(pool);
+}
+
+void PytorchAllocator::end_pool(PoolId pool) {
+    if (pool == kCommonPool) {
+        throw std::invalid_argument("a private pool ends, from 1 on, found 0, the common pool");
+    }
+    settle();
+    ended_.insert(pool);
+    release_idle({pool});
 }
 
 void PytorchAllocator::come_back(PoolBlock& block) {
@@ -96,11 +113,15 @@ void PytorchAllocator::come_back(PoolBlock& block) {
     put(block, OnlineState::free);
 }
 
-std::vector<PoolBlock*> PytorchAllocator::idle_blocks(std::size_t kind) const {
+std::vector<PoolBlock*> PytorchAllocator::idle_blocks(std::size_t kind,
+                                                      const std::set<PoolId>& pools) const {
     std::vector<PoolBlock*> idle;
-    for (const auto& [stream, pools] : pools_) {
-        if (pools[kind].free.empty() || memory_.is_captured(stream)) continue;
-        for (const ListedBlock& listed : pools[kind].free) idle.push_back(listed.block);
+    for (const auto& [place, found] : pools_) {
+        const StreamPool& pool = found[kind];
+        if (pool.free.empty() || !pools.contains(pool.id) || memory_.is_captured(pool.stream)) {
+            continue;
+        }
+        for (const ListedBlock& listed : pool.free) idle.push_back(listed.block);
     }
     return idle;
 }
@@ -120,11 +141,12 @@ void PytorchAllocator::require_allowed(std::size_t bytes) const {
 
 StreamPool& PytorchAllocator::pool_of(Stream stream, std::size_t bytes) {
     if (last_pools_ == nullptr || last_stream_ != stream) {
-        auto found = pools_.find(stream);
+        const std::pair place{pool_, stream};
+        auto found = pools_.find(place);
         if (found == pools_.end()) {
             found = pools_
-                        .try_emplace(stream, std::array{StreamPool(stream, true, &nodes_),
-                                                        StreamPool(stream, false, &nodes_)})
+                        .try_emplace(place, std::array{StreamPool(pool_, stream, true, &nodes_),
+                                                       StreamPool(pool_, stream, false, &nodes_)})
                         .first;
         }
         last_pools_ = &found->second;
@@ -216,6 +238,7 @@ std::vector<OnlineSegment> PytorchAllocator::segments() const {
         listed.address = address;
         listed.bytes = segment.bytes;
         listed.stream = segment.first->pool->stream;
+        listed.pool = segment.first->pool->id;
         listed.is_plain = segment.pages.empty();
         for (const PoolBlock* block = segment.first; block != nullptr; block = block->behind) {
             const bool is_allocated = block->state == OnlineState::allocated;
@@ -279,7 +302,7 @@ void PytorchAllocator::check() const {
         require(at == address + segment.bytes, "blocks cover their segment");
         check_segment(segment);
     }
-    for (const auto& [stream, pools] : pools_) {
+    for (const auto& [place, pools] : pools_) {
         for (const StreamPool& pool : pools) {
             require(pool.free.size() + pool.unmapped.size() <= listed, "lists hold what there is");
             listed -= pool.free.size() + pool.unmapped.size();

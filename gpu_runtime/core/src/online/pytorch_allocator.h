@@ -7,6 +7,8 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "allocator/address_table.h"
@@ -30,7 +32,10 @@ namespace gapless::runtime {
 // of its own if it is large enough. A freed block merges with adjacent free blocks. If no block
 // fits, the device gives memory. If the device has none, free blocks that may not be split go back
 // to it; then the host waits for all streams and all idle memory goes back.
-// Limits. Captured graphs have no pools of their own: a captured stream keeps its memory.
+// A private pool, such as that of a captured graph, has a small and a large pool for each stream,
+// as the common pool has. Its memory serves no other requests, and goes back only after the pool
+// has ended. If a request in a private pool finds no memory, the common pool gives none back.
+// Limits. A captured stream keeps its memory. The end of a pool does not wait for its streams.
 class PytorchAllocator : public OnlineAllocator {
   public:
     Address allocate(std::size_t bytes, Stream stream) final;
@@ -38,12 +43,16 @@ class PytorchAllocator : public OnlineAllocator {
     bool use_on(Address address, Stream stream) final;
     void settle() final;
     void give_back() final;
+    void enter_pool(PoolId pool) final;
+    void end_pool(PoolId pool) final;
 
     std::vector<OnlineSegment> segments() const final;
     std::optional<LiveBlock> live_block(Address address) const final;
     void check() const final;
 
   protected:
+    static constexpr PoolId kCommonPool = 0;
+
     // Throws std::invalid_argument if the settings break a rule.
     PytorchAllocator(DeviceMemory& memory, const PytorchSettings& settings,
                      OnlineAccount* whole = nullptr);
@@ -58,12 +67,13 @@ class PytorchAllocator : public OnlineAllocator {
     virtual bool make_room(StreamPool& /*pool*/, std::size_t /*bytes*/) { return false; }
     // Is called before a request to the device.
     virtual void collect_garbage() {}
-    // Gives idle memory back to the device. Throws DeviceCallError.
-    virtual void release_idle() = 0;
+    // Gives idle memory of some pools back to the device. Throws DeviceCallError.
+    virtual void release_idle(const std::set<PoolId>& pools) = 0;
     virtual void check_segment(const PoolSegment& segment) const = 0;
 
-    // Returns the free blocks of streams that are not captured, from their small or large pools.
-    std::vector<PoolBlock*> idle_blocks(std::size_t kind) const;
+    // Returns the free blocks of streams that are not captured, of small or of large requests in
+    // some pools.
+    std::vector<PoolBlock*> idle_blocks(std::size_t kind, const std::set<PoolId>& pools) const;
     // Returns true unless a free block is too large for a request.
     bool may_serve(const PoolBlock& block, std::size_t bytes) const;
     // Throws OutOfDeviceMemory if reserved bytes would exceed the limit of the settings.
@@ -84,10 +94,11 @@ class PytorchAllocator : public OnlineAllocator {
     const PytorchSettings settings_;
     const std::size_t allowed_bytes_;
     NodePool nodes_;
-    // The small and the large pool of each stream.
-    std::map<Stream, std::array<StreamPool, 2>> pools_;
+    // By pool and stream: the blocks for small and for large requests.
+    std::map<std::pair<PoolId, Stream>, std::array<StreamPool, 2>> pools_;
     std::map<Address, PoolSegment> segments_;
-    std::array<std::uint64_t, 2> searches_{};  // number of them in small and in large pools
+    // Number of searches in the common pool, for small and for large requests.
+    std::array<std::uint64_t, 2> searches_{};
 
   private:
     StreamPool& pool_of(Stream stream, std::size_t bytes);
@@ -102,7 +113,9 @@ class PytorchAllocator : public OnlineAllocator {
     std::vector<PoolBlock*> unused_blocks_;
     AddressTable<PoolBlock> live_;
     PendingBlocks<PoolBlock> pending_;
-    std::array<StreamPool, 2>* last_pools_ = nullptr;  // pools of `last_stream_`
+    PoolId pool_ = kCommonPool;                        // the pool of the next requests
+    std::set<PoolId> ended_;                           // pools that may have memory still
+    std::array<StreamPool, 2>* last_pools_ = nullptr;  // those of `last_stream_` in `pool_`
     Stream last_stream_ = 0;
 };
 

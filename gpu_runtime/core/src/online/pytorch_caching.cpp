@@ -69,7 +69,7 @@ void PytorchCaching::collect_garbage() {
     const std::size_t reserved = account_.figures().reserved_bytes;
     if (reserved <= limit) return;
     const std::size_t wanted = reserved - limit;
-    std::vector<PoolBlock*> idle = idle_blocks(1), leaving;
+    std::vector<PoolBlock*> idle = idle_blocks(1, {kCommonPool}), leaving;
     std::erase_if(idle, [](const PoolBlock* block) { return !is_whole(*block); });
     const auto age = [&](const PoolBlock* block) { return searches_[1] - block->listed_at; };
     std::uint64_t ages = 0;
@@ -91,9 +91,9 @@ void PytorchCaching::collect_garbage() {
     release(leaving);
 }
 
-void PytorchCaching::release_idle() {
-    std::vector<PoolBlock*> idle = idle_blocks(1);
-    const std::vector<PoolBlock*> small = idle_blocks(0);
+void PytorchCaching::release_idle(const std::set<PoolId>& pools) {
+    std::vector<PoolBlock*> idle = idle_blocks(1, pools);
+    const std::vector<PoolBlock*> small = idle_blocks(0, pools);
     idle.insert(idle.end(), small.begin(), small.end());
     std::erase_if(idle, [](const PoolBlock* block) { return !is_whole(*block); });
     release(idle);

@@ -122,9 +122,9 @@ PoolBlock* PytorchExpandable::map_block(PoolBlock& block, std::size_t bytes) {
     return put(block, OnlineState::free);
 }
 
-void PytorchExpandable::release_idle() {
+void PytorchExpandable::release_idle(const std::set<PoolId>& pools) {
     for (const std::size_t kind : {std::size_t{1}, std::size_t{0}}) {
-        for (PoolBlock* const block : idle_blocks(kind)) unmap_block(*block);
+        for (PoolBlock* const block : idle_blocks(kind, pools)) unmap_block(*block);
         stocks_[kind].release_kept();
     }
     for (auto next = segments_.begin(); next != segments_.end();) {

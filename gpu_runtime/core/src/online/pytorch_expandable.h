@@ -22,7 +22,7 @@ class PytorchExpandable final : public PytorchAllocator {
     PoolBlock* find(StreamPool& pool, std::size_t bytes) const override;
     bool is_split(const PoolBlock& block, std::size_t bytes) const override;
     PoolBlock* obtain(StreamPool& pool, std::size_t bytes) override;
-    void release_idle() override;
+    void release_idle(const std::set<PoolId>& pools) override;
     void check_segment(const PoolSegment& segment) const override;
 
     PageStock& stock_of(const StreamPool& pool) { return stocks_[pool.is_small ? 0 : 1]; }

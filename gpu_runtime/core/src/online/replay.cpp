@@ -46,6 +46,12 @@ void enter(OnlineAllocator& allocator, std::int64_t visit) { allocator.enter(vis
 // It tells requests apart by their order in the step.
 void enter(PlannedAllocator&, std::int64_t) {}
 
+void enter_pool(OnlineAllocator& allocator, PoolId pool) { allocator.enter_pool(pool); }
+void end_pool(OnlineAllocator& allocator, PoolId pool) { allocator.end_pool(pool); }
+// Beneath PyTorch, requests of private pools do not reach it.
+void enter_pool(PlannedAllocator&, PoolId) {}
+void end_pool(PlannedAllocator& allocator, PoolId) { allocator.give_back(); }
+
 }  // namespace
 
 SideStreams side_streams_of(DeviceMemory& memory) {
@@ -165,7 +171,11 @@ void Replay<Allocator>::take_row(const RequestLog::Row& row) {
             }
             break;
         case RequestLog::What::give_back:
-            allocator_.give_back();
+            if (const PoolId pool = pool_of_row()) {
+                end_pool(allocator_, pool);
+            } else {
+                allocator_.give_back();
+            }
             break;
     }
 }
@@ -175,11 +185,17 @@ void Replay<Allocator>::allocate(std::uint32_t block) {
     const RequestLog::Request& request = log_.requests()[block];
     // This row has been counted already.
     if (!log_.visits().empty()) enter(allocator_, log_.visits()[row_ - 1]);
+    if (!log_.pools().empty()) enter_pool(allocator_, pool_of_row());
     const Address address = allocator_.allocate(request.bytes, request.stream);
     outcome_.addresses[block] = address;
     owners_.insert(request.stream);
     requested_ += request.bytes;
     if (witnesses_.stamps != nullptr) witnesses_.stamps->hand_out(block, address, request.bytes);
+}
+
+template <class Allocator>
+PoolId Replay<Allocator>::pool_of_row() const {
+    return log_.pools().empty() ? 0 : log_.pools()[row_ - 1];
 }
 
 template <class Allocator>

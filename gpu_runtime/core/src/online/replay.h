@@ -75,6 +75,8 @@ class Replay {
     void make_progress();
     void take_row(const RequestLog::Row& row);
     void allocate(std::uint32_t block);
+    // The pool of the current row, which has been counted already.
+    PoolId pool_of_row() const;
     void free_now(std::uint32_t block);
     void begin_use(std::uint32_t block);
     void end_use(std::uint32_t block);

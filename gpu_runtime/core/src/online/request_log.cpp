@@ -22,10 +22,12 @@ bool is_leaving(RecordedAction action) {
 
 }  // namespace
 
-RequestLog::RequestLog(const RecordedRows& recorded) : visits_(recorded.visit) {
+RequestLog::RequestLog(const RecordedRows& recorded)
+    : visits_(recorded.visit), pools_(recorded.pool) {
     const std::size_t count = recorded.action.size();
     if (recorded.address.size() != count || recorded.bytes.size() != count ||
-        recorded.stream.size() != count || (!visits_.empty() && visits_.size() != count)) {
+        recorded.stream.size() != count || (!visits_.empty() && visits_.size() != count) ||
+        (!pools_.empty() && pools_.size() != count)) {
         throw std::invalid_argument("every column of a recorded run has one entry for each row");
     }
     if (count > std::numeric_limits<std::uint32_t>::max()) {
@@ -34,6 +36,10 @@ RequestLog::RequestLog(const RecordedRows& recorded) : visits_(recorded.visit) {
     }
     const auto action = [&](std::size_t row) {
         return static_cast<RecordedAction>(recorded.action[row]);
+    };
+    const auto goes_on = [&](std::size_t row) {
+        return row > 0 && is_leaving(action(row - 1)) &&
+               (pools_.empty() || pools_[row] == pools_[row - 1]);
     };
     const bool tells_ends =
         std::ranges::count(recorded.action,
@@ -79,7 +85,7 @@ RequestLog::RequestLog(const RecordedRows& recorded) : visits_(recorded.visit) {
                 break;
             case RecordedAction::segment_freed:
             case RecordedAction::segment_unmapped:
-                if (i == 0 || !is_leaving(action(i - 1))) rows_[i] = {What::give_back, 0};
+                if (!goes_on(i)) rows_[i] = {What::give_back, 0};
                 break;
             case RecordedAction::segment_allocated:
             case RecordedAction::segment_mapped:

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "device/device_memory.h"
+#include "online/online_segment.h"
 
 namespace gapless::runtime {
 
@@ -27,6 +28,7 @@ struct RecordedRows {
     std::vector<std::int64_t> bytes;   // requested bytes of an allocation
     std::vector<Stream> stream;
     std::vector<std::int64_t> visit;  // where the program was; none if that is not known
+    std::vector<PoolId> pool;         // of an allocation or a freed segment; none if all are common
 };
 
 class RequestLog {
@@ -50,9 +52,9 @@ class RequestLog {
     };
 
     // Leaves out frees of blocks from before the first row. If no row completes a free, every free
-    // completes at once. Consecutive freed segments become one row, because the recorded allocator
-    // gave them back together. Throws std::invalid_argument, with the row, if a block is allocated
-    // at the address of a live one, or with zero or too many bytes.
+    // completes at once. Consecutive freed segments of a pool become one row, because the recorded
+    // allocator gave them back together. Throws std::invalid_argument, with the row, if a block is
+    // allocated at the address of a live one, or with zero or too many bytes.
     explicit RequestLog(const RecordedRows& recorded);
 
     // One row for each recorded row.
@@ -61,11 +63,13 @@ class RequestLog {
     const std::vector<Request>& requests() const { return requests_; }
     // By row, or none.
     const std::vector<std::int64_t>& visits() const { return visits_; }
+    const std::vector<PoolId>& pools() const { return pools_; }
 
   private:
     std::vector<Row> rows_;
     std::vector<Request> requests_;
     std::vector<std::int64_t> visits_;
+    std::vector<PoolId> pools_;
 };
 
 }  // namespace gapless::runtime

@@ -81,6 +81,9 @@ const Named kOnlineAllocators[] = {
     {"stweaver", stweaver_of_small_pool},
 };
 
+// The common pool and two private ones.
+constexpr PoolId kPools = 3;
+
 std::size_t scarce(std::uint32_t seed) { return (96 + std::size_t{seed} % 7 * 24) << 20; }
 
 ProgramOptions options_of(std::uint32_t seed, int turns) {
@@ -115,6 +118,8 @@ class OnlineProgram final : public RandomProgram<OnlineAllocator> {
         } else if (kind < 0.985) {
             call_allocator().settle();
             call_allocator().begin_iteration();
+            call_allocator().enter_pool(below(kPools));
+            call_allocator().end_pool(1 + below(kPools - 1));
         } else if (kind < 0.99) {
             destroy_some();
         } else {
@@ -158,6 +163,7 @@ class OnlineProgram final : public RandomProgram<OnlineAllocator> {
     }
 
     void give_all_back() override {
+        for (PoolId pool = 1; pool < kPools; ++pool) allocator().end_pool(pool);
         allocator().give_back();
         require(device().reserved_ranges() == 0, "no range is left");
     }

@@ -14,6 +14,10 @@ SMALL_PAGE = SEGMENT_ROUNDING = 2 * MIB
 UNIT = 512
 
 
+# A pool, a stream, and whether blocks are small.
+Place = tuple[int, int, bool]
+
+
 class OutOfMemoryError(Exception):
     pass
 
@@ -62,13 +66,17 @@ class Used:
 class Segment:
     begin: int
     end: int
-    stream: int
-    is_small: bool
+    # The pool, the stream, and whether its blocks are small.
+    place: tuple[int, int, bool]
     # Of an expandable one, the pages with memory; all have it where there is no page size.
     page: int = 0
     mapped: set[int] = field(default_factory=set)
     used: list[Used] = field(default_factory=list)
     idle_since: int = 0
+
+    @property
+    def is_small(self) -> bool:
+        return self.place[2]
 
     def gaps(self) -> list[tuple[int, int]]:
         """Return the stretches in which no block is."""
@@ -116,6 +124,8 @@ class Reference:
         self.is_expandable = is_expandable
         self.segments: list[Segment] = []
         self.live: dict[int, tuple[Segment, Used]] = {}
+        self.pool = 0
+        self.ended: set[int] = set()
         self.searches = {True: 0, False: 0}
         self.recorded: dict[int, int] = {}
         self.done: dict[int, int] = {}
@@ -131,8 +141,10 @@ class Reference:
         self.settle()
         size = self.rules.rounded(requested)
         is_small = size <= SMALL
-        self.searches[is_small] += 1
-        found = self.find(size, stream, is_small) or self.obtain_hard(size, stream, is_small)
+        place = self.pool, stream, is_small
+        # Garbage is collected in the common pool only.
+        self.searches[is_small] += self.pool == 0
+        found = self.find(size, place) or self.obtain_hard(size, place)
         segment, begin, room = found
         rest = room - size
         if self.is_expandable or is_small:
@@ -144,11 +156,11 @@ class Reference:
         self.live[begin] = segment, used
         return begin
 
-    def find(self, size: int, stream: int, is_small: bool) -> tuple[Segment, int, int] | None:
+    def find(self, size: int, place: Place) -> tuple[Segment, int, int] | None:
         found = sorted(
             (room, begin, grown, number)
             for number, segment in enumerate(self.segments)
-            if (segment.stream, segment.is_small) == (stream, is_small)
+            if segment.place == place
             for begin, room, grown in segment.free()
             if room >= size
         )
@@ -166,38 +178,39 @@ class Reference:
             return None
         return self.segments[best[3]], best[1], room
 
-    def obtain_hard(self, size: int, stream: int, is_small: bool) -> tuple[Segment, int, int]:
+    def obtain_hard(self, size: int, place: Place) -> tuple[Segment, int, int]:
         if not self.is_expandable:
             self.collect_garbage()
         try:
-            return self.obtain(size, stream, is_small)
+            return self.obtain(size, place)
         except OutOfMemoryError:
             pass
-        if not self.is_expandable and self.make_room(size, stream, is_small):
+        if not self.is_expandable and self.make_room(size, place):
             try:
-                return self.obtain(size, stream, is_small)
+                return self.obtain(size, place)
             except OutOfMemoryError:
                 pass
-        self.give_back()
-        return self.obtain(size, stream, is_small)
+        if self.pool == 0:
+            self.give_back()
+        return self.obtain(size, place)
 
-    def obtain(self, size: int, stream: int, is_small: bool) -> tuple[Segment, int, int]:
+    def obtain(self, size: int, place: Place) -> tuple[Segment, int, int]:
         wanted = self.rules.segment_for(size)
         if self.reserved() + wanted > self.rules.fraction * self.capacity:
             raise OutOfMemoryError
         if self.is_expandable:
-            return self.expand(size, stream, is_small)
+            return self.expand(size, place)
         if self.reserved() + wanted > self.capacity:
             raise OutOfMemoryError
         begin = self.addresses.pop(0)
-        segment = Segment(begin, begin + wanted, stream, is_small)
-        segment.idle_since = self.searches[is_small]
+        segment = Segment(begin, begin + wanted, place)
+        segment.idle_since = self.searches[segment.is_small]
         self.segments.append(segment)
         self.obtained.append((begin, wanted))
         return segment, begin, wanted
 
-    def expand(self, size: int, stream: int, is_small: bool) -> tuple[Segment, int, int]:
-        segment, begin = self.place_to_expand(size, stream, is_small)
+    def expand(self, size: int, place: Place) -> tuple[Segment, int, int]:
+        segment, begin = self.place_to_expand(size, place)
         while True:
             here = next(
                 part
@@ -221,9 +234,9 @@ class Reference:
         segment.mapped.update(pages)
         self.obtained.append((begin, len(pages) * segment.page))
 
-    def place_to_expand(self, size: int, stream: int, is_small: bool) -> tuple[Segment, int]:
+    def place_to_expand(self, size: int, place: Place) -> tuple[Segment, int]:
         for segment in sorted(self.segments, key=lambda each: each.begin):
-            if (segment.stream, segment.is_small) != (stream, is_small):
+            if segment.place != place:
                 continue
             for gap in segment.gaps():
                 parts = segment.parts(*gap)
@@ -233,22 +246,22 @@ class Reference:
                     first = parts[index - 1][0] if index > 0 else begin
                     if gap[1] - first >= size:
                         return segment, first
-        page = SMALL_PAGE if is_small else self.rules.page or self.rules.large_segment
+        page = SMALL_PAGE if place[2] else self.rules.page or self.rules.large_segment
         room = max(self.capacity + self.capacity // 8, size)
         begin = self.addresses.pop(0)
         end = begin - (-room // page) * page
-        segment = Segment(begin, end, stream, is_small, page)
+        segment = Segment(begin, end, place, page)
         self.segments.append(segment)
         return segment, begin
 
-    def make_room(self, size: int, stream: int, is_small: bool) -> bool:
+    def make_room(self, size: int, place: Place) -> bool:
         if self.rules.max_split == Rules.max_split:
             return False
         wanted = max(size, self.rules.max_split)
         large = sorted(
             (room, begin)
             for segment in self.segments
-            if (segment.stream, segment.is_small) == (stream, is_small)
+            if segment.place == place
             for begin, room, _ in segment.free()
             if room >= self.rules.max_split
         )
@@ -267,7 +280,8 @@ class Reference:
         if not self.rules.threshold:
             return
         while wanted > 0:
-            idle = [each for each in self.segments if not each.used and not each.is_small]
+            large = [each for each in self.segments if not each.place[0] and not each.is_small]
+            idle = [each for each in large if not each.used]
             ages = [self.searches[False] - each.idle_since for each in idle]
             old = [
                 each for each, age in zip(idle, ages, strict=True) if age >= sum(ages) / len(ages)
@@ -284,7 +298,7 @@ class Reference:
 
     def use_on(self, address: int, stream: int) -> None:
         segment, used = self.live[address]
-        if stream != segment.stream and stream not in used.streams:
+        if stream != segment.place[1] and stream not in used.streams:
             used.streams.append(stream)
 
     def free(self, address: int) -> None:
@@ -323,10 +337,29 @@ class Reference:
             ]
             self.done[stream] = max([self.done.get(stream, 0), *waiting])
         self.settle()
+        self.release_idle({0, *self.ended})
+
+    def enter_pool(self, pool: int) -> None:
+        self.pool = pool
+        self.ended.discard(pool)
+
+    def end_pool(self, pool: int) -> None:
+        self.settle()
+        self.ended.add(pool)
+        self.release_idle({pool})
+
+    def release_idle(self, pools: set[int]) -> None:
         for segment in self.segments:
-            if segment.page:
+            if segment.page and segment.place[0] in pools:
                 for begin, room, _ in segment.free():
                     first = -(-(begin - segment.begin) // segment.page)
                     last = (begin + room - segment.begin) // segment.page
                     segment.mapped -= set(range(first, last))
-        self.segments = [each for each in self.segments if each.used or (each.page and each.mapped)]
+                    if first < last:
+                        self.finish(segment.place[1])  # the host waits before pages go
+        idle = [each for each in self.segments if not (each.used or each.mapped)]
+        gone = [each for each in idle if each.page or each.place[0] in pools]
+        if self.is_expandable:
+            self.segments = [each for each in self.segments if each not in gone]
+        elif gone:
+            self.release(gone)

@@ -47,7 +47,7 @@ MUTATIONS = (
     Mutation(BLOCKS, "memory_.synchronize();", "{}", "orders", CACHING),
     Mutation(BLOCKS, "if (memory_.is_captured(stream)) {", "if (false) {", "orders", CACHING),
     Mutation(BLOCKS, "        mark_captured();\n        if (", "        if (", "orders", CACHING),
-    Mutation(ALLOCATOR, " || memory_.is_captured(stream)", "", "orders", EXPANDABLE),
+    Mutation(ALLOCATOR, " || memory_.is_captured(pool.stream)", "", "orders", EXPANDABLE),
     Mutation(EXPANDED, "memory_.synchronize();", "", "orders", EXPANDABLE),
     Mutation(BLOCKS, "unmarked_.push_back(&block);", "--block.pending, --uses_;", "failures",
              CACHING),

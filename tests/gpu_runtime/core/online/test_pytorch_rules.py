@@ -41,6 +41,7 @@ RULES = {
 }
 CALLS = 400
 STREAMS = 3
+POOLS = 3
 
 
 def settings_of(rules: Rules) -> PytorchSettings:
@@ -108,6 +109,14 @@ class BothAllocators:
         self.reference.give_back()
         self.made.give_back()
 
+    def enter_pool(self, pool: int) -> None:
+        self.reference.enter_pool(pool)
+        self.made.enter_pool(pool)
+
+    def end_pool(self, pool: int) -> None:
+        self.reference.end_pool(pool)
+        self.made.end_pool(pool)
+
     def check(self) -> None:
         self.made.check()
         figures = self.made.figures()
@@ -119,6 +128,8 @@ class BothAllocators:
         )
         rows = [tuple(row) for row in self.log.rows()[:, :2]]
         assert rows == self.reference.obtained
+        segments = {(each.address, each.pool, each.stream) for each in self.made.segments()}
+        assert segments == {(each.begin, *each.place[:2]) for each in self.reference.segments}
 
 
 def some_bytes(random: Random) -> int:
@@ -126,7 +137,7 @@ def some_bytes(random: Random) -> int:
     return random.randint(1, most) if random.random() < 0.8 else most
 
 
-def run(both: BothAllocators, random: Random) -> None:
+def run(both: BothAllocators, random: Random, *, has_pools: bool) -> None:
     for call in range(CALLS):
         kind = random.random()
         if kind < 0.5 and len(both.live) < 40:
@@ -135,31 +146,40 @@ def run(both: BothAllocators, random: Random) -> None:
             both.free(random.randrange(len(both.live)))
         elif kind < 0.95 and both.live:
             both.use_on(random.randrange(len(both.live)), random.randrange(STREAMS))
-        elif kind < 0.98:
+        elif kind < 0.97:
             both.finish(random.randrange(STREAMS))
-        elif kind < 0.99:
+        elif kind < 0.98:
             both.settle()
+        elif kind < 0.985 and has_pools:
+            both.enter_pool(random.randrange(POOLS))
+        elif kind < 0.99 and has_pools:
+            both.end_pool(random.randrange(1, POOLS))
         else:
             both.give_back()
         if call % 10 == 0:
             both.check()
 
 
+@pytest.mark.parametrize("has_pools", [False, True], ids=["common", "pools"])
 @pytest.mark.parametrize("is_expandable", [False, True], ids=["caching", "expandable"])
 @pytest.mark.parametrize("name", RULES)
 @in_parts("seeds", range(80), first=10)
 def test_every_block_is_where_the_rules_put_it(
-    seeds: range, name: str, is_expandable: bool
+    seeds: range, name: str, is_expandable: bool, has_pools: bool
 ) -> None:
     rules, capacity = RULES[name]
     refused = 0
     for seed in seeds:
         random = Random(f"{seed} {name} {is_expandable}")
         both = BothAllocators(random, rules, capacity, is_expandable=is_expandable)
-        run(both, random)
+        run(both, random, has_pools=has_pools)
         while both.live:
             both.free(0)
+        both.enter_pool(0)
         both.give_back()
+        both.check()
+        for pool in range(1, POOLS):
+            both.end_pool(pool)
         both.check()
         assert both.ledger.created_bytes == 0
         assert both.ledger.live_events == 0
@@ -211,6 +231,11 @@ def test_settings_that_break_a_rule_are_refused(wrong: dict[str, float], rule: s
 def test_divisions_are_sixteen() -> None:
     with pytest.raises(TypeError, match="roundup_power2_divisions"):
         PytorchSettings(roundup_power2_divisions=[0] * 15)
+
+
+def test_the_common_pool_has_no_end() -> None:
+    with pytest.raises(ValueError, match="a private pool ends, from 1 on, found 0"):
+        PytorchCaching(LedgerMemory(2 * MIB, PLENTY), PytorchSettings()).end_pool(0)
 
 
 def test_a_device_has_to_have_the_pages() -> None:
