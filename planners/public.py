@@ -9,7 +9,7 @@ from planners.errors import (
     MissingDependencyError,
     UnknownPlannerError,
 )
-from planners.files.formats import Format, read_any, read_problem
+from planners.files.formats import Format, read_any, read_problem, read_requests
 from planners.files.plan_file import read_plan, write_plan
 from planners.files.problem_file import write_problem
 from planners.greedy.heuristic import register_sort_key
@@ -18,16 +18,18 @@ from planners.judged_run import run, solve
 from planners.model.bounds import Bound, bounds_of
 from planners.model.budget import Budget
 from planners.model.graph import Graph
+from planners.model.online_result import OnlineResult, OnlineTerms
 from planners.model.plan import Plan, Result, Status, feasible, infeasible, no_plan_found, optimal
 from planners.model.problem import Problem, Safety
+from planners.online.online_run import run_online
 from planners.referee.naive import check
 from planners.registry import UnsupportedProblemError, get, register, register_online
 
 __all__ = [
     "Bound", "Budget", "Format", "GaplessError", "Graph", "InstanceError", "InvalidPlanError",
-    "MissingDependencyError", "Plan", "Problem", "Result", "Safety", "Status",
-    "UnknownPlannerError", "UnsupportedProblemError", "bounds_of", "check", "feasible", "get",
-    "infeasible", "no_plan_found", "optimal", "place", "place_in_objects", "read_any",
-    "read_plan", "read_problem", "register", "register_online", "register_sort_key", "run", "solve",
-    "write_plan", "write_problem",
+    "MissingDependencyError", "OnlineResult", "OnlineTerms", "Plan", "Problem", "Result", "Safety",
+    "Status", "UnknownPlannerError", "UnsupportedProblemError", "bounds_of", "check", "feasible",
+    "get", "infeasible", "no_plan_found", "optimal", "place", "place_in_objects", "read_any",
+    "read_plan", "read_problem", "read_requests", "register", "register_online",
+    "register_sort_key", "run", "run_online", "solve", "write_plan", "write_problem",
 ]  # fmt: skip

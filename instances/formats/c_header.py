@@ -21,10 +21,28 @@ MOST_CHARACTERS = 63
 
 
 def write_c_header(problem: Problem, result: Result, path: Path) -> None:
-    """Write the offsets and sizes of a plan, which is judged first.
+    """Write the offsets and sizes of a plan as a C99 header.
 
-    The file's name is the prefix of every name. Each tensor is a constant of an enumeration, which
-    indexes two tables; the arena's bytes and its alignment are macros.
+    Each tensor is a constant of an enumeration, which indexes two tables. The arena's bytes and its
+    alignment are macros.
+
+    Parameters
+    ----------
+    problem
+        The problem that was planned.
+    result
+        Has the plan, which is judged first.
+    path
+        Target; the file's name is the prefix of every name.
+
+    Raises
+    ------
+    InvalidPlanError
+        The result has no plan, or one that is not valid.
+    InstanceError
+        The problem has no tensor.
+    GaplessError
+        The file cannot be written.
     """
     require_valid_plan(problem, planned(result))
     if not problem.tensor_count:

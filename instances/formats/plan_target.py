@@ -6,7 +6,7 @@ from typing import NoReturn
 
 from planners.errors import InstanceError, InvalidPlanError
 from planners.model.columns import IntColumn
-from planners.model.plan import Plan, Result
+from planners.model.plan import Plan, Result, Status
 from planners.model.problem import Problem, Safety
 from planners.referee.fast import find_violation_fast
 
@@ -61,6 +61,7 @@ def name_of_tensor(problem: Problem, tensor: int) -> str:
 
 
 def planned(result: Result) -> Plan:
-    """Return the plan of a result that has one."""
-    assert result.plan is not None
+    """Return the plan of an optimal or feasible result; raises ``InvalidPlanError``."""
+    if result.plan is None or result.status not in (Status.OPTIMAL, Status.FEASIBLE):
+        raise InvalidPlanError(f"a plan is needed, found {result.status.value}, {result.reason}")
     return result.plan

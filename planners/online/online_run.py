@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from planners.errors import GaplessError
 from planners.model.online_result import OnlineResult, OnlineTerms
 from planners.model.request_sequence import RequestSequence
-from planners.registry import ChosenOnline
+from planners.registry import ChosenOnline, choose_online
 from planners.text.plain_text import describe_error, text_of
 
 
@@ -49,13 +49,41 @@ class OnlineRun:
 
 def run_online(
     requests: RequestSequence,
-    chosen: Sequence[ChosenOnline],
-    terms: OnlineTerms,
+    chosen: Sequence[ChosenOnline] | str,
+    terms: OnlineTerms | None = None,
     *,
     on_start: Callable[[int, str], None] = lambda _index, _label: None,
     is_interrupted: Callable[[], bool] = lambda: False,
 ) -> OnlineRun:
-    """Run online allocators one after the other; after Ctrl-C, return those that had ended."""
+    """Run online allocators one after the other on the same requests.
+
+    Parameters
+    ----------
+    requests
+        Of a recording, a snapshot or an instance, from :func:`planners.read_requests`.
+    chosen
+        Names or wildcards with parameters, as on the command line of ``gpu_runtime.replay``, or
+        objects of the registry.
+    terms
+        The device and what is wanted of it; accounts without memory by default.
+    on_start
+        Called with the index and the label of each allocator before it runs.
+    is_interrupted
+        Returns True if no further allocator is to run.
+
+    Returns
+    -------
+    OnlineRun
+        A row for each allocator, with the reason if it failed. After Ctrl-C, those that had ended.
+
+    Raises
+    ------
+    GaplessError
+        No allocator has such a name, or an allocator has no such parameter.
+    """
+    if isinstance(chosen, str):
+        chosen = choose_online(chosen)
+    terms = terms or OnlineTerms()
     labels = [allocator.label for allocator in chosen]
     rows: list[OnlineRow] = []
     for index, allocator in enumerate(chosen):

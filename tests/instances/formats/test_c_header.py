@@ -100,6 +100,14 @@ def test_a_wrong_plan_is_not_written(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_plan_beyond_the_capacity_is_not_written(tmp_path: Path) -> None:
+    problem = Problem([4, 4], [0, 0], [1, 1], capacity=7)
+    result = run(problem, "naive")
+    with pytest.raises(InvalidPlanError, match="a plan is needed, found no_plan_found"):
+        write_c_header(problem, result, tmp_path / "plan.h")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_nothing_to_place_is_no_table(tmp_path: Path) -> None:
     problem = Problem([], [], [])
     with pytest.raises(InstanceError, match="a C header holds at least one tensor"):

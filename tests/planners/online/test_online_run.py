@@ -12,7 +12,7 @@ from planners.model.problem import Problem
 from planners.model.request_sequence import RequestSequence, requests_of_problem
 from planners.online.online_report import calls_table, online_table
 from planners.online.online_run import OnlineRun, run_online
-from planners.registry import choose_online, register_online, remove_online
+from planners.registry import register_online, remove_online
 
 NAMES = ("reserves-9", "reserves-7", "reserves-7-too", "ends-early", "refuses")
 
@@ -44,8 +44,7 @@ def run(*names: str, stop_at: int | None = None) -> OnlineRun:
     started: list[str] = []
     return run_online(
         requests_of_problem(Problem([4], [0], [1])),
-        choose_online(",".join(names)),
-        OnlineTerms(),
+        ",".join(names),
         on_start=lambda _index, label: started.append(label),
         is_interrupted=lambda: len(started) == stop_at,
     )
