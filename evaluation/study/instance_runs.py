@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from evaluation.study.record import OffsetsRecord, OnlineRecord, RunStatus
 from evaluation.study.run_task import (
@@ -189,6 +190,7 @@ def _served(
             **plain_parameters(result.statistics),
             "requested": result.requested_peak,
             "rows": requests.row_count,
+            "sizes": len(np.unique(requests.size)),
             "allocator_seconds": result.seconds,
             **calls,
             **_iterations(result),
