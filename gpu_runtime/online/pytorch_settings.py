@@ -37,8 +37,8 @@ def pytorch_settings(text: str) -> PytorchSettings:
     ----------
     text
         ``key:value,key:value``; a list of divisions stands in brackets:
-        ``roundup_power2_divisions:[256:1,512:2,>:4]``. Later settings of a key win. Where colons and
-        commas already separate allocators and their parameters: ``key=value+key=value``.
+        ``roundup_power2_divisions:[256:1,512:2,>:4]``. Later settings of a key win. Where colons
+        and commas already separate allocators and their parameters: ``key=value+key=value``.
 
     Returns
     -------
