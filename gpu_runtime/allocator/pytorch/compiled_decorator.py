@@ -1,4 +1,4 @@
-"""The decorator of PyTorch's allocator, compiled against the PyTorch that is installed."""
+"""The decorator of PyTorch's allocator, built for the PyTorch that is installed."""
 
 from __future__ import annotations
 
@@ -21,12 +21,15 @@ SOURCES = Path(__file__).parent
 SOURCE = SOURCES / "decorator.cpp"
 # Versions of PyTorch whose allocator interface `passing_on.h` implements.
 VERSIONS = ((2, 11), (2, 12), (2, 13))
+# Major version of CUDA whose headers the libraries in the wheel were compiled with.
+BUILT_CUDA = "13"
 
 
 def load_decorator(pytorch: Any) -> ctypes.CDLL:
     """Return the decorator's library for the imported PyTorch.
 
-    The first use compiles it in about ten seconds, and later processes reuse it.
+    A wheel has it for the releases of PyTorch that it was built for. For any other PyTorch, the
+    first use compiles it in about ten seconds, and later processes reuse it.
 
     Raises
     ------
@@ -36,12 +39,20 @@ def load_decorator(pytorch: Any) -> ctypes.CDLL:
         The decorator does not support this PyTorch, or does not compile.
     """
     require_version(pytorch.__version__)
+    if (built := built_decorator(pytorch.__version__, pytorch.version.cuda)) is not None:
+        return ctypes.CDLL(str(built))
     command = compile_command(pytorch)
     libraries = [f"-L{Path(pytorch.__file__).parent / 'lib'}", "-lc10", "-lc10_cuda"]
     made = _cache_folder() / f"{_fingerprint(pytorch.__version__, command + libraries)}.so"
     if not made.exists():
         _compile(command, libraries, made)
     return ctypes.CDLL(str(made))
+
+
+def built_decorator(version: str, cuda: str) -> Path | None:
+    """Return the library in the wheel for a release of PyTorch and its CUDA; None without one."""
+    built = SOURCES / f"decorator-{version.partition('+')[0]}.so"
+    return built if cuda.split(".")[0] == BUILT_CUDA and built.exists() else None
 
 
 def require_version(version: str) -> None:

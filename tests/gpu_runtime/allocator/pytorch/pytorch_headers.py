@@ -1,7 +1,8 @@
 """Compiles the decorator against versions of PyTorch that are not installed.
 
 ``python -m tests.gpu_runtime.allocator.pytorch.pytorch_headers VERSION ...`` reads the headers, a
-few MiB, out of wheels of half a GiB, which stay where pip finds them.
+few MiB, out of wheels of half a GiB, which stay where pip finds them. With ``--into FOLDER`` in
+front, the headers stay in this folder, from which a wheel of ours is built.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.parse import unquote, urlsplit
 
-from gpu_runtime.allocator.pytorch.compiled_decorator import SOURCE
-from gpu_runtime.allocator.pytorch.cuda_headers import cuda_headers
+from tests.repository import ROOT
 
+SOURCE = ROOT / "gpu_runtime" / "allocator" / "pytorch" / "decorator.cpp"
 HEADERS = ("torch/include/c10/", "torch/include/torch/headeronly/")
+# CUDA's headers, by the package that has them. PyTorch's headers are the same for every CUDA.
+CUDA_HEADERS = {"nvidia-cuda-runtime": "13", "nvidia-cuda-crt": "13"}
 # What builds without CUDA lack.
 OWN_HEADERS = Path(__file__).parent / "headers"
 # The oldest that are promised, and one between them and what is new.
@@ -64,13 +67,13 @@ class RemoteFile(io.RawIOBase):
         return len(found)
 
 
-def wheel_of(version: str) -> str:
-    """Return the address of PyTorch's wheel, from the index that pip uses."""
+def wheel_of(version: str, package: str = "torch") -> str:
+    """Return the address of a package's wheel, from the index that pip uses."""
     ended = subprocess.run(
         [
             *(sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--no-deps"),
             *("--ignore-installed", "--only-binary", ":all:", "--report", "-"),
-            f"torch=={version}.*",
+            f"{package}=={version}.*",
         ],
         capture_output=True,
         text=True,
@@ -81,21 +84,38 @@ def wheel_of(version: str) -> str:
 
 def fetch_headers(version: str, folder: Path) -> Path:
     """Put the headers of a version into a folder, and return what is to be included."""
-    address = urlsplit(wheel_of(version))
+    _fetch(wheel_of(version), HEADERS, folder)
+    return folder / "torch" / "include"
+
+
+def keep_headers(version: str, folder: Path) -> None:
+    """Put the headers of a release, with CUDA's, into a folder with the name of the release."""
+    wheel = wheel_of(version)
+    release = unquote(urlsplit(wheel).path).rsplit("/", 1)[-1].split("-")[1].partition("+")[0]
+    _fetch(wheel, HEADERS, folder / release)
+    for package, major in CUDA_HEADERS.items():
+        _fetch(wheel_of(major, package), (f"nvidia/cu{major}/include/",), folder / release)
+    print(f"PyTorch {release}: its headers are in {folder / release}")
+
+
+def _fetch(wheel: str, prefixes: tuple[str, ...], folder: Path) -> None:
+    address = urlsplit(wheel)
     raw = (
         io.FileIO(unquote(address.path))
         if address.scheme == "file"
         else RemoteFile(address.geturl())
     )
-    with io.BufferedReader(raw, buffer_size=1 << 20) as wheel, zipfile.ZipFile(wheel) as archive:
+    with io.BufferedReader(raw, buffer_size=1 << 20) as file, zipfile.ZipFile(file) as archive:
         for name in archive.namelist():
-            if name.startswith(HEADERS):
+            if name.startswith(prefixes):
                 archive.extract(name, folder)
-    return folder / "torch" / "include"
 
 
 def check_syntax(include: Path, compiler: str) -> None:
     """Compile the decorator as far as its types; raises CalledProcessError."""
+    # Imported here because a wheel is built before the package can be imported.
+    from gpu_runtime.allocator.pytorch.cuda_headers import cuda_headers
+
     folders = [include, OWN_HEADERS, *cuda_headers("13")]
     options = (option for folder in folders for option in ("-isystem", str(folder)))
     subprocess.run(
@@ -114,6 +134,10 @@ def check_syntax(include: Path, compiler: str) -> None:
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["--into"]:
+        for version in sys.argv[3:]:
+            keep_headers(version, Path(sys.argv[2]))
+        return
     for version in sys.argv[1:]:
         with TemporaryDirectory() as folder:
             include = fetch_headers(version, Path(folder))

@@ -96,6 +96,20 @@ def test_processes_that_begin_together_compile_once(cache: Path, tmp_path: Path)
     assert len(libraries(cache)) == 1
 
 
+def test_a_release_that_the_wheel_was_built_for_needs_no_compiler(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built = module.SOURCES / "decorator-2.11.0.so"
+    subprocess.run(["c++", "-shared", "-fPIC", module.SOURCE, "-o", built], check=True)
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    assert load_decorator(PYTORCH).seven() == 7
+    assert libraries(cache) == []
+    assert module.built_decorator("2.11.0", "12.8") is None
+    monkeypatch.setattr(PYTORCH, "__version__", "2.11.1")
+    with pytest.raises(MissingDependencyError, match="no-such-compiler"):
+        load_decorator(PYTORCH)
+
+
 @pytest.mark.parametrize("version", ["2.10.1", "2.14.0", "2.15.0+cu130", "3.11.0", "1.13"])
 def test_other_versions_of_pytorch(version: str) -> None:
     with pytest.raises(DeviceError) as caught:
