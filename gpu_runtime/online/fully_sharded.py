@@ -14,6 +14,7 @@ tell what was sharded before the installation, and a new class what is sharded a
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch.nn import Module
@@ -45,7 +46,8 @@ def refuse_fully_sharded(label: str) -> None:
 
     for kind in _derived(FSDPModule):
         refuse(kind)
-    FSDPModule.__init_subclass__ = classmethod(refuse)  # type: ignore[assignment]
+    sharded: Any = FSDPModule
+    sharded.__init_subclass__ = classmethod(refuse)
 
 
 def _derived(kind: type[object]) -> Iterator[type[object]]:

@@ -30,6 +30,7 @@ from planners.command_line import interrupt, standard_output
 from planners.command_line.interrupt import Interrupt
 from planners.command_line.typer_frame import CommandLine
 from planners.compare.__main__ import app as compare
+from planners.doctor import app as doctor
 from planners.errors import GaplessError
 from planners.homosize.__main__ import app as homosize
 from planners.reorder.__main__ import app as reorder
@@ -40,7 +41,7 @@ PATIENCE_SECONDS = 60
 
 APPS = {
     "benchmarks": benchmarks, "compare": compare, "compare-traces": compare_traces,
-    "convert": convert, "extract": extract, "fit": fit, "homosize": homosize,
+    "convert": convert, "doctor": doctor, "extract": extract, "fit": fit, "homosize": homosize,
     "instances": instances, "reorder": reorder, "study": study, "synthetic": synthetic,
     "trace": trace, "train": train, "verify": verify,
 }  # fmt: skip
