@@ -1,14 +1,17 @@
 """Compiles the decorator against versions of PyTorch that are not installed.
 
 ``python -m tests.gpu_runtime.allocator.pytorch.pytorch_headers VERSION ...`` reads the headers, a
-few MiB, out of wheels of half a GiB, which stay where pip finds them. With ``--into FOLDER`` in
-front, the headers stay in this folder, from which a wheel of ours is built.
+few MiB, out of wheels of half a GiB, which stay where pip finds them. It also names the virtual
+members of PyTorch's allocator that the decorator does not pass on: a new member has a body, so it
+compiles. With ``--into FOLDER`` in front, the headers stay in this folder, from which a wheel of
+ours is built. With ``--newest`` alone, the newest release and candidate are compared.
 """
 
 from __future__ import annotations
 
 import io
 import json
+import re
 import subprocess
 import sys
 import urllib.request
@@ -23,6 +26,14 @@ SOURCE = ROOT / "gpu_runtime" / "allocator" / "pytorch" / "decorator.cpp"
 HEADERS = ("torch/include/c10/", "torch/include/torch/headeronly/")
 # CUDA's headers, by the package that has them. PyTorch's headers are the same for every CUDA.
 CUDA_HEADERS = {"nvidia-cuda-runtime": "13", "nvidia-cuda-crt": "13"}
+# The classes that the decorator derives from, whose members it passes on.
+ALLOCATORS = {
+    "c10/cuda/CUDACachingAllocator.h": "CUDAAllocator",
+    "c10/core/CachingDeviceAllocator.h": "DeviceAllocator",
+}
+COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+VIRTUAL = re.compile(r"\bvirtual\s[^;{}~]*?(\w+)\s*\(")
+OVERRIDE = re.compile(r"(\w+)\([^;{}]*?\)\s*(?:const\s*)?(?:noexcept\s*)?override\b")
 # What builds without CUDA lack.
 OWN_HEADERS = Path(__file__).parent / "headers"
 # The oldest that are promised, and one between them and what is new.
@@ -77,8 +88,10 @@ def wheel_of(version: str, package: str = "torch") -> str:
         ],
         capture_output=True,
         text=True,
-        check=True,
+        check=False,
     )
+    if ended.returncode != 0:
+        sys.exit(f"{package} {version}: pip finds no wheel here: {ended.stderr.strip()}")
     return str(json.loads(ended.stdout)["install"][0]["download_info"]["url"])
 
 
@@ -133,17 +146,64 @@ def check_syntax(include: Path, compiler: str) -> None:
     )
 
 
+def virtual_members(include: Path) -> set[str]:
+    """Return the virtual members of PyTorch's allocator that a version declares."""
+    members = set()
+    for file, name in ALLOCATORS.items():
+        text = COMMENT.sub("", (include / file).read_text(encoding="utf-8"))
+        begin = re.search(rf"\b(?:class|struct)\s[^;{{}}]*\b{name}\b[^;{{}}]*{{", text)
+        if begin is None:
+            raise ValueError(f"{include / file}: a class {name} is needed, found none")
+        end = begin.end()
+        depth = 1
+        while depth:
+            depth += {"{": 1, "}": -1}.get(text[end], 0)
+            end += 1
+        members |= set(VIRTUAL.findall(text[begin.end() : end]))
+    return members
+
+
+def overridden_members() -> set[str]:
+    """Return the members that the decorator overrides, for whatever version."""
+    files = [SOURCE, *SOURCE.parent.glob("*.h")]
+    text = "\n".join(COMMENT.sub("", file.read_text(encoding="utf-8")) for file in files)
+    lines = [line for line in text.split("\n") if not line.lstrip().startswith("#")]
+    return set(OVERRIDE.findall("\n".join(lines).replace("{0, 0}", "")))
+
+
+def members_not_passed_on(include: Path) -> list[str]:
+    """Return the members that a version has and the decorator does not override."""
+    return sorted(virtual_members(include) - overridden_members())
+
+
+def newest_versions() -> list[str]:
+    """Return the newest release of PyTorch on the index that pip uses, and a newer candidate."""
+    said = subprocess.run(
+        [sys.executable, "-m", "pip", "index", "versions", "torch", "--pre"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    versions = said.partition("Available versions:")[2].split("\n")[0].replace(" ", "").split(",")
+    plain = [version for version in versions if "+" not in version]
+    release = next(version for version in plain if re.fullmatch(r"[\d.]+", version))
+    return [release] if plain[0] == release else [release, plain[0]]
+
+
 def main() -> None:
     if sys.argv[1:2] == ["--into"]:
         for version in sys.argv[3:]:
             keep_headers(version, Path(sys.argv[2]))
         return
-    for version in sys.argv[1:]:
+    is_newest = sys.argv[1:] == ["--newest"]
+    for version in newest_versions() if is_newest else sys.argv[1:]:
         with TemporaryDirectory() as folder:
             include = fetch_headers(version, Path(folder))
+            if left := members_not_passed_on(include):
+                sys.exit(f"PyTorch {version}: passing_on.h does not pass on {', '.join(left)}")
             for compiler in COMPILERS:
                 check_syntax(include, compiler)
-        print(f"PyTorch {version}: compiles with {', '.join(COMPILERS)}")
+        print(f"PyTorch {version}: all members are passed on; compiles with {', '.join(COMPILERS)}")
 
 
 if __name__ == "__main__":
