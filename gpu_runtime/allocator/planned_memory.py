@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import atexit
+import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from importlib.metadata import version
@@ -70,6 +71,9 @@ class PlannedMemory:
         Whether each freed block is stamped, and its stamp compared before the bytes are handed out
         again, which finds writes to freed memory. Steps take longer, and each waits for the device
         at its end.
+    strict
+        Whether an unknown version of PyTorch is an error. By default, training goes on under
+        PyTorch's own allocator, with one warning. With `check` it is an error in any case.
 
     Raises
     ------
@@ -88,6 +92,7 @@ class PlannedMemory:
         arena: Literal["vmm", "cudaMalloc"] = "vmm",
         plan: str | Path | None = None,
         check: bool = False,
+        strict: bool = False,
         _planning: Planning = "beside",
         _least_peak: int = LEAST_PEAK,
     ) -> None:
@@ -99,6 +104,9 @@ class PlannedMemory:
         self._arena = arena
         self._plan = None if plan is None else Path(plan)
         self._check = check
+        self._strict = strict or check
+        # The reason why PyTorch's own allocator serves; empty if it does not.
+        self._unserved = ""
         self._planning: Planning = _planning
         self._least_peak = _least_peak
         self._planner: BookPlanner | None = None
@@ -118,8 +126,8 @@ class PlannedMemory:
         MissingDependencyError
             PyTorch, a compiler or CUDA's headers are not installed.
         DeviceError
-            There is no driver or device, this version of PyTorch cannot be served, or planned
-            memory is installed on this device.
+            There is no driver or device, planned memory is installed on this device, or, with
+            `strict`, this version of PyTorch is unknown.
         InstanceError
             The file of the plan cannot be read, or has no plan.
         """
@@ -132,11 +140,20 @@ class PlannedMemory:
             counted.append(CountingMemory(memory, is_timed=True))
             return PlannedAllocator(counted[-1], self._arena == "cudaMalloc", self._check)
 
-        allocator = serve_pytorch(self._device, make)
+        stand_by = None if self._strict else self._stand_by
+        allocator = serve_pytorch(self._device, make, on_unknown=stand_by)
         # Tensors are freed after the interpreter is gone.
         atexit.register(allocator.on_mismatch, None)
         self.attach(allocator, counted[-1])
         self._pause = MemoryPause(allocator, self._meter, self._device)
+
+    def _stand_by(self, reason: str) -> None:
+        self._unserved = reason
+        warnings.warn(
+            f"training goes on under PyTorch's own allocator: {reason}",
+            RuntimeWarning,
+            stacklevel=4,
+        )
 
     def attach(self, allocator: PlannedAllocator, memory: CountingMemory | None = None) -> None:
         """Plan the steps of an allocator that another program than PyTorch calls.
@@ -352,8 +369,8 @@ class PlannedMemory:
         escaping = outside + (book.escaping_bytes if book else 0)
         return MemoryReport(
             planner=self._chosen.label,
-            status=planner.status,
-            reason=planner.reason,
+            status="unplanned" if self._unserved else planner.status,
+            reason=self._unserved or planner.reason,
             plans=planner.plans,
             kinds=self._kind_reports(planner),
             steps=figures.steps,

@@ -25,6 +25,10 @@ VERSIONS = ((2, 11), (2, 12), (2, 13))
 BUILT_CUDA = "13"
 
 
+class UnknownPyTorchError(DeviceError):
+    """The members of this PyTorch's allocator are not known."""
+
+
 def load_decorator(pytorch: Any) -> ctypes.CDLL:
     """Return the decorator's library for the imported PyTorch.
 
@@ -60,7 +64,7 @@ def require_version(version: str) -> None:
     major, minor = (int(part) for part in version.split(".")[:2])
     if (major, minor) not in VERSIONS:
         known = ", ".join(f"{one}.{other}" for one, other in VERSIONS)
-        raise DeviceError(
+        raise UnknownPyTorchError(
             f"planned memory serves PyTorch {known}, found {version}; install one of these"
         )
 

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 from gpu_runtime import _core
-from gpu_runtime.allocator.pytorch.compiled_decorator import load_decorator
+from gpu_runtime.allocator.pytorch.compiled_decorator import UnknownPyTorchError, load_decorator
 from planners.errors import DeviceError, MissingDependencyError
 
 Serving = TypeVar("Serving", bound=_core.ServingAllocator)
@@ -22,6 +22,7 @@ def serve_pytorch(
     make: Callable[[_core.CudaMemory], Serving],
     *,
     expandable_segments: bool = False,
+    on_unknown: Callable[[str], None] | None = None,
 ) -> Serving:
     """Make an allocator that gets the requests of a device first, until the process ends.
 
@@ -33,6 +34,9 @@ def serve_pytorch(
         Returns the allocator over the memory of the device.
     expandable_segments
         Whether to give PyTorch's own allocator expandable segments; settings of the user win.
+    on_unknown
+        Called with the reason if this version of PyTorch is not supported. Then PyTorch's own
+        allocator serves, and the returned one gets no request. Without it an error is raised.
 
     Raises
     ------
@@ -47,7 +51,13 @@ def serve_pytorch(
         allocator = make(_core.CudaMemory(device))
     except (OSError, MemoryError) as error:
         raise DeviceError(f"device {device}: {error}") from None
-    _decorate(pytorch)
+    try:
+        _decorate(pytorch)
+    except UnknownPyTorchError as error:
+        if on_unknown is None:
+            raise
+        on_unknown(str(error))
+        return allocator
     try:
         _core.install(device, allocator)
     except RuntimeError as error:

@@ -62,9 +62,20 @@ def test_a_pytorch_that_is_not_served(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
     monkeypatch.setattr(torch, "__version__", "2.15.0")
-    assert refusal() == (
-        "planned memory serves PyTorch 2.11, 2.12, 2.13, found 2.15.0; install one of these"
-    )
+    reason = "planned memory serves PyTorch 2.11, 2.12, 2.13, found 2.15.0; install one of these"
+    assert refusal(strict=True) == reason
+    memory = PlannedMemory("naive")
+    with pytest.warns(RuntimeWarning) as warned:
+        memory.install()
+    assert [str(each.message) for each in warned] == [
+        f"training goes on under PyTorch's own allocator: {reason}"
+    ]
+    for _ in range(5):
+        with memory.step():
+            pass
+    report = memory.report()
+    assert (report.status, report.reason, report.planned_steps) == ("unplanned", reason, 0)
+    assert memory.pause() == 0
 
 
 @pytest.mark.usefixtures("with_cuda")
