@@ -163,6 +163,9 @@ class OnlineProgram final : public RandomProgram<OnlineAllocator> {
     }
 
     void give_all_back() override {
+        // Before a pool ends, which settles: give_back() alone waits for every freed block.
+        allocator().give_back();
+        require(allocator().figures().active_bytes == 0, "no freed block is in use");
         for (PoolId pool = 1; pool < kPools; ++pool) allocator().end_pool(pool);
         allocator().give_back();
         require(device().reserved_ranges() == 0, "no range is left");
