@@ -33,6 +33,7 @@ from planners.command_line.progress_line import show_progress
 from planners.command_line.typer_frame import CommandLine
 from planners.errors import GaplessError
 from planners.files.output_file import say_written
+from planners.processes.isolated_process import address_space_bytes
 from planners.text.byte_units import counted, human_bytes
 from planners.text.plain_text import printable
 from planners.text.table import aligned_pairs
@@ -177,6 +178,8 @@ def run(
                 )
         _train(study, path, _patterns(only), drop_changed=drop_changed)
         return
+    if scheduler is None:
+        address_space_bytes()  # raises where no run could be limited, before there are records
     runs = runs_of(study, _folders(which, folder), _patterns(only))
     with records_file(path, _inputs(study, runs)) as file:
         left, progress = _left(

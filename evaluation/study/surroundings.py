@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import date
 from functools import cache
 from importlib import metadata
@@ -13,6 +14,8 @@ from pathlib import Path
 
 from evaluation.study.record import Machine
 from instances.catalogue.update import git_commit
+
+CPU_INFO = Path("/proc/cpuinfo")
 
 
 def measured_now() -> str:
@@ -29,10 +32,11 @@ def environment() -> str:
 
 
 def processor() -> str:
-    """Return the name of the processor, as the system tells it."""
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
+    """Return the name of the processor; where the system tells none, its architecture."""
+    with suppress(OSError):  # some containers have no /proc
+        for line in CPU_INFO.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
     return platform.machine()
 
 

@@ -24,6 +24,9 @@ from planners.errors import GaplessError, InstanceError
 from planners.processes.child_process import signal_name, tied_to_this_process
 from planners.text.plain_text import describe_error, shown
 
+# Linux tells here the address space of a process, in pages.
+ADDRESS_SPACE = Path("/proc/self/statm")
+
 # Seconds in which a child must answer after Ctrl-C, with the best that it has. A guess.
 INTERRUPT_GRACE_SECONDS = 2.0
 
@@ -101,6 +104,8 @@ def stream_isolated(
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError, AttributeError):
             stream.flush()  # else the child would write the same text again
+    # Asked before the fork, so that the caller gets the error.
+    most_space = None if memory_bytes is None else address_space_bytes() + memory_bytes
     end_with_parent = tied_to_this_process()
     reader, writer = os.pipe()
     # A Ctrl-C between the fork and the second ``try`` would leave a child that no code ends.
@@ -112,7 +117,7 @@ def stream_isolated(
             pid = os.fork()
         if not pid:
             os.close(reader)
-            _be_child(call, writer, end_with_parent, memory_bytes)
+            _be_child(call, writer, end_with_parent, most_space)
     except BaseException:
         os.close(reader)
         os.close(writer)
@@ -254,7 +259,7 @@ def _be_child(
     call: Callable[[Callable[[bytes], None]], bytes],
     writer: int,
     end_with_parent: Callable[[], None],
-    memory_bytes: int | None,
+    most_space: int | None,
 ) -> NoReturn:
     code = EXIT_RAISED
     try:
@@ -268,9 +273,8 @@ def _be_child(
         signal.pthread_sigmask(signal.SIG_SETMASK, set())
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        if memory_bytes is not None:
-            most = _address_space_bytes() + memory_bytes
-            resource.setrlimit(resource.RLIMIT_AS, (most, most))
+        if most_space is not None:
+            resource.setrlimit(resource.RLIMIT_AS, (most_space, most_space))
         pid, pipe = os.getpid(), os.fstat(writer)
 
         def send(message: bytes, mark: int = BEFORE_THE_ANSWER) -> None:
@@ -299,6 +303,12 @@ def _write(writer: int, message: bytes, mark: int) -> None:
         rest = rest[os.write(writer, rest) :]
 
 
-def _address_space_bytes() -> int:
-    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+def address_space_bytes() -> int:
+    """Return the address space of this process, which a limit on memory is added to."""
+    try:
+        pages = int(ADDRESS_SPACE.read_text(encoding="ascii").split()[0])
+    except OSError:
+        raise GaplessError(
+            f"a limit on memory needs {ADDRESS_SPACE}, which is missing here; mount /proc"
+        ) from None
     return pages * resource.getpagesize()

@@ -22,8 +22,14 @@ COMMAND = re.compile(r"python -m (\w+(?:\.\w+)*)")
 # Of this repository: what a reader writes is called `my_...` in our pages.
 SOURCE_FILE = re.compile(r"(?!my_)\w+\.(py|h|cpp|cu)")
 
-# Of a published listing alone, and of PyTorch alone.
-OTHERS_WORDS = {"mem_end", "CUDAPluggableAllocator", "annotateMemory", "supportsUserMetadata"}
+# Of a published listing alone, of PyTorch and of pip.
+OTHERS_WORDS = {
+    "mem_end",
+    "CUDAPluggableAllocator",
+    "annotateMemory",
+    "supportsUserMetadata",
+    "no_compile",
+}
 
 
 def paths_of(text: str) -> set[str]:

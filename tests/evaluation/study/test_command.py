@@ -18,6 +18,7 @@ from evaluation.study.__main__ import app
 from evaluation.study.records_file import read_records
 from evaluation.study.study_file import studies
 from planners import Problem, write_problem
+from planners.processes import isolated_process
 from tests.evaluation.study.conftest import MISBEHAVING, RESUMES
 from tests.evaluation.study.test_record import RECORD
 from tests.slow import one_by_one
@@ -130,6 +131,16 @@ def _is(link: Path, folder: Path) -> bool:
         return not mine and os.readlink(link) == str(folder)
     except OSError:
         return False
+
+
+def test_without_proc_a_study_is_one_error_and_no_records(
+    study_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(isolated_process, "ADDRESS_SPACE", study_folder / "none")
+    answer = call("run", "tiny.toml", "--jobs", "1")
+    assert answer.exit_code == 2
+    assert "error: a limit on memory needs" in answer.stderr
+    assert not (study_folder / "results").exists()
 
 
 def test_only_some_runs_beside_records_of_another_machine(study_folder: Path) -> None:

@@ -16,6 +16,8 @@ from typing import NoReturn
 
 import pytest
 
+from planners.errors import GaplessError
+from planners.processes import isolated_process
 from planners.processes.isolated_process import Ended, call_isolated, stream_isolated
 
 LONG = 600
@@ -305,3 +307,14 @@ def test_a_message_that_is_too_long_ends_the_call() -> None:
     answer = stream_isolated(body, received.append, most_bytes=5)
     assert answer == Ended("sent more than an answer")
     assert received == [bytes(5)]
+
+
+def test_a_limit_on_memory_without_proc_is_an_error_of_the_caller(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(isolated_process, "ADDRESS_SPACE", tmp_path / "none")
+    before = descriptors()
+    with pytest.raises(GaplessError, match=r"needs .*none, which is missing here; mount /proc"):
+        call(lambda: b"", memory_bytes=1 << 26)
+    assert descriptors() == before
+    assert call(lambda: b"no limit") == b"no limit"
