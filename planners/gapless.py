@@ -91,6 +91,7 @@ def _help(known: Mapping[str, Command]) -> str:
         "usage: gapless COMMAND ...\n\n"
         "Plan tensor memory, prove how far a plan is from optimal, run it.\n\n"
         f"{lines}\n"
+        "Begin with: gapless compare bert, then gapless replay bert.\n"
         "gapless COMMAND --help shows a command's options; gapless --version shows the version.\n"
         "gapless --install-completion lets your shell complete commands and options.\n"
     )
