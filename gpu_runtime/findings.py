@@ -1,4 +1,4 @@
-"""What ``gapless doctor`` tells of a GPU, of PyTorch, and of the compiler between them."""
+"""Finds the GPU, the C++ compiler and the version of PyTorch for ``gapless doctor``."""
 
 from __future__ import annotations
 

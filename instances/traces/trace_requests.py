@@ -74,7 +74,7 @@ def _pools_of_leaving(trace: AllocationTrace) -> IntColumn:
     if trace.pool.any():
         alloc = np.where(trace.before, BEFORE, trace.alloc)
         asked = np.append(trace.pool, 0)[np.searchsorted(alloc, trace.segments[:, 0])]
-        # Where memory came, in the order of addresses, and for which pool.
+        # The first addresses of segments, sorted, and the pool of each segment.
         begins: list[int] = []
         pool_at: dict[int, int] = {}
         for row in np.argsort(trace.segments[:, 0], kind="stable").tolist():

@@ -60,7 +60,7 @@ def run_online(
     Parameters
     ----------
     requests
-        Of a recording, a snapshot or an instance, from :func:`planners.read_requests`.
+        The requests of a recording, a snapshot or an instance, from :func:`planners.read_requests`.
     chosen
         Names or wildcards with parameters, as on the command line of ``gpu_runtime.replay``, or
         objects of the registry.

@@ -12,7 +12,7 @@ import pytest
 from tests.repository import ROOT
 
 EXAMPLES = sorted(ROOT.glob("examples/*.py"))
-# What an example needs beside the project's dependencies.
+# The marker of an example that needs an optional package.
 MARKS = {
     "does_it_fit": "torch",
     "onnx_on_a_microcontroller": "onnx",

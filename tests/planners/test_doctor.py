@@ -1,4 +1,4 @@
-"""What ``gapless doctor`` finds, and what it says of what is missing."""
+"""``gapless doctor`` lists versions, and the command that installs a missing package."""
 
 from __future__ import annotations
 

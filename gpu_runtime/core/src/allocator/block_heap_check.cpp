@@ -69,6 +69,7 @@ void BlockHeap::check() const {
                     require(vacated_.contains(block->address), "a vacated block is found");
                     for_each_page(*block, [&](Address address) {
                         const auto now = current_.find(extent.frame_at(address));
+                        require(extent.frame_at(address) != kNoFrame, "an old mapping is there");
                         require(now == current_.end() || now->second != address,
                                 "the frames of a vacated block are elsewhere");
                     });
