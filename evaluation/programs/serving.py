@@ -12,7 +12,8 @@ from evaluation.programs.language_models import descend, gpt2, words
 from evaluation.programs.plain_loops import with_lora
 from gpu_runtime.training.scene import Scene
 
-MOST_PROMPTS, LEAST_PROMPT, MOST_PROMPT, MOST_ANSWER = 64, 16, 768, 128
+MOST_PROMPTS, LEAST_PROMPT, MOST_PROMPT = 64, 16, 768
+LEAST_ANSWER, MOST_ANSWER = 8, 48
 ROLLOUTS, ROLLOUT_PROMPT = 32, 64
 
 
@@ -62,7 +63,7 @@ def rollouts(scene: Scene) -> nn.Module:
 
 def _generate(scene: Scene, model: Any, prompts: Tensor) -> Tensor:
     """Return sampled answers, as long as the moment wants them."""
-    length = scene.length_between(LEAST_PROMPT, MOST_ANSWER)
+    length = scene.length_between(LEAST_ANSWER, MOST_ANSWER)
     sampled: Tensor = model.generate(
         input_ids=prompts,
         attention_mask=torch.ones_like(prompts),
