@@ -13,15 +13,21 @@ after the call, so the problem leaves these bytes out. A tensor that is computed
 storage of another one, and a storage lives as long as any of its tensors. Tensors that share bytes
 have one ``mem_obj_id``, as ExecuTorch's own verifier requires.
 
+The field that names the other tensor differs between versions. In 1.3 there is none: both have one
+spec. In 1.4 it is ``inplace_base``. From 1.5 it is ``storage_base``, and a tensor may lie anywhere
+in its base. A version with yet another field is refused, for its plans may have another rule. So
+is one before 1.3: it passes an iterator, which the first algorithm of a suite leaves empty.
+
 Limits. ExecuTorch does not plan tensors without an upper bound on their size, and neither do we.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -41,6 +47,14 @@ if TYPE_CHECKING:
 # The memory of activations in ExecuTorch unless a backend chooses another; 0 has the constants.
 DEFAULT_MEMORY = 1
 
+# Those that the tests passed with; the extra `executorch` has the same range.
+VERSIONS = ">=1.3.1,<1.6"
+# What a TensorSpec tells a planner, and is told by it, in any of these versions.
+PLANNED_FIELDS = {
+    "lifetime", "mem_id", "mem_obj_id", "mem_offset",
+    "inplace_base", "storage_base", "storage_base_offset",
+}  # fmt: skip
+
 
 class TensorSpec(Protocol):
     """The fields of ExecuTorch's class of this name that the planner reads."""
@@ -50,8 +64,6 @@ class TensorSpec(Protocol):
     mem_id: int | None
     mem_obj_id: int | None
     mem_offset: int | None
-    # The tensor that this one overwrites in place.
-    inplace_base: TensorSpec | None
 
     @property
     def allocated_memory(self) -> int:
@@ -91,7 +103,7 @@ def gapless_planner(
     UnknownPlannerError
         No planner has this name, or it has no such parameter.
     MissingDependencyError
-        ExecuTorch is not installed.
+        ExecuTorch is not installed, or in a version that plans by another interface.
 
     Examples
     --------
@@ -99,14 +111,35 @@ def gapless_planner(
     >>> MemoryPlanningPass(memory_planning_algo=algorithms)
     >>> MemoryPlanningPass(memory_planning_algo=gapless_planner("auto"))
     """
-    try:
-        import_module("executorch.exir.memory_planning")
-    except ImportError as error:
-        raise MissingDependencyError(
-            f"gapless_planner needs ExecuTorch ({error})", "executorch"
-        ) from None
+    _require_interface()
     return GaplessPlanner(
         choose_one(planner), Budget(time_limit_seconds=time_limit, seed=seed), capacities or {}
+    )
+
+
+def _require_interface() -> None:
+    try:
+        planning = import_module("executorch.exir.memory_planning")
+        spec = import_module("executorch.exir.tensor").TensorSpec
+    except ImportError as error:
+        raise _unsupported(str(error)) from None
+    for name in ("MemoryPlanningAlgorithmSuite", "SpecAllocResult"):
+        if not hasattr(planning, name):
+            raise _unsupported(f"it has no {name}")
+    fields = spec.__new__(spec)
+    fields.init_mem_planning_fields()
+    unknown = sorted(vars(fields).keys() - PLANNED_FIELDS)
+    if unknown:
+        raise _unsupported(f"its TensorSpec has {', '.join(unknown)}")
+
+
+def _unsupported(reason: str) -> MissingDependencyError:
+    try:
+        found = version("executorch")
+    except PackageNotFoundError:
+        found = "none"
+    return MissingDependencyError(
+        f"gapless_planner needs executorch{VERSIONS}, found {found} ({reason})", "executorch"
     )
 
 
@@ -167,9 +200,15 @@ class GaplessPlanner:
         ------
         InvalidPlanError
             The planner found no plan that the referee takes, or none within a capacity.
+        InstanceError
+            A tensor lies in another one that is not planned with it.
+        MissingDependencyError
+            This version of ExecuTorch plans by another interface.
         """
         from executorch.exir.memory_planning import SpecAllocResult
 
+        if isinstance(specs, Iterator):
+            raise _unsupported("its suites have tensors for their first algorithm only")
         taken = list(getattr(graph_module, "input_mem_buffer_sizes", None) or ())
         in_memory: dict[int, list[TensorSpec]] = {}
         for spec in specs:
@@ -186,7 +225,7 @@ class GaplessPlanner:
             its = in_memory.get(memory)
             if its is None:
                 continue
-            storages = _storages_of(its)
+            storages = _storages_of(its, alignment)
             problem = self._problem(memory, storages, alignment, first, names)
             capacity = self.capacities.get(memory)
             room = None if capacity is None else max(0, capacity - first - extra_padding)
@@ -194,27 +233,28 @@ class GaplessPlanner:
             offsets = first + plan.offsets
             objects = _shared_objects(offsets, problem.size)
             for storage, offset, its_object in zip(storages, offsets, objects, strict=True):
-                for spec in storage:
-                    places[spec] = SpecAllocResult(memory, its_object, int(offset))
+                for spec, inside in storage:
+                    place = int(offset) + inside
+                    places[spec] = SpecAllocResult(memory, its_object, place)
                     # A suite does so for the best of its algorithms; a pass asks nobody else.
-                    spec.mem_id, spec.mem_obj_id, spec.mem_offset = memory, its_object, int(offset)
+                    spec.mem_id, spec.mem_obj_id, spec.mem_offset = memory, its_object, place
             sizes[memory] = first + plan.peak + extra_padding
         return MemorySizes(sizes, places)
 
     def _problem(
         self,
         memory: int,
-        storages: Sequence[Sequence[TensorSpec]],
+        storages: Sequence[Storage],
         alignment: int,
         first: int,
         names: Mapping[int, str],
     ) -> Problem:
         return Problem(
-            [max(spec.allocated_memory for spec in storage) for storage in storages],
-            [min(spec.lifetime[0] for spec in storage) for storage in storages],
-            [1 + max(spec.lifetime[1] for spec in storage) for storage in storages],
+            [max(inside + spec.allocated_memory for spec, inside in its) for its in storages],
+            [min(spec.lifetime[0] for spec, _ in its) for its in storages],
+            [1 + max(spec.lifetime[1] for spec, _ in its) for its in storages],
             alignment=[alignment] * len(storages),
-            tensor_name=[names.get(id(storage[0]), "?") for storage in storages],
+            tensor_name=[names.get(id(its[0][0]), "?") for its in storages],
             name=f"memory {memory}",
             origin={"compiler": "ExecuTorch", "first_byte": first},
         )
@@ -234,20 +274,44 @@ class GaplessPlanner:
         return result.plan
 
 
-def _storages_of(specs: Sequence[TensorSpec]) -> list[list[TensorSpec]]:
-    """Group the specs that share a storage: each with those that are computed in place of it."""
+# Its tensors, each with its first byte there.
+Storage: TypeAlias = list[tuple[TensorSpec, int]]
+
+
+def _storages_of(specs: Sequence[TensorSpec], alignment: int) -> list[Storage]:
+    """Group the specs that share a storage: each with those that lie in it, such as in place."""
     there = set(map(id, specs))
-    storages: dict[int, list[TensorSpec]] = {}
+    storages: dict[int, Storage] = {}
     for spec in specs:
-        base, seen = spec, {id(spec)}
-        # A base that the user provides has no offset, so what is in its place gets its own.
-        while base.inplace_base is not None and id(base.inplace_base) in there:
-            base = base.inplace_base
-            if id(base) in seen:
-                raise InstanceError(f"inplace_base of {spec}: a chain with an end is needed")
-            seen.add(id(base))
-        storages.setdefault(id(base), []).append(spec)
+        root, inside, seen = spec, 0, {id(spec)}
+        base, offset = _base_of(root)
+        while base is not None:
+            if offset % alignment:
+                raise InstanceError(
+                    f"storage_base_offset of {root}: {offset}, a multiple of {alignment} is needed"
+                )
+            if id(base) not in there:
+                # A base that the user provides has no offset, so what is in its place gets its own.
+                if not offset:
+                    break
+                raise InstanceError(
+                    f"storage_base of {root}: at its byte {offset}, a tensor of the same memory is "
+                    "needed"
+                )
+            root, inside = base, inside + offset
+            if id(root) in seen:
+                raise InstanceError(f"storage_base of {spec}: a chain with an end is needed")
+            seen.add(id(root))
+            base, offset = _base_of(root)
+        storages.setdefault(id(root), []).append((spec, inside))
     return list(storages.values())
+
+
+def _base_of(spec: Any) -> tuple[TensorSpec | None, int]:
+    """Return the spec in whose storage a spec lies, and the first byte there."""
+    if hasattr(spec, "storage_base"):
+        return spec.storage_base, spec.storage_base_offset
+    return getattr(spec, "inplace_base", None), 0
 
 
 def _shared_objects(offsets: IntColumn, sizes: IntColumn) -> list[int]:

@@ -11,7 +11,12 @@ from typing import Any
 import pytest
 
 from planners import Status
-from planners.errors import InvalidPlanError, UnknownPlannerError
+from planners.errors import (
+    InstanceError,
+    InvalidPlanError,
+    MissingDependencyError,
+    UnknownPlannerError,
+)
 from planners.integrations.executorch import GaplessPlanner, gapless_planner
 
 pytestmark = pytest.mark.executorch
@@ -183,6 +188,53 @@ def test_what_is_computed_in_place_lies_where_its_base_lies() -> None:
     assert offsets[id(base)] == offsets[id(kept)]
     assert abs(offsets[id(other)] - offsets[id(base)]) in (64, 112)
     assert answer.bufsizes == [0, 176]
+
+
+def test_a_tensor_may_lie_anywhere_in_its_base() -> None:
+    # ExecuTorch 1.5 has these fields; in others they are made here.
+    base, within, deeper, other = spec(100, 0, 2), spec(64, 1, 5), spec(16, 2, 3), spec(50, 4, 6)
+    within.storage_base, within.storage_base_offset = base, 32
+    deeper.storage_base, deeper.storage_base_offset = within, 16
+    answer = call(gapless_planner("auto"), [deeper, base, other, within])
+    offsets = {id(each): its.mem_offset for each, its in answer.spec_dict.items()}
+    assert offsets[id(within)] == offsets[id(base)] + 32
+    assert offsets[id(deeper)] == offsets[id(base)] + 48
+    objects = {its.mem_obj_id for each, its in answer.spec_dict.items() if each is not other}
+    assert len(objects) == 1
+    # The base is kept for as long as what lies in it.
+    assert answer.bufsizes == [0, 112 + 64]
+
+
+@pytest.mark.parametrize(
+    ("offset", "is_planned", "message"),
+    [
+        (8, True, "8, a multiple of 16 is needed"),
+        (16, False, "byte 16, a tensor of the same memory"),
+    ],
+)
+def test_a_place_in_a_base_that_cannot_be_kept_is_named(
+    offset: int, is_planned: bool, message: str
+) -> None:
+    base, within = spec(100, 0, 2), spec(16, 1, 5)
+    within.storage_base, within.storage_base_offset = base, offset
+    with pytest.raises(InstanceError, match=message):
+        call(gapless_planner(), [base, within] if is_planned else [within])
+
+
+def test_a_version_whose_suites_serve_one_algorithm_is_refused() -> None:
+    with pytest.raises(MissingDependencyError, match=r"executorch>=.*, found \d.*first algorithm"):
+        gapless_planner()(ALIGNMENT, iter([spec(16, 0, 1)]), SimpleNamespace(), None)
+
+
+def test_a_version_with_another_rule_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    from executorch.exir.tensor import TensorSpec
+
+    def with_more(self: Any) -> None:
+        self.mem_bank = None
+
+    monkeypatch.setattr(TensorSpec, "init_mem_planning_fields", with_more)
+    with pytest.raises(MissingDependencyError, match=r"executorch>=.*, found \d.*has mem_bank"):
+        gapless_planner()
 
 
 def test_memories_without_tensors_keep_what_submodules_need() -> None:
