@@ -1,4 +1,12 @@
-"""The layout of a plan: time by offset, one rectangle for each tensor."""
+"""The layout of a plan: time by offset, one rectangle for each tensor.
+
+Note: steps of unlike width
+---------------------------
+Rationale. Most tensors of a training step begin and end within a tenth of its steps, while the
+optimizer goes on for thousands of small ones. With steps of one width a picture is nearly empty.
+Approach. A step at which many bytes begin or end is wide. The ticks are at equal distances and say
+at which step they stand.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
+import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter
+from numpy.typing import NDArray
 
 from evaluation.plots.plan_rectangles import (
     BOUND_COLOUR,
@@ -35,6 +45,7 @@ DOTS_PER_INCH = 200
 # A rectangle narrower or lower than this would be all edge.
 SMALLEST_EDGED_DOTS = 5.0
 HEADROOM = 1.07
+MOST_TICKS = 9
 
 
 def draw_layout(problem: Problem, result: Result, bounds: Sequence[Bound], path: Path) -> None:
@@ -79,28 +90,51 @@ def layout_figure(problem: Problem, result: Result, bounds: Sequence[Bound]) -> 
     scale, unit = binary_unit(top)
     rectangles = rectangles_of(problem, result.plan)
     empty = not len(rectangles.tensor)
-    axes.set_xlim(*((0, 1) if empty else (rectangles.start.min(), rectangles.end.max())))
+    if not empty:
+        _set_widths(axes, rectangles)
     axes.set_ylim(0, top * HEADROOM / scale)
     classes = default_classes(problem)
     _add_rectangles(axes, rectangles, classes, scale)
     _add_levels(axes, result.plan.peak / scale, bound / scale, f"{name} bound")
     _add_legend(figure, classes)
     axes.set_title(_title(problem, result, bound), fontsize=11, color=INK, loc="left")
-    axes.set_xlabel("step of the global order")
+    axes.set_xlabel("step of the global order, as wide as the bytes that begin or end there")
     axes.set_ylabel(f"offset ({unit})")
-    axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda step, _: f"{step:,.0f}"))
     axes.spines[["top", "right"]].set_visible(False)
     axes.tick_params(labelsize=9)
     return figure
 
 
+def _set_widths(axes: Any, rectangles: PlanRectangles) -> None:
+    size = rectangles.high - rectangles.low
+    steps, position = np.unique(
+        np.concatenate([rectangles.start, rectangles.end]), return_inverse=True
+    )
+    width = np.bincount(position, np.concatenate([size, size]))
+    left = np.cumsum(width) - width
+
+    def place(step: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.interp(step, steps, left)
+
+    def step_at(place: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.interp(place, left, steps)
+
+    axes.set_xscale("function", functions=(place, step_at))
+    axes.set_xlim(steps[0], steps[-1])
+    ticks = np.unique(np.rint(step_at(np.linspace(0, left[-1], MOST_TICKS))))
+    axes.xaxis.set_major_locator(FixedLocator(ticks))
+
+
 def _add_rectangles(
     axes: Any, rectangles: PlanRectangles, classes: TensorClasses, scale: int
 ) -> None:
-    (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
+    low, high = axes.get_ylim()
+    place = axes.xaxis.get_transform().transform
+    left, right = place(np.array(axes.get_xlim()))
     width, height = (inches * DOTS_PER_INCH for inches in FIGURE_INCHES)
-    wide = (rectangles.end - rectangles.start) * width / (right - left) > SMALLEST_EDGED_DOTS
+    lasting = place(rectangles.end) - place(rectangles.start)
+    wide = lasting * width / (right - left) > SMALLEST_EDGED_DOTS
     tall = (rectangles.high - rectangles.low) * height / scale / (high - low) > SMALLEST_EDGED_DOTS
     colours = matplotlib.colors.to_rgba_array(classes.colours)[classes.of_tensor[rectangles.tensor]]
     for chosen, edge in ((~(wide & tall), "none"), (wide & tall, "white")):

@@ -61,6 +61,18 @@ def test_a_gap_parts_a_rectangle() -> None:
     assert corners(problem) == [[0, 2, 0, 4], [5, 9, 0, 4]]
 
 
+def test_a_step_is_as_wide_as_the_bytes_that_begin_or_end_there() -> None:
+    # At step 0 60 bytes begin; at step 1, 50 end and 20 begin; 30 end at step 1,001.
+    problem = Problem(size=[50, 10, 20], start=[0, 0, 1], end=[1, 1001, 1001])
+    axes = layout_figure(problem, result_of(problem), bounds_of(problem)).axes[0]
+    step, low = np.array([0, 1, 501, 1001]), np.zeros(4)
+    across = axes.transLimits.transform(axes.transScale.transform(np.stack([step, low], 1)))[:, 0]
+    assert across == pytest.approx([0, 60 / 130, 95 / 130, 1])
+    labels = [text.get_text() for text in axes.get_xticklabels()]
+    assert labels[0] == "0"
+    assert labels[-1] == "1,001"
+
+
 def test_streams_beyond_the_colours_share_one() -> None:
     nodes = 9
     problem = Problem(
