@@ -11,6 +11,7 @@ at which step they stand.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,6 @@ from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, FuncFormatter
-from numpy.typing import NDArray
 
 from evaluation.plots.plan_rectangles import (
     BOUND_COLOUR,
@@ -114,16 +114,14 @@ def _set_widths(axes: Any, rectangles: PlanRectangles) -> None:
     width = np.bincount(position, np.concatenate([size, size]))
     left = np.cumsum(width) - width
 
-    def place(step: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.interp(step, steps, left)
-
-    def step_at(place: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.interp(place, left, steps)
-
-    axes.set_xscale("function", functions=(place, step_at))
+    # From a step to its place, and back.
+    axes.set_xscale(
+        "function",
+        functions=(partial(np.interp, xp=steps, fp=left), partial(np.interp, xp=left, fp=steps)),
+    )
     axes.set_xlim(steps[0], steps[-1])
-    ticks = np.unique(np.rint(step_at(np.linspace(0, left[-1], MOST_TICKS))))
-    axes.xaxis.set_major_locator(FixedLocator(ticks))
+    ticks = np.interp(np.linspace(0, left[-1], MOST_TICKS), left, steps)
+    axes.xaxis.set_major_locator(FixedLocator(np.unique(np.rint(ticks)).tolist()))
 
 
 def _add_rectangles(
