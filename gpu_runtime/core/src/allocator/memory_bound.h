@@ -70,8 +70,8 @@ class MemoryBound {
     // See Note [Memory in bounds], the price. With 64 the mixture of experts still made 53 calls a
     // step.
     static constexpr std::int64_t kShareOfMean = 32;
-    // Of nine programs recorded on an H100, five reserved 1.3 to 3.4 % more with 16 than with 128, for
-    // at most 21 calls less in a step.
+    // Of nine programs recorded on an H100, five reserved 1.3 to 3.4 % more with 16 than with 128,
+    // for at most 21 calls less in a step.
     static constexpr std::int64_t kMostRise = 128;
 
     const std::int64_t slack_;
