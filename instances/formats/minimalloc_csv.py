@@ -396,13 +396,14 @@ def require_csv_holds(problem: Problem) -> None:
         refuse_target(
             TARGET,
             "lifetimes that decide which tensors may share bytes",
-            f"a graph with {problem.stream_count} streams, in which lifetimes alone are wrong",
+            f"a graph with {problem.stream_count} streams, in which lifetimes alone are wrong; a "
+            ".json file holds it",
         )
     if problem.safety is Safety.PAIRS:
         refuse_target(
             TARGET,
             "lifetimes that decide which tensors may share bytes",
-            "explicit unsafe pairs",
+            "explicit unsafe pairs; a .json file holds them",
         )
     if problem.contiguous:
         refuse_target(
