@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
 from planners.errors import GaplessError
+from planners.model.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,8 @@ class Budget:
         Start of every random choice, at least 0.
     deadline
         Moment of ``time.monotonic`` at which the time is over; set by :meth:`started`.
+    on_offer
+        Called with each plan that the planner offers; set for planners of third parties.
 
     Raises
     ------
@@ -37,6 +41,7 @@ class Budget:
     threads: int = 1
     seed: int = 0
     deadline: float = math.inf
+    on_offer: Callable[[Plan], None] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         limit = self.time_limit_seconds
@@ -58,3 +63,18 @@ class Budget:
     def remaining_seconds(self) -> float:
         """Return the seconds left, at least 0; infinite without a limit."""
         return max(0.0, self.deadline - time.monotonic())
+
+    def offer(self, plan: Plan) -> None:
+        """Report a plan before the answer.
+
+        If the planner returns no plan, raises ``TimeoutError`` or ``MemoryError``, or is ended by
+        Ctrl-C, the best plan offered is its answer. Its curve over time is that of its offers. They
+        are lost with a process of its own that is killed.
+
+        Parameters
+        ----------
+        plan
+            For the problem that the planner was called with; it is copied.
+        """
+        if self.on_offer is not None:
+            self.on_offer(plan)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import copy
 import math
+import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -42,21 +44,25 @@ def answer_of(
     chosen: ChosenPlanner, problem: Problem, budget: Budget, on_error: OnError = lambda _error: None
 ) -> Findings:
     """Call a planner, and return its answer, or the reason of its failure, as findings."""
+    offers = _Offers(problem)
     try:
         if chosen.info.built_in:
             return take_in(problem, chosen.info.build(**chosen.parameters)(problem, budget))
         with kept_process_state():
             # The planner gets copies, because it can assign even to frozen objects.
-            theirs = _apart(problem), copy.copy(budget)
-            return take_in(problem, chosen.info.build(**chosen.parameters)(*theirs))
+            theirs = _apart(problem), replace(budget, on_offer=offers.take)
+            answer = chosen.info.build(**chosen.parameters)(*theirs)
+            return offers.joined(take_in(problem, answer))
     except KeyboardInterrupt:
-        raise
+        if offers.best is None:
+            raise
+        return offers.joined(Findings(interrupted=True))
     except (UnsupportedProblemError, MissingDependencyError) as error:
         return Findings(reason=text_of(error), claimed=Status.UNSUPPORTED)
     except TimeoutError as error:
-        return Findings(reason=text_of(error))
+        return offers.joined(Findings(reason=text_of(error)))
     except MemoryError as error:
-        return Findings(reason=f"{OUT_OF_MEMORY}: {text_of(error)}")
+        return offers.joined(Findings(reason=f"{OUT_OF_MEMORY}: {text_of(error)}"))
     except MalformedAnswerError as error:
         return Findings(reason=str(error), claimed=Status.INVALID)
     except BaseException as error:
@@ -65,6 +71,30 @@ def answer_of(
         # A third party's planner may fail in any way; the other planners go on.
         on_error(error)
         return Findings(reason=describe_error(error), claimed=Status.INVALID)
+
+
+class _Offers:
+    """The best of the plans that a planner offers, and when each that was better came."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.best: Plan | None = None
+        self._problem = problem
+        self._begun = time.perf_counter()
+        self._incumbents: list[tuple[float, int]] = []
+
+    def take(self, offered: object) -> None:
+        if not isinstance(offered, Plan):
+            raise MalformedAnswerError(f"a planner offers a Plan, found {_kind(offered)}")
+        plan = _plan(self._problem, offered)
+        if self.best is None or plan.peak < self.best.peak:
+            self.best = plan
+            if len(self._incumbents) < MOST_INCUMBENTS:
+                self._incumbents.append((time.perf_counter() - self._begun, plan.peak))
+
+    def joined(self, found: Findings) -> Findings:
+        """Return findings with the best offer if they have no plan, and with the offers' curve."""
+        plan = self.best if found.plan is None else found.plan
+        return replace(found, plan=plan, incumbents=found.incumbents or tuple(self._incumbents))
 
 
 def _apart(problem: Problem) -> Problem:

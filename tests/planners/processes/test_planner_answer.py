@@ -214,6 +214,63 @@ def test_ctrl_c_is_the_users() -> None:
         run(PROBLEM, third_party(planner))
 
 
+WORSE, WORST = Plan([0, 5, 0], 7), Plan([0, 6, 0], 8)
+ENDS: dict[str, BaseException | None] = {
+    "none": None,
+    "time": TimeoutError("late"),
+    "memory": MemoryError("9 GiB"),
+    "Ctrl-C": KeyboardInterrupt(),
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_the_best_offer_is_the_answer_of_a_planner_without_one(name: str) -> None:
+    def planner(_problem: Problem, budget: Budget) -> Result:
+        for plan in (WORST, WORSE, WORST):
+            budget.offer(plan)
+        error = ENDS[name]
+        if error is not None:
+            raise error
+        return no_plan_found("lost it")
+
+    result = run(PROBLEM, third_party(planner))
+    assert (result.status, result.peak) == (Status.FEASIBLE, 7)
+    assert result.interrupted == (name == "Ctrl-C")
+
+
+@pytest.mark.parametrize("isolation", [None, Isolation()])
+def test_offers_are_the_curve_and_a_returned_plan_is_the_answer(
+    isolation: Isolation | None,
+) -> None:
+    def planner(_problem: Problem, budget: Budget) -> Plan:
+        for plan in (WORST, WORST, BEST):
+            budget.offer(plan)
+        return WORSE
+
+    budget = Budget(time_limit_seconds=10).started()
+    found = answer_of(third_party(planner), PROBLEM, budget)
+    assert [peak for _, peak in found.incumbents] == [8, 6]
+    seconds = [when for when, _ in found.incumbents]
+    assert 0 <= seconds[0] <= seconds[1] < 10
+    assert run(PROBLEM, third_party(planner), budget, isolation=isolation).peak == 7
+
+
+def test_an_offer_is_judged_as_an_answer_is() -> None:
+    def overlapping(_problem: Problem, budget: Budget) -> Result:
+        budget.offer(Plan([0, 0, 0], 4))
+        return no_plan_found("")
+
+    def malformed(_problem: Problem, budget: Budget) -> Plan:
+        budget.offer([0, 4, 0])  # type: ignore[arg-type]
+        return BEST
+
+    assert run(PROBLEM, third_party(overlapping)).status is Status.INVALID
+    result = run(PROBLEM, third_party(malformed))
+    assert (result.status, result.reason) == (
+        Status.INVALID, "a planner offers a Plan, found list",
+    )  # fmt: skip
+
+
 def test_text_of_an_answer_is_one_line() -> None:
     result = answered(replace(
         no_plan_found("a\nb\x1b[2J" + "c" * 10**6, 3, "trust\n\u202eme" + "x" * 1000),
