@@ -154,10 +154,9 @@ Block* BoundedHeap::place_with_frames(std::int64_t planned, std::size_t bytes, S
     if (is_above_bound(bytes, missing)) {
         gather_for_arena({offset, offset + wanted}, book.needed_places());
     }
-    // The frames of places that the step still needs stay there. Beyond the bound, the request is
-    // served elsewhere.
+    // A request may only seem to be of a longer step; then a longer arena would be idle.
     const std::size_t more = missing - std::min(missing, blocks_.available_bytes());
-    if (is_above_bound(bytes, more)) {
+    if (is_longer && is_above_bound(bytes, more)) {
         blocks_.put_back();
         return nullptr;
     }

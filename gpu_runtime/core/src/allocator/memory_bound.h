@@ -17,12 +17,11 @@ namespace gapless::runtime {
 // Approach. The heap creates new pages while reserved bytes stay within 1/256 above the live peak.
 // Beyond that bound, idle frames move to where memory is needed: those outside of the arena first,
 // largest free ranges first; then those of the arena, at first those of places that the step does
-// not need any more. A planned place takes no frame of a place that the step still needs; beyond
-// the bound, its request is served elsewhere instead. An unexpected request never lies at addresses
-// of the arena, where it would be in the way of planned requests. It only borrows the frames of a
-// place. The place gets them back by its old mapping when they are idle again; until then, a
-// request for that place is served elsewhere. At the end of a step, idle memory above the bound
-// goes back to the device.
+// not need any more. A planned place takes no frame of a place that the step still needs; the heap
+// creates a page instead. An unexpected request never lies at addresses of the arena, where it
+// would be in the way of planned requests. It only borrows the frames of a place. The place gets
+// them back by its old mapping when they are idle again; until then, a request for that place is
+// served elsewhere. At the end of a step, idle memory above the bound goes back to the device.
 // The price. A move costs calls in each step, a page beyond the bound costs its bytes once. An
 // irregular program moves frames for ever if the bound never gives way: a mixture of experts made
 // 150 calls a step on an H100, of 45 us each, and 11 in 100 steps after the bound had risen by
@@ -70,8 +69,8 @@ class MemoryBound {
     // See Note [Memory in bounds], the price. With 64 the mixture of experts still made 53 calls a
     // step.
     static constexpr std::int64_t kShareOfMean = 32;
-    // Of nine programs recorded on an H100, five reserved 1.3 to 3.4 % more with 16 than with 128,
-    // for at most 21 calls less in a step.
+    // Of nine programs recorded on an H100, five reserved 1.7 to 3.4 % more with 16 than with 128,
+    // for at most 50 calls less in a step.
     static constexpr std::int64_t kMostRise = 128;
 
     const std::int64_t slack_;
