@@ -49,7 +49,7 @@ DEFAULT_MEMORY = 1
 
 # Those that the tests passed with; the extra `executorch` has the same range.
 VERSIONS = ">=1.3.1,<1.6"
-# What a TensorSpec tells a planner, and is told by it, in any of these versions.
+# The fields of a TensorSpec that a planner reads or writes, of all these versions together.
 PLANNED_FIELDS = {
     "lifetime", "mem_id", "mem_obj_id", "mem_offset",
     "inplace_base", "storage_base", "storage_base_offset",
@@ -274,7 +274,7 @@ class GaplessPlanner:
         return result.plan
 
 
-# Its tensors, each with its first byte there.
+# The tensors of one storage, each with the byte of the storage at which it begins.
 Storage: TypeAlias = list[tuple[TensorSpec, int]]
 
 

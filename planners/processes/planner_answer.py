@@ -67,7 +67,9 @@ def answer_of(
         return Findings(reason=str(error), claimed=Status.INVALID)
     except BaseException as error:
         if Interrupt.has_come():
-            raise KeyboardInterrupt from error
+            if offers.best is None:
+                raise KeyboardInterrupt from error
+            return offers.joined(Findings(interrupted=True))
         # A third party's planner may fail in any way; the other planners go on.
         on_error(error)
         return Findings(reason=describe_error(error), claimed=Status.INVALID)

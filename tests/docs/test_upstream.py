@@ -17,7 +17,7 @@ from tests.repository import ROOT
 PATCHES = sorted((ROOT / "docs" / "upstream").glob("*.patch"))
 MOST_CHANGED_LINES = 60
 HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
-# What the patches call an installed memory: the variable, or the function that returns it.
+# The patches have an installed PlannedMemory under these names: a variable, and a function.
 MEMORIES = {"memory", "planned_memory"}
 
 
