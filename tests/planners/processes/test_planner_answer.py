@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from planners import Budget, Plan, Problem, Result, Status, bounds_of, get, registry, run
+from planners.command_line.interrupt import Interrupt
 from planners.greedy.place import place
 from planners.model.findings import Findings
 from planners.model.plan import feasible, infeasible, no_plan_found, optimal
@@ -236,6 +237,16 @@ def test_the_best_offer_is_the_answer_of_a_planner_without_one(name: str) -> Non
     result = run(PROBLEM, third_party(planner))
     assert (result.status, result.peak) == (Status.FEASIBLE, 7)
     assert result.interrupted == (name == "Ctrl-C")
+
+
+def test_an_offer_is_kept_by_a_planner_that_hides_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
+    def planner(_problem: Problem, budget: Budget) -> Plan:
+        budget.offer(WORSE)
+        raise ValueError("stopped")
+
+    monkeypatch.setattr(Interrupt, "has_come", lambda: True)
+    result = run(PROBLEM, third_party(planner))
+    assert (result.status, result.peak, result.interrupted) == (Status.FEASIBLE, 7, True)
 
 
 @pytest.mark.parametrize("isolation", [None, Isolation()])
