@@ -127,11 +127,13 @@ def train_decoder(
     model: nn.Module,
     next_tokens: Callable[[], Tensor],
     after_step: Callable[[int], None] = lambda _: None,
+    optimizer: torch.optim.Optimizer | None = None,
 ) -> nn.Module:
     """Train on one batch of tokens after the other; ``after_step`` gets the number of each step."""
-    optimizer = scene.adamw(
-        parameter for parameter in model.parameters() if parameter.requires_grad
-    )
+    if optimizer is None:
+        optimizer = scene.adamw(
+            parameter for parameter in model.parameters() if parameter.requires_grad
+        )
     for number in scene.rounds:
         tokens = next_tokens()
         with scene.step():

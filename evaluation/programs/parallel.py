@@ -8,8 +8,17 @@ from datetime import timedelta
 from typing import Any
 
 import torch
-from torch import distributed, nn
-from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch import Tensor, distributed, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, fully_shard
+from torch.distributed.optim import ZeroRedundancyOptimizer
+from torch.distributed.pipelining import PipelineStage, ScheduleInterleaved1F1B
+from torch.distributed.tensor import DTensor
+from torch.distributed.tensor.parallel import (
+    ColwiseParallel,
+    RowwiseParallel,
+    parallelize_module,
+)
 from torch.nn.parallel import DistributedDataParallel
 
 from evaluation.programs.language_models import checkpointed, llama, train_decoder, words
@@ -18,44 +27,165 @@ from gpu_runtime.training.scene import Scene
 # A process that has waited so long for another one ends with an error. A guess.
 PATIENCE = timedelta(seconds=60)
 BATCH, LENGTH = 4, 2048
+STAGES_EACH, MICROBATCHES = 2, 8
+# Whole optimizer states of six allocators' processes fit on one GPU of 80 GB.
+COPIED_WIDTH, SHARDED_WIDTH = 1024, 1536
+# How the products of a layer are split: the first of two by columns, the second by rows.
+SPLIT = {
+    "q_proj": ColwiseParallel,
+    "k_proj": ColwiseParallel,
+    "v_proj": ColwiseParallel,
+    "o_proj": RowwiseParallel,
+    "gate_proj": ColwiseParallel,
+    "up_proj": ColwiseParallel,
+    "down_proj": RowwiseParallel,
+}
 
 
 def data_parallel(scene: Scene) -> nn.Module:
     """Give each GPU a copy of the model; gradients are averaged while the backward pass runs."""
     with _group(scene):
-        model = llama(scene, 2048)
-        devices = [scene.rank] if scene.is_cuda else None
-        _train(scene, DistributedDataParallel(model, device_ids=devices))
+        model = llama(scene, COPIED_WIDTH)
+        _train(scene, _copied(scene, model))
+    return model
+
+
+def optimizer_sharded(scene: Scene) -> nn.Module:
+    """Give each GPU a copy of the model, and half of the optimizer's states."""
+    with _group(scene):
+        model = llama(scene, COPIED_WIDTH)
+        optimizer = ZeroRedundancyOptimizer(
+            model.parameters(), torch.optim.AdamW, lr=1e-4, fused=True
+        )
+        _train(scene, _copied(scene, model), optimizer)
+    return model
+
+
+def tensor_parallel(scene: Scene) -> nn.Module:
+    """Split the products of every layer over the GPUs, which see the same batch."""
+    with _group(scene):
+        model = llama(scene, SHARDED_WIDTH)
+        mesh = init_device_mesh(scene.device.type, (scene.ranks,))
+        layers: Any = model.get_submodule("model.layers")
+        for layer in layers:
+            names = [name for name, _ in layer.named_modules()]
+            plan = {
+                name: SPLIT[name.split(".")[-1]]() for name in names if name.split(".")[-1] in SPLIT
+            }
+            parallelize_module(layer, mesh, plan)
+        # Fused kernels take tensors of one kind.
+        whole = [its for its in model.parameters() if not isinstance(its, DTensor)]
+        split = [its for its in model.parameters() if isinstance(its, DTensor)]
+        optimizer = torch.optim.AdamW([{"params": whole}, {"params": split}], lr=1e-4, fused=True)
+        train_decoder(scene, model, lambda: _same_tokens(scene), optimizer=optimizer)
     return model
 
 
 def sharded(scene: Scene) -> nn.Module:
     """Shard every layer over the GPUs; a layer is gathered before it runs."""
-    return _sharded(scene, is_checkpointed=False)
+    with _group(scene):
+        model = llama(scene, SHARDED_WIDTH)
+        _train(scene, _sharded(model))
+    return model
 
 
 def sharded_checkpointed(scene: Scene) -> nn.Module:
     """Shard every layer over the GPUs, with activation checkpointing."""
-    return _sharded(scene, is_checkpointed=True)
-
-
-def _sharded(scene: Scene, *, is_checkpointed: bool) -> nn.Module:
     with _group(scene):
-        model = llama(scene, 1536)
-        if is_checkpointed:
-            checkpointed(model)
-        policy = MixedPrecisionPolicy(torch.bfloat16, torch.float32)
-        layers: Any = model.get_submodule("model.layers")
-        for part in (*layers, model):
-            fully_shard(part, mp_policy=policy)
-        _train(scene, model)
+        model = llama(scene, SHARDED_WIDTH)
+        _train(scene, _sharded(checkpointed(model)))
     return model
 
 
-def _train(scene: Scene, model: nn.Module) -> None:
-    train_decoder(
-        scene, model, lambda: scene.tokens(BATCH, scene.length(LENGTH), words(scene, 32_000))
-    )
+def sharded_offloaded(scene: Scene) -> nn.Module:
+    """Shard every layer, and keep shards and optimizer on the host while a layer does not run."""
+    with _group(scene):
+        model = llama(scene, SHARDED_WIDTH)
+        _train(scene, _sharded(model, offload_policy=CPUOffloadPolicy(pin_memory=scene.is_cuda)))
+    return model
+
+
+def interleaved_pipeline(scene: Scene) -> nn.Module:
+    """Give each GPU two stages, not neighbours, of a pipeline that takes a batch in eight parts."""
+    last = scene.ranks - 1
+    with _group(scene):
+        count = STAGES_EACH * scene.ranks
+        numbers = range(scene.rank, count, scene.ranks)
+        kept = nn.ModuleList(_stage(scene, number, count) for number in numbers).to(scene.device)
+        schedule = ScheduleInterleaved1F1B(
+            [
+                PipelineStage(part, number, count, scene.device)
+                for part, number in zip(kept, numbers, strict=True)
+            ],
+            n_microbatches=scene.batch(MICROBATCHES),
+            loss_fn=_loss_of_words,
+        )
+        optimizer = scene.adamw(kept.parameters())
+        for _ in scene.rounds:
+            tokens = _same_tokens(scene, MICROBATCHES)
+            losses: list[Tensor] = []
+            with scene.step():
+                with scene.autocast():
+                    if scene.rank == last:
+                        schedule.step(target=tokens, losses=losses)
+                    else:
+                        schedule.step(tokens)
+                loss = (
+                    torch.stack(losses).mean() if losses else torch.zeros((), device=scene.device)
+                )
+                distributed.broadcast(loss, last)
+                optimizer.step()
+                optimizer.zero_grad()
+                scene.note(loss)
+    return kept
+
+
+def _stage(scene: Scene, number: int, count: int) -> nn.Module:
+    """Return a part of a transformer's layers; the first embeds words, the last scores them."""
+    width, vocabulary = scene.wide(SHARDED_WIDTH, 32), words(scene, 32_000)
+    layers: list[nn.Module] = [
+        nn.TransformerEncoderLayer(
+            width, scene.wide(12, 2), 4 * width, dropout=0.0, batch_first=True, norm_first=True
+        )
+        for _ in range(scene.layers(3))
+    ]
+    if number == 0:
+        layers.insert(0, nn.Embedding(vocabulary, width))
+    if number == count - 1:
+        layers.append(nn.Linear(width, vocabulary))
+    return nn.Sequential(*layers)
+
+
+def _loss_of_words(scores: Tensor, tokens: Tensor) -> Tensor:
+    return nn.functional.cross_entropy(scores.flatten(0, 1), tokens.flatten())
+
+
+def _same_tokens(scene: Scene, batch: int = BATCH) -> Tensor:
+    """Return the tokens of the first GPU on each."""
+    tokens = scene.tokens(batch, scene.length(LENGTH), words(scene, 32_000))
+    distributed.broadcast(tokens, 0)
+    return tokens
+
+
+def _sharded(model: nn.Module, **how: Any) -> nn.Module:
+    policy = MixedPrecisionPolicy(torch.bfloat16, torch.float32)
+    layers: Any = model.get_submodule("model.layers")
+    for part in (*layers, model):
+        fully_shard(part, mp_policy=policy, **how)
+    return model
+
+
+def _copied(scene: Scene, model: nn.Module) -> nn.Module:
+    devices = [scene.rank] if scene.is_cuda else None
+    return DistributedDataParallel(model, device_ids=devices)
+
+
+def _tokens(scene: Scene) -> Tensor:
+    return scene.tokens(BATCH, scene.length(LENGTH), words(scene, 32_000))
+
+
+def _train(scene: Scene, model: nn.Module, optimizer: torch.optim.Optimizer | None = None) -> None:
+    train_decoder(scene, model, lambda: _tokens(scene), optimizer=optimizer)
 
 
 @contextmanager

@@ -49,3 +49,19 @@ def test_a_copy_of_the_model_on_each_gpu(allocator: str, environment: dict[str, 
         require_same(one, other)
     assert planned[0]["parameters"] == planned[1]["parameters"]
     assert planned[0]["losses"] != planned[1]["losses"]
+
+
+def test_one_process_pauses_while_the_other_works() -> None:
+    native = run("pause_of_one", "native")["ranks"]
+    planned = run("pause_of_one", "planned")["ranks"]
+    for one, other in zip(native, planned, strict=True):
+        require_same(one, other)
+    assert planned[0]["given"] == planned[0]["paused"] > 0
+
+
+def test_a_planned_tensor_is_shared_with_the_other_process() -> None:
+    native = run("shared_by_ipc", "native")["ranks"]
+    planned = run("shared_by_ipc", "plain")["ranks"]
+    for one, other in zip(native, planned, strict=True):
+        require_same(one, other)
+    assert len(planned[1]["losses"]) == len(planned[0]["losses"]) + 1
