@@ -63,5 +63,9 @@ def test_a_planned_tensor_is_shared_with_the_other_process() -> None:
     native = run("shared_by_ipc", "native")["ranks"]
     planned = run("shared_by_ipc", "plain")["ranks"]
     for one, other in zip(native, planned, strict=True):
-        require_same(one, other)
+        assert other["losses"] == one["losses"]
+        assert other["parameters"] == one["parameters"]
+        assert other["report"]["planned_steps"] >= 5
+        # The last step makes requests that no step before it made: a barrier's, and the reader's.
+        assert other["report"]["fallback_requests"] <= 2
     assert len(planned[1]["losses"]) == len(planned[0]["losses"]) + 1

@@ -16,6 +16,7 @@ DEVICES = [CORE / "device" / "ledger_memory.cpp", SIMULATED]
 LEFT_OUT = {"serving_table", "replay", "request_log", "book_trial"}
 ALLOCATORS = [
     SIMULATED,
+    CORE / "device" / "known_waits.cpp",
     *(
         path
         for folder in ("allocator", "online")

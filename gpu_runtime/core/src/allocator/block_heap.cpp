@@ -477,7 +477,9 @@ void BlockHeap::make_wait(std::span<Block* const> blocks, Stream stream) {
         std::erase(unmarked, stream);
         for (const Stream other : unmarked) marks.push_back(mark(other));
     }
-    std::ranges::sort(marks);
+    // A wait for a later mark may make those for earlier ones needless: see Note [Waits that are
+    // known].
+    std::ranges::sort(marks, std::greater(), [](const auto& mark) { return mark->event(); });
     marks.erase(std::unique(marks.begin(), marks.end()), marks.end());
     if (!marks.empty() && memory_.is_captured(stream)) throw StreamIsCaptured();
     try {

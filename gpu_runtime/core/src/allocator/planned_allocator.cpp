@@ -8,8 +8,9 @@
 namespace gapless::runtime {
 
 PlannedAllocator::PlannedAllocator(DeviceMemory& memory, bool is_plain, bool is_checked)
-    : check_(is_checked ? std::make_unique<OverwriteCheck>(memory) : nullptr),
-      blocks_(check_.get(), memory, is_plain) {}
+    : device_(memory),
+      check_(is_checked ? std::make_unique<OverwriteCheck>(device_) : nullptr),
+      blocks_(check_.get(), device_, is_plain) {}
 
 Address PlannedAllocator::allocate(std::size_t bytes, Stream stream) {
     if (bytes == 0) return 0;

@@ -18,6 +18,7 @@
 #include "allocator/planned_blocks.h"
 #include "allocator/serving_allocator.h"
 #include "device/device_memory.h"
+#include "device/known_waits.h"
 
 namespace gapless::runtime {
 
@@ -94,6 +95,7 @@ class PlannedAllocator final : public ServingAllocator {
 
     Heaps heaps_of(const std::optional<std::string>& tag);
 
+    KnownWaits device_;
     const std::unique_ptr<OverwriteCheck> check_;  // null if the check is off
     mutable std::mutex mutex_;
     Blocks blocks_;

@@ -97,6 +97,9 @@ class CountingMemory final : public ForwardingMemory {
     bool is_captured(Stream stream) override {
         return counted(&DeviceCalls::other, [&] { return ForwardingMemory::is_captured(stream); });
     }
+    std::uint64_t number_of(Stream stream) override {
+        return counted(&DeviceCalls::other, [&] { return ForwardingMemory::number_of(stream); });
+    }
     Event record_event(Stream stream) override {
         return counted(&DeviceCalls::record_event,
                        [&] { return ForwardingMemory::record_event(stream); });

@@ -9,8 +9,13 @@ namespace gapless::runtime {
 namespace {
 
 template <class Function>
-void find(void* library, const char* name, Function& function) {
+void find_if_there(void* library, const char* name, Function& function) {
     function = reinterpret_cast<Function>(dlsym(library, name));
+}
+
+template <class Function>
+void find(void* library, const char* name, Function& function) {
+    find_if_there(library, name, function);
     if (function == nullptr) {
         throw DeviceCallError(std::string("the CUDA driver has no function ") + name +
                               "; CUDA 11.4 or newer is needed");
@@ -52,6 +57,7 @@ CudaFunctions open_driver() {
     find(library, "cuMemGetInfo_v2", cuda.memory_info);
     find(library, "cuDeviceCanAccessPeer", cuda.can_reach);
     find(library, "cuStreamGetCtx", cuda.stream_context);
+    find_if_there(library, "cuStreamGetId", cuda.stream_number);
     find(library, "cuDeviceGetAttribute", cuda.attribute);
     find(library, "cuDeviceGetName", cuda.device_name);
     find(library, "cuModuleLoadData", cuda.load_module);

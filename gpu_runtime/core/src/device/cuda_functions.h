@@ -73,6 +73,7 @@ struct CudaFunctions {
     Status (*memory_info)(std::size_t*, std::size_t*);
     Status (*can_reach)(int*, int, int);
     Status (*stream_context)(void*, void**);
+    Status (*stream_number)(void*, std::uint64_t*);  // null before CUDA 12
     Status (*attribute)(int*, int, int);
     Status (*device_name)(char*, int, int);
     Status (*load_module)(void**, const void*);

@@ -53,9 +53,10 @@ CudaMemory::~CudaMemory() {
         const std::lock_guard lock(mapping);
         std::erase(memories, this);
     }
-    if (streams_.empty()) return;
+    if (streams_.empty() && idle_events_.empty()) return;
     try {
         const InContext current(cuda_, context_.handle());
+        for (void* event : idle_events_) cuda_.destroy_event(event);
         for (void* stream : streams_) cuda_.destroy_stream(stream);
     } catch (const DeviceCallError&) {
         // The context was destroyed, and its streams with it.
@@ -218,6 +219,15 @@ bool CudaMemory::is_captured(Stream stream) {
     return is_captured != 0;
 }
 
+std::uint64_t CudaMemory::number_of(Stream stream) {
+    if (cuda_.stream_number == nullptr) return ++numbers_;
+    const InContext current(cuda_, context_.handle());
+    std::uint64_t number = 0;
+    const Status status = cuda_.stream_number(as_handle(stream), &number);
+    if (status != kSuccess) refuse(status, "cuStreamGetId");
+    return number;
+}
+
 Event CudaMemory::record_event(Stream stream) {
     const InContext current(cuda_, context_.handle());
     // An event must be recorded in the stream's context. If the driver does not tell that context,
@@ -225,12 +235,19 @@ Event CudaMemory::record_event(Stream stream) {
     void* context = context_.handle();
     cuda_.stream_context(as_handle(stream), &context);
     const InContext of_stream(cuda_, context);
+    const bool is_foreign = context != context_.handle();
     void* event = nullptr;
-    cuda_.require(cuda_.create_event(&event, kWithoutTime), "cuEventCreate");
+    if (is_foreign || idle_events_.empty()) {
+        cuda_.require(cuda_.create_event(&event, kWithoutTime), "cuEventCreate");
+    } else {
+        event = idle_events_.back();
+        idle_events_.pop_back();
+    }
     if (const Status status = cuda_.record_event(event, as_handle(stream)); status != kSuccess) {
         cuda_.destroy_event(event);
         refuse(status, "cuEventRecord");
     }
+    if (is_foreign) foreign_.insert(reinterpret_cast<Event>(event));
     return reinterpret_cast<Event>(event);
 }
 
@@ -253,7 +270,10 @@ void CudaMemory::make_wait(Stream stream, Event event) {
     if (status != kSuccess) refuse(status, "cuStreamWaitEvent");
 }
 
+// An event is recorded again rather than created anew. Streams that wait for it wait for what it
+// was when they began to.
 void CudaMemory::destroy_event(Event event) {
+    if (foreign_.erase(event) == 0) return idle_events_.push_back(as_handle(event));
     const InContext current(cuda_, context_.handle());
     cuda_.require(cuda_.destroy_event(as_handle(event)), "cuEventDestroy");
 }

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -65,6 +66,7 @@ class CudaMemory final : public DeviceMemory {
     void await_copies() override;
     void synchronize() override;
     bool is_captured(Stream stream) override;
+    std::uint64_t number_of(Stream stream) override;
     Event record_event(Stream stream) override;
     bool is_done(Event event) override;
     void await(Event event) override;
@@ -107,6 +109,9 @@ class CudaMemory final : public DeviceMemory {
     std::unique_ptr<CudaChecks> checks_;   // null until loaded
     std::vector<void*> streams_;           // made by make_stream()
     Stream copies_ = 0;                    // the stream of copies; 0 before the first
+    std::uint64_t numbers_ = 0;            // streams that got a number without the driver
+    std::vector<void*> idle_events_;       // of this device's context, to be recorded again
+    std::unordered_set<Event> foreign_;    // events of other contexts
 };
 
 }  // namespace gapless::runtime

@@ -111,6 +111,9 @@ class DeviceMemory {
     // Returns true if work submitted to a stream becomes part of a graph. Such a stream must
     // neither be marked by an event nor made to wait for one.
     virtual bool is_captured(Stream stream) = 0;
+    // A number of the stream that no other stream ever has; a handle may name a new stream once the
+    // old one was destroyed. Throws StreamIsGone.
+    virtual std::uint64_t number_of(Stream stream) { return stream; }
     // Records an event, which is done when all work submitted to the stream before it is done. This
     // and make_wait() throw StreamIsGone.
     virtual Event record_event(Stream stream) = 0;

@@ -40,6 +40,7 @@ class ForwardingMemory : public DeviceMemory {
     void await_copies() override { memory_.await_copies(); }
     void synchronize() override { memory_.synchronize(); }
     bool is_captured(Stream stream) override { return memory_.is_captured(stream); }
+    std::uint64_t number_of(Stream stream) override { return memory_.number_of(stream); }
     Event record_event(Stream stream) override { return memory_.record_event(stream); }
     bool is_done(Event event) override { return memory_.is_done(event); }
     void await(Event event) override { memory_.await(event); }

@@ -32,6 +32,7 @@ class ReplayedStreams final : public ForwardingMemory {
     bool is_captured(Stream recorded) override {
         return ForwardingMemory::is_captured(handle_of(recorded));
     }
+    std::uint64_t number_of(Stream recorded) override { return recorded; }
     Event record_event(Stream recorded) override {
         const Event event = ForwardingMemory::record_event(handle_of(recorded));
         events_[event] = progress_.record(recorded);
