@@ -24,14 +24,11 @@ import numpy as np
 
 NEEDED = {"instance", "digest", "planner", "peak"}
 OPTIONAL = {"offsets", "plan", "lower_bound", "seconds", "finder"}
-# Fields of an instance that decide which plans are valid, and fields that do not.
-JUDGED = {
-    "size", "start", "end", "alignment", "contiguous", "pinned", "gaps", "unsafe_pairs", "graph",
-}  # fmt: skip
 NOT_IN_DIGEST = {"name", "origin", "tensor_name", "capacity"}
-NOT_JUDGED = {
-    *NOT_IN_DIGEST, "format", "version", "dynamic", "phase_start", "phase_end", "layer_start",
-    "layer_end",
+# Fields of an instance. Those of the last line and those that the digest leaves out change no plan.
+KNOWN = NOT_IN_DIGEST | {
+    "size", "start", "end", "alignment", "contiguous", "pinned", "gaps", "unsafe_pairs", "graph",
+    "format", "version", "dynamic", "phase_start", "phase_end", "layer_start", "layer_end",
 }  # fmt: skip
 # Offsets and sizes below this add up in 64 bits.
 LIMIT = 1 << 62
@@ -66,7 +63,7 @@ def read_instance(path: Path, digest: str) -> dict[str, Any]:
     fields: dict[str, Any] = read_json(path)
     version = fields.get("format"), fields.get("version")
     require(version == ("gapless-problem", 1), f"{path}: this checker cannot judge {version}")
-    for name in sorted(fields.keys() - JUDGED - NOT_JUDGED):
+    for name in sorted(fields.keys() - KNOWN):
         require(False, f"{path}: this checker cannot judge the field {name}")
     kept = {name: value for name, value in fields.items() if name not in NOT_IN_DIGEST}
     text = json.dumps(kept, separators=(",", ":"), ensure_ascii=False)

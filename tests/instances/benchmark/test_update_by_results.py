@@ -169,6 +169,14 @@ def test_nothing_is_recorded_of_plans_that_do_not_improve(catalogue: Path, tmp_p
     assert not (tmp_path / "plans").exists()
 
 
+def test_the_lowest_of_several_better_plans_is_kept(catalogue: Path, tmp_path: Path) -> None:
+    worse = toy_result([0, 2, 6], planner="another", lower_bound=6)
+    assert "2 improved" in update(catalogue, toy_result(TOY_BEST, lower_bound=6), worse).stdout
+    assert read_catalogue(catalogue)["toy"].best.planner == "mine 1, Ada"
+    kept = read_plan(read_problem(tmp_path / "toy.json"), tmp_path / "plans" / "toy.json.gz")
+    assert kept.peak == 6
+
+
 REFUSED = [
     (toy_result([0, 0, 2]), "unsafe tensors share bytes: tensor 0 at [0, 4) and tensor 2"),
     (toy_result([1, 0, 6]), "the offset must be a multiple of 2, found 1"),
@@ -288,6 +296,12 @@ def test_every_plan_of_others_is_kept_and_is_the_best_known() -> None:
         if each.committed:
             plan = read_plan(read_problem(each.name), folder / f"{each.name}.json.gz")
             assert (plan.peak, plan.planner) == (each.best.peak, each.best.planner)
+
+
+def test_an_open_synthetic_instance_misses_its_optimum() -> None:
+    for each in read_catalogue().values():
+        if each.difficulty == "open" and each.name.startswith("synthetic-"):
+            assert each.facts.optimum == each.best.lower_bound
 
 
 def test_the_toy_is_what_its_plans_say() -> None:
