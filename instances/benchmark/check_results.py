@@ -213,7 +213,7 @@ def main(arguments: list[str]) -> int:
     except (OSError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    refused, valid = {}, {}
+    said, valid, refused = {}, {}, {}
     least = {name: int(row["best_peak"]) for name, row in known.items()}
     for number, line in enumerate(lines, 1):
         try:
@@ -230,9 +230,10 @@ def main(arguments: list[str]) -> int:
             continue
         best = int(known[name]["best_peak"])
         word = "improves" if peak < best else "equals" if peak == best else "misses"
-        print(f"line {number}: {name}: valid, {peak} bytes; {word} the best known {best}")
-    for number, reason in refused.items():
-        print(f"line {number}: refused: {reason}")
+        said[number] = f"{name}: valid, {peak} bytes; {word} the best known {best}"
+    said |= {number: f"refused: {reason}" for number, reason in refused.items()}
+    for number in sorted(said):
+        print(f"line {number}: {said[number]}")
     return 1 if refused else 0
 
 

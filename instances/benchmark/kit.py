@@ -6,6 +6,7 @@ import csv
 import io
 import re
 from collections.abc import Iterable
+from importlib.resources import files
 from pathlib import Path
 
 from instances.benchmark.page import benchmark_page
@@ -19,6 +20,7 @@ from planners.model.problem import Problem
 from planners.text.plain_text import csv_cell
 
 CHECKER = Path(__file__).with_name("check_results.py")
+SCHEMA = Path(str(files("planners.files") / "instance.schema.json"))
 LIST = "list.csv"
 
 
@@ -31,28 +33,29 @@ def write_kit(entries: Iterable[CatalogueEntry], folders: list[Path], target: Pa
             raise GaplessError(f"{folder}: no folder can be made: {error.strerror}") from None
     rows = []
     for entry in entries:
-        files: dict[str, str | int] = {"json": "", "csv": ""}
+        written: dict[str, str | int] = {"json": "", "csv": ""}
         if place_of(entry, folders) is not None:
             problem = read_recorded(entry, folders)
-            files["json"] = f"json/{entry.name}.json"
+            written["json"] = f"json/{entry.name}.json"
             write_problem(problem, target / f"json/{entry.name}.json")
             if _csv_holds(problem):
-                files["csv"] = f"csv/{entry.name}.csv"
+                written["csv"] = f"csv/{entry.name}.csv"
                 write_minimalloc_csv(problem, target / f"csv/{entry.name}.csv")
-        rows.append(_row(entry) | files)
+        rows.append(_row(entry) | written)
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     write_output(target / LIST, text.getvalue().encode())
-    write_output(target / CHECKER.name, CHECKER.read_bytes())
+    for copied in (CHECKER, SCHEMA):
+        write_output(target / copied.name, copied.read_bytes())
     # Links lead to other pages, which the folder does not have.
     page = re.sub(r"\[([^]\n]*)\]\([^)\n]*\)", r"\1", benchmark_page())
     write_output(target / "README.md", page.encode())
     json_files, csv_files = (sum(bool(row[key]) for row in rows) for key in ("json", "csv"))
     return (
         f"{target}: {json_files} of {len(rows)} instances as JSON, {csv_files} of them as CSV too; "
-        f"{LIST}, {CHECKER.name}, README.md"
+        f"also {LIST}, {CHECKER.name}, {SCHEMA.name} and README.md"
     )
 
 

@@ -53,7 +53,7 @@ def require_file(entry: CatalogueEntry, folders: list[Path]) -> Path:
     if path is None:
         where = " or ".join(map(str, folders))
         how = (
-            f"it is published as {entry.source}"
+            f"get it from {entry.source}"
             if entry.source
             else f"`python -m instances make {entry.name}` makes it, and a checkout has the "
             f"committed ones"

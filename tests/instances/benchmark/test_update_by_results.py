@@ -49,7 +49,9 @@ def update(catalogue: Path, *lines: Any, options: tuple[str, ...] = ()) -> Resul
 def test_the_folder_has_every_instance_and_their_list(catalogue: Path, tmp_path: Path) -> None:
     done = run_command(app, "benchmark", tmp_path / "kit", "--catalogue", catalogue)
     assert done.exit_code == 0, done.stderr
-    assert "kit: 6 of 7 instances as JSON, 3 of them as CSV too; list.csv" in done.stdout
+    assert (
+        "kit: 6 of 7 instances as JSON, 3 of them as CSV too; also list.csv, check" in done.stdout
+    )
     rows = list_of(tmp_path / "kit")
     for name, problem in collection().items():
         again = read_problem(tmp_path / "kit" / rows[name]["json"])
@@ -60,6 +62,7 @@ def test_the_folder_has_every_instance_and_their_list(catalogue: Path, tmp_path:
     assert problem_digest(toy) == rows["toy"]["digest"]
     assert (rows["foreign"]["json"], rows["foreign"]["source"]) == ("", "somebody")
     assert (rows["toy"]["best_peak"], rows["toy"]["best_bound"]) == ("10", "6")
+    assert json.loads((tmp_path / "kit" / "instance.schema.json").read_text())["title"]
     assert "](" not in (tmp_path / "kit" / "README.md").read_text(encoding="utf-8")
 
 
@@ -70,7 +73,7 @@ def test_instances_of_others_come_from_the_users_folder(catalogue: Path, tmp_pat
     problem = read_problem(tmp_path / "kit" / row["json"])
     assert row["csv"] == "csv/foreign.csv"
     line = result("foreign", problem, place(problem).offsets.tolist())
-    require_one_line(update(catalogue, line), "found none; it is published as somebody")
+    require_one_line(update(catalogue, line), "found none; get it from somebody")
     done = update(catalogue, line, options=options[2:])
     assert "foreign: equals" in done.stdout
 
