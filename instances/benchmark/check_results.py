@@ -184,10 +184,14 @@ def check_plan(result: Any, known: dict[str, Any], folder: Path, beside: Path) -
         require(False, f"field {name!r:.60}: unknown")
     require(("offsets" in result) != ("plan" in result), "one of offsets and plan is needed")
     for name in ("instance", "digest", "planner", *({"plan", "finder"} & result.keys())):
-        require(isinstance(result[name], str), f"field {name}: a string is needed")
-    bound = result.get("lower_bound")
+        text = result[name]
+        plain = isinstance(text, str) and text.isprintable() and text.strip() and len(text) <= 80
+        require(plain, f"field {name}: a printable string of at most 80 characters is needed")
+    bound, seconds = result.get("lower_bound"), result.get("seconds")
     whole = is_whole(result["peak"]) and (bound is None or is_whole(bound))
     require(whole, "fields peak and lower_bound: a whole number of bytes is needed")
+    known_time = seconds is None or (type(seconds) in (int, float) and 0 <= seconds < LIMIT)
+    require(known_time, "field seconds: a number of at least 0 is needed")
     row = known.get(result["instance"])
     require(row, f"field instance: list.csv has no {result['instance']!r:.60}")
     assert row is not None
@@ -195,6 +199,8 @@ def check_plan(result: Any, known: dict[str, Any], folder: Path, beside: Path) -
     require(row["json"], f"{row['name']}: the folder has no file of it")
     content = result.get("offsets")
     if "plan" in result:
+        alone = Path(result["plan"]).name == result["plan"]
+        require(alone, "field plan: the name of a file in the folder of the results is needed")
         content = read_json(beside / result["plan"])
         content = content.get("offsets") if isinstance(content, dict) else content
     fields = read_instance(folder / row["json"], row["digest"])

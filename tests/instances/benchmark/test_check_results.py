@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import io
 import json
 import subprocess
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -29,6 +31,7 @@ from tests.instances.benchmark.small_collection import (
     write_collection,
     write_results,
 )
+from tests.instances.benchmark.test_update_by_results import MISTAKES, REFUSED
 from tests.planners.referee.test_referees import corrupt
 from tests.random_problems import SOLVABLE, random_problem
 
@@ -138,7 +141,7 @@ WRONG = [
     (toy_result(TOY_BEST, speed=1), "field 'speed': unknown"),
     (toy_result(TOY_BEST, plan="toy.json"), "one of offsets and plan is needed"),
     (toy_result(TOY_BEST, offsets=None), "one of offsets and plan is needed"),
-    (toy_result(TOY_BEST, planner=3), "field planner: a string is needed"),
+    (toy_result(TOY_BEST, planner=3), "field planner: a printable string of at most 80 characters is needed"),
     (toy_result(TOY_BEST, peak=6.0), "a whole number of bytes is needed"),
     (toy_result(TOY_BEST, peak=True), "a whole number of bytes is needed"),
     (toy_result(TOY_BEST, lower_bound=-1), "a whole number of bytes is needed"),
@@ -165,6 +168,19 @@ def test_what_is_wrong_is_one_line(kit: Path, line: Any, reason: str) -> None:
     assert said[0] == "line 1: toy: valid, 10 bytes; equals the best known 10"
     assert said[1].startswith("line 2: refused: ")
     assert reason in said[1]
+
+
+def test_it_refuses_what_update_refuses(kit: Path) -> None:
+    lines = [line for line, _ in [*REFUSED, *MISTAKES] if line != "\n"]
+    texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
+    results = kit.parent / "results.jsonl"
+    results.write_text("\n".join(texts))
+    out = io.StringIO()
+    with redirect_stdout(out):
+        assert check_results.main([str(results), str(kit)]) == 1
+    said = out.getvalue().splitlines()
+    assert len(said) == len(lines) > 25
+    assert [line for line in said if ": refused: " not in line] == []
 
 
 def test_a_bound_is_held_against_every_plan_of_the_file(kit: Path) -> None:
