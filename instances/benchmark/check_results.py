@@ -9,7 +9,6 @@ the results or the folder cannot be read.
 
 from __future__ import annotations
 
-import csv
 import gzip
 import hashlib
 import json
@@ -22,8 +21,6 @@ from typing import Any
 
 import numpy as np
 
-NEEDED = {"instance", "digest", "planner", "peak"}
-OPTIONAL = {"offsets", "plan", "lower_bound", "seconds", "finder"}
 NOT_IN_DIGEST = {"name", "origin", "tensor_name", "capacity"}
 # Fields of an instance. Those of the last line and those that the digest leaves out change no plan.
 KNOWN = NOT_IN_DIGEST | {
@@ -48,6 +45,21 @@ def require(holds: Any, reason: str) -> None:
 
 def is_whole(value: Any) -> bool:
     return type(value) is int and 0 <= value < LIMIT
+
+
+def is_name(value: Any) -> bool:
+    return isinstance(value, str) and value.isprintable() and 0 < len(value.strip()) <= 80
+
+
+# The fields of a result with the values that they may have; the first four are needed.
+FIELDS: dict[str, Callable[[Any], bool]] = {
+    "instance": is_name, "digest": is_name, "planner": is_name, "peak": is_whole,
+    "offsets": lambda value: isinstance(value, list),
+    "plan": lambda value: is_name(value) and Path(value).name == value,
+    "lower_bound": lambda value: value is None or is_whole(value),
+    "seconds": lambda value: value is None or (type(value) in (int, float) and 0 <= value < LIMIT),
+    "finder": is_name,
+}  # fmt: skip
 
 
 def read_json(path: Path) -> Any:
@@ -178,29 +190,21 @@ def require_no_overlap(fields: dict[str, Any], offset: list[int], end: list[int]
 def check_plan(result: Any, known: dict[str, Any], folder: Path, beside: Path) -> Any:
     """Check one result except for its bound; return its row of the list."""
     require(isinstance(result, dict), "an object is needed")
-    for name in sorted(NEEDED - result.keys()):
-        require(False, f"field {name}: missing")
-    for name in sorted(result.keys() - NEEDED - OPTIONAL):
-        require(False, f"field {name!r:.60}: unknown")
+    for name in list(FIELDS)[:4]:
+        require(name in result, f"field {name}: missing")
+    for name, value in result.items():
+        require(name in FIELDS, f"field {name!r:.60}: unknown")
+        require(
+            FIELDS[name](value), f"field {name}: the value {value!r:.60} is wrong; see README.md"
+        )
     require(("offsets" in result) != ("plan" in result), "one of offsets and plan is needed")
-    for name in ("instance", "digest", "planner", *({"plan", "finder"} & result.keys())):
-        text = result[name]
-        plain = isinstance(text, str) and text.isprintable() and text.strip() and len(text) <= 80
-        require(plain, f"field {name}: a printable string of at most 80 characters is needed")
-    bound, seconds = result.get("lower_bound"), result.get("seconds")
-    whole = is_whole(result["peak"]) and (bound is None or is_whole(bound))
-    require(whole, "fields peak and lower_bound: a whole number of bytes is needed")
-    known_time = seconds is None or (type(seconds) in (int, float) and 0 <= seconds < LIMIT)
-    require(known_time, "field seconds: a number of at least 0 is needed")
     row = known.get(result["instance"])
-    require(row, f"field instance: list.csv has no {result['instance']!r:.60}")
+    require(row, f"field instance: list.json has no {result['instance']!r:.60}")
     assert row is not None
     require(result["digest"] == row["digest"], f"field digest: {row['digest']} is needed")
     require(row["json"], f"{row['name']}: the folder has no file of it")
     content = result.get("offsets")
     if "plan" in result:
-        alone = Path(result["plan"]).name == result["plan"]
-        require(alone, "field plan: the name of a file in the folder of the results is needed")
         content = read_json(beside / result["plan"])
         content = content.get("offsets") if isinstance(content, dict) else content
     fields = read_instance(folder / row["json"], row["digest"])
@@ -214,13 +218,12 @@ def main(arguments: list[str]) -> int:
     results, folder = Path(arguments[0]), Path([*arguments, str(Path(__file__).parent)][1])
     try:
         lines = results.read_text(encoding="utf-8").split("\n")
-        with open(folder / "list.csv", encoding="utf-8", newline="") as file:
-            known = {row["name"]: row for row in csv.DictReader(file)}
-    except (OSError, ValueError) as error:
+        known = {row["name"]: row for row in read_json(folder / "list.json")["instances"]}
+    except (OSError, ValueError, RefusedError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     said, valid, refused = {}, {}, {}
-    least = {name: int(row["best_peak"]) for name, row in known.items()}
+    least = {name: row["best"]["peak"] for name, row in known.items()}
     for number, line in enumerate(lines, 1):
         try:
             if line.strip():
@@ -234,7 +237,7 @@ def main(arguments: list[str]) -> int:
         if bound > least[name]:
             refused[number] = f"field lower_bound: {name} has a valid plan of {least[name]}"
             continue
-        best = int(known[name]["best_peak"])
+        best = known[name]["best"]["peak"]
         word = "improves" if peak < best else "equals" if peak == best else "misses"
         said[number] = f"{name}: valid, {peak} bytes; {word} the best known {best}"
     said |= {number: f"refused: {reason}" for number, reason in refused.items()}

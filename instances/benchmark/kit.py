@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import csv
-import io
+import json
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
 
 from instances.benchmark.page import benchmark_page
 from instances.catalogue.catalogue_entry import CatalogueEntry
 from instances.catalogue.instance_folders import place_of, read_recorded
+from instances.catalogue.listing import record
 from instances.formats.minimalloc_csv import require_csv_holds, write_minimalloc_csv
 from planners.errors import GaplessError, InstanceError
 from planners.files.output_file import write_output
 from planners.files.problem_file import write_problem
-from planners.model.problem import Problem
-from planners.text.plain_text import csv_cell
 
 CHECKER = Path(__file__).with_name("check_results.py")
 SCHEMA = Path(str(files("planners.files") / "instance.schema.json"))
-LIST = "list.csv"
+LIST = "list.json"
 
 
 def write_kit(entries: Iterable[CatalogueEntry], folders: list[Path], target: Path) -> str:
@@ -33,54 +32,23 @@ def write_kit(entries: Iterable[CatalogueEntry], folders: list[Path], target: Pa
             raise GaplessError(f"{folder}: no folder can be made: {error.strerror}") from None
     rows = []
     for entry in entries:
-        written: dict[str, str | int] = {"json": "", "csv": ""}
+        rows.append(record(entry, folders) | {"json": "", "csv": ""})
         if place_of(entry, folders) is not None:
             problem = read_recorded(entry, folders)
-            written["json"] = f"json/{entry.name}.json"
-            write_problem(problem, target / f"json/{entry.name}.json")
-            if _csv_holds(problem):
-                written["csv"] = f"csv/{entry.name}.csv"
-                write_minimalloc_csv(problem, target / f"csv/{entry.name}.csv")
-        rows.append(_row(entry) | written)
-    text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    write_output(target / LIST, text.getvalue().encode())
+            rows[-1]["json"] = f"json/{entry.name}.json"
+            write_problem(problem, target / rows[-1]["json"])
+            with suppress(InstanceError):
+                require_csv_holds(problem)
+                rows[-1]["csv"] = f"csv/{entry.name}.csv"
+                write_minimalloc_csv(problem, target / rows[-1]["csv"])
+    write_output(target / LIST, json.dumps({"instances": rows}, indent=1).encode())
     for copied in (CHECKER, SCHEMA):
         write_output(target / copied.name, copied.read_bytes())
     # Links lead to other pages, which the folder does not have.
     page = re.sub(r"\[([^]\n]*)\]\([^)\n]*\)", r"\1", benchmark_page())
     write_output(target / "README.md", page.encode())
-    json_files, csv_files = (sum(bool(row[key]) for row in rows) for key in ("json", "csv"))
+    as_json, as_csv = (sum(bool(row[key]) for row in rows) for key in ("json", "csv"))
     return (
-        f"{target}: {json_files} of {len(rows)} instances as JSON, {csv_files} of them as CSV too; "
-        f"also {LIST}, {CHECKER.name}, {SCHEMA.name} and README.md"
+        f"{target}: {as_json} of {len(rows)} instances as JSON, {as_csv} of them as CSV too; also "
+        f"{LIST}, {CHECKER.name}, {SCHEMA.name} and README.md"
     )
-
-
-def _csv_holds(problem: Problem) -> bool:
-    try:
-        require_csv_holds(problem)
-    except InstanceError:
-        return False
-    return True
-
-
-def _row(entry: CatalogueEntry) -> dict[str, str | int]:
-    facts, best = entry.facts, entry.best
-    return {
-        "name": entry.name,
-        "class": entry.difficulty,
-        "kind": entry.kind,
-        "tensors": facts.tensors,
-        "streams": facts.streams,
-        "chains": facts.chains,
-        "best_peak": best.peak,
-        "best_bound": best.lower_bound,
-        "certificate": csv_cell(best.certificate),
-        "found_by": csv_cell(best.planner),
-        "digest": facts.digest,
-        "source": csv_cell(entry.source),
-        "licence": csv_cell(entry.licence),
-    }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 
 from instances.catalogue.catalogue_entry import DIFFICULTIES, CatalogueEntry
@@ -15,40 +15,33 @@ WORDS = Path(__file__).with_name("page.md")
 
 _COLUMNS = (
     *columns_of("instance", "tensors", "streams", "chains", "best peak", "best bound", "gap"),
-    Column("found by", is_left=True), Column("bound by", is_left=True),
-)  # fmt: skip
-_ORIGIN = (Column("class", is_left=True), Column("source", is_left=True),
-           Column("licence", is_left=True))  # fmt: skip
+    *(Column(heading, is_left=True) for heading in ("found by", "bound by")),
+)
+_OTHERS_COLUMNS = [Column(heading, is_left=True) for heading in ("class", "source", "licence")]
 
 
 def benchmark_page() -> str:
     """Return the page as Markdown."""
     entries = read_catalogue().values()
     own = [entry for entry in entries if not entry.source]
-    filled = {"others": _table(entry for entry in entries if entry.source)}
-    filled["count"] = str(len(own))
+    others = [entry for entry in entries if entry.source]
+    rows = [Row([*_cells(each), each.difficulty, each.source, each.licence]) for each in others]
+    filled = {
+        "count": str(len(own)),
+        "others": Table([*_COLUMNS, *_OTHERS_COLUMNS], rows).markdown(),
+    }
     for difficulty in DIFFICULTIES:
-        its = [entry for entry in own if entry.difficulty == difficulty]
-        filled |= {difficulty: _table(its), f"{difficulty}-count": str(len(its))}
+        rows = [Row(_cells(entry)) for entry in own if entry.difficulty == difficulty]
+        filled[difficulty] = Table(_COLUMNS, rows).markdown()
+        filled[f"{difficulty}-count"] = str(len(rows))
     text = WORDS.read_text(encoding="utf-8")
     for place, content in filled.items():
         text = text.replace(f"<<{place}>>", content)
     return text
 
 
-def _table(entries: Iterable[CatalogueEntry]) -> str:
-    listed = list(entries)
-    others = any(entry.source for entry in listed)
-    rows = [Row([*_cells(entry), *_origin(entry)[: 3 * others]]) for entry in listed]
-    return Table((*_COLUMNS, *_ORIGIN[: 3 * others]), rows).markdown() if rows else "None."
-
-
-def _origin(entry: CatalogueEntry) -> tuple[str, ...]:
-    return entry.difficulty, entry.source, entry.licence
-
-
-def _cells(entry: CatalogueEntry) -> tuple[str, ...]:
+def _cells(entry: CatalogueEntry) -> Sequence[str]:
     facts, best = entry.facts, entry.best
-    counts = facts.tensors, facts.streams, facts.chains, best.peak, best.lower_bound
-    return (entry.name, *map(exact_bytes, counts), percent(entry.gap), best.planner,
-            best.certificate)  # fmt: skip
+    numbers = facts.tensors, facts.streams, facts.chains, best.peak, best.lower_bound
+    its = percent(entry.gap), best.planner, best.certificate
+    return (entry.name, *map(exact_bytes, numbers), *its)

@@ -23,6 +23,7 @@ PLANS = "plans"
 
 # Bytes of a peak, and the planner of the plan.
 Peak = tuple[int, str]
+Word = Literal["improves", "equals", "misses", "refused"]
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Verdict:
     """The verdict on one line of a results file."""
 
     found: FoundPlan
-    word: Literal["improves", "equals", "misses", "refused"]
+    word: Word
     # What stands against the plan: the best known plan, or the reason of a refusal.
     reason: str
 
@@ -55,7 +56,14 @@ def judge_results(
     """
     by_instance: dict[str, list[FoundPlan]] = {}
     for found in results:
-        _require_known(found, entries)
+        name, digest, line = found.instance, found.digest, f"line {found.line}"
+        if name not in entries:
+            raise InstanceError(
+                f"{line}: no instance is called {name!r}; {near_names(name, entries)}"
+            )
+        if digest != entries[name].facts.digest:
+            needed = f"{entries[name].facts.digest} is needed, which {name} has"
+            raise InstanceError(f"{line}, field digest: {needed}, found {digest}")
         by_instance.setdefault(found.instance, []).append(found)
     verdicts: list[Verdict] = []
     for name, its in by_instance.items():
@@ -70,9 +78,9 @@ def judge_results(
                 if fault is None
             ),
         )
-        for found, fault in zip(its, faults, strict=True):
-            reason = fault or _refuted(found, best, lowest)
-            verdicts.append(Verdict(found, "refused", reason) if reason else _compared(found, best))
+        verdicts += [
+            _verdict(found, fault, best, lowest) for found, fault in zip(its, faults, strict=True)
+        ]
     return sorted(verdicts, key=lambda verdict: verdict.found.line)
 
 
@@ -98,43 +106,30 @@ def record_improvements(
         write_plan(read_recorded(entry, folders), plan, target / f"{entry.name}.json.gz")
 
 
-def _require_known(found: FoundPlan, entries: Mapping[str, CatalogueEntry]) -> None:
-    if found.instance not in entries:
-        near = near_names(found.instance, entries)
-        raise InstanceError(f"line {found.line}: no instance is called {found.instance!r}; {near}")
-    digest = entries[found.instance].facts.digest
-    if found.digest != digest:
-        raise InstanceError(
-            f"line {found.line}, field digest: {digest} is needed, which {found.instance} has, "
-            f"found {found.digest}"
-        )
-
-
-def _refuted(found: FoundPlan, best: Best, lowest: Peak) -> str:
-    """Return what refutes a line whose plan is valid; empty if nothing does."""
+def _verdict(found: FoundPlan, fault: str | None, best: Best, lowest: Peak) -> Verdict:
+    """Return the verdict on a plan that has this fault, beside the lowest valid plan."""
+    bound = exact_bytes(found.lower_bound)
+    if fault is not None:
+        return Verdict(found, "refused", fault)
     if found.lower_bound > lowest[0]:
-        return (
-            f"the claimed bound of {exact_bytes(found.lower_bound)} bytes is above the peak of "
-            f"{lowest[1]}'s valid plan, {exact_bytes(lowest[0])}"
+        reason = (
+            f"the claimed bound of {bound} bytes is above the peak of {lowest[1]}'s valid plan, "
+            f"{exact_bytes(lowest[0])}"
         )
+        return Verdict(found, "refused", reason)
     if found.peak < best.lower_bound:
-        return (
+        reason = (
             f"the plan is valid and below the recorded bound {best.certificate}, "
             f"{exact_bytes(best.lower_bound)}; the record is wrong: please report it"
         )
-    return ""
-
-
-def _compared(found: FoundPlan, best: Best) -> Verdict:
-    difference = found.peak - best.peak
-    word: Literal["improves", "equals", "misses"]
-    word = "improves" if difference < 0 else "misses" if difference else "equals"
-    gap = found.peak / max(1, best.lower_bound) - 1 if found.peak > best.lower_bound else 0.0
+        return Verdict(found, "refused", reason)
+    gap = found.peak / best.lower_bound - 1 if found.peak > best.lower_bound > 0 else 0.0
     reason = (
         f"the best known plan has {exact_bytes(best.peak)}, by {best.planner}; "
         f"{percent(gap)} above the best bound"
     )
     if found.lower_bound > best.lower_bound:
-        claimed = exact_bytes(found.lower_bound)
-        reason += f"; the claimed bound of {claimed} is not recorded, as a claim proves nothing"
+        reason += f"; the claimed bound of {bound} is not recorded, as a claim proves nothing"
+    is_equal = found.peak == best.peak
+    word: Word = "equals" if is_equal else "improves" if found.peak < best.peak else "misses"
     return Verdict(found, word, reason)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -83,7 +82,6 @@ def write_results(path: Path, *lines: Any) -> Path:
     return path
 
 
-def list_of(kit: Path) -> dict[str, dict[str, str]]:
+def list_of(kit: Path) -> dict[str, dict[str, Any]]:
     """Return the rows of the list in the folder that is taken away, by name."""
-    with (kit / "list.csv").open(encoding="utf-8", newline="") as file:
-        return {row["name"]: row for row in csv.DictReader(file)}
+    return {row["name"]: row for row in json.loads((kit / "list.json").read_text())["instances"]}

@@ -50,7 +50,7 @@ def test_the_folder_has_every_instance_and_their_list(catalogue: Path, tmp_path:
     done = run_command(app, "benchmark", tmp_path / "kit", "--catalogue", catalogue)
     assert done.exit_code == 0, done.stderr
     assert (
-        "kit: 6 of 7 instances as JSON, 3 of them as CSV too; also list.csv, check" in done.stdout
+        "kit: 6 of 7 instances as JSON, 3 of them as CSV too; also list.json, check" in done.stdout
     )
     rows = list_of(tmp_path / "kit")
     for name, problem in collection().items():
@@ -61,7 +61,7 @@ def test_the_folder_has_every_instance_and_their_list(catalogue: Path, tmp_path:
     toy = read_problem(tmp_path / "kit" / rows["toy"]["csv"])
     assert problem_digest(toy) == rows["toy"]["digest"]
     assert (rows["foreign"]["json"], rows["foreign"]["source"]) == ("", "somebody")
-    assert (rows["toy"]["best_peak"], rows["toy"]["best_bound"]) == ("10", "6")
+    assert (rows["toy"]["best"]["peak"], rows["toy"]["best"]["lower_bound"]) == (10, 6)
     assert json.loads((tmp_path / "kit" / "instance.schema.json").read_text())["title"]
     assert "](" not in (tmp_path / "kit" / "README.md").read_text(encoding="utf-8")
 
