@@ -1,4 +1,4 @@
-"""``python -m instances``: list, show, make and update the instances of the catalogue."""
+"""``python -m instances``: list, show, make and update the catalogue; take the benchmark away."""
 
 from __future__ import annotations
 
@@ -8,11 +8,16 @@ if __name__ == "__main__":
     start()
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from instances.benchmark.kit import write_kit
+from instances.benchmark.page import benchmark_page
+from instances.benchmark.results_file import SUFFIX, read_results
+from instances.benchmark.verdicts import PLANS, judge_results, record_improvements
 from instances.catalogue.catalogue_file import CATALOGUE, read_catalogue, write_catalogue
 from instances.catalogue.instance_folders import folders_of, is_checkout
 from instances.catalogue.listing import (
@@ -34,9 +39,10 @@ from instances.synthetic.family_commands import app as synthetic_app
 from planners.command_line import standard_output
 from planners.command_line.ending import complain
 from planners.command_line.progress_line import show_progress
+from planners.command_line.starting import EXIT_INVALID_PLAN
 from planners.command_line.typer_frame import AsJson, CommandLine
-from planners.errors import GaplessError, InstanceError
-from planners.files.output_file import require_targets
+from planners.errors import GaplessError, InstanceError, errors_at
+from planners.files.output_file import require_targets, say_written, write_output
 
 app = CommandLine(no_args_is_help=True, help=__doc__)
 app.add_typer(synthetic_app, name="synthetic")
@@ -47,6 +53,11 @@ Catalogue = Annotated[
 ]
 Patterns = Annotated[
     list[str] | None, typer.Argument(metavar="[NAME]...", help="Names or wildcards; all if none.")
+]
+
+Folder = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="Folder of more instances: made again, or published."),
 ]
 
 
@@ -65,7 +76,9 @@ def list_entries(
         standard_output.write(json.dumps(answer, indent=1, allow_nan=False) + "\n")
         return
     standard_output.write_table(catalogue_table(entries, folders))
-    missing = ", ".join(entry.name for entry in entries if not is_here(entry, folders))
+    missing = ", ".join(
+        entry.name for entry in entries if not entry.source and not is_here(entry, folders)
+    )
     if missing:  # on standard error, as a program may read the rows
         typer.echo(f"not here: {missing}; python -m instances make --missing makes them", err=True)
 
@@ -109,7 +122,7 @@ def make_entries(
         make_folder(folder)
     failed = 0
     for entry in chosen:
-        if missing and is_here(entry, [*found_by_name, folder]):
+        if missing and (entry.source or is_here(entry, [*found_by_name, folder])):
             continue
         try:
             made = make(entry, folder, keeps_others=output is not None)
@@ -121,12 +134,36 @@ def make_entries(
 
 
 @app.command()
-def update(
-    names: Patterns = None,
-    folder: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Folder of regenerated instances; adds new ones."),
+def benchmark(
+    target: Annotated[Path | None, typer.Argument(metavar="DIR", help="Folder to write.")] = None,
+    folder: Folder = None,
+    page: Annotated[
+        Path | None, typer.Option(metavar="FILE.md", help="Write the page on the benchmark here.")
     ] = None,
+    catalogue: Catalogue = CATALOGUE,
+) -> None:
+    """Write the instances, their list and a checker of results, for planners of any language."""
+    if target is None and page is None:
+        raise InstanceError("nothing to write; give a folder, or --page")
+    require_targets({"--page": page})
+    if target is not None:
+        entries = read_catalogue(catalogue).values()
+        standard_output.write(f"{write_kit(entries, _places(catalogue, folder), target)}\n")
+    if page is not None:
+        write_output(page, benchmark_page().encode())
+        say_written(page, f"{page}: the page on the benchmark")
+
+
+@app.command()
+def update(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME]... | RESULTS.jsonl",
+            help="Names or wildcards, all if none; or one results file to judge.",
+        ),
+    ] = None,
+    folder: Folder = None,
     planners: Annotated[
         str, typer.Option(metavar="NAMES", help="Planners to run, as in planners.compare.")
     ] = DEFAULT_PLANNERS,
@@ -138,16 +175,22 @@ def update(
     """Derive counts and bounds again, look for better plans, and write the catalogue.
 
     New files beside the catalogue are added. An instance whose file is not here stays as it is.
+    Of a results file, every plan is judged, and those that improve a best known plan are recorded.
     """
+    if any(name.endswith(SUFFIX) for name in names or []):
+        _update_by_results([Path(name) for name in names or []], folder, catalogue)
+        return
     if catalogue == CATALOGUE and not is_checkout():
         raise GaplessError(
             f"--catalogue: {CATALOGUE} is the installed package's; name a file of your own"
         )
     require_targets({"--catalogue": catalogue})
     entries = read_catalogue(catalogue) if catalogue.exists() else {}
+    published = {*(name for name in entries if entries[name].source), *(names or [])}
     files = {name: (path, True) for name, path in instance_files(catalogue.parent).items()}
     if folder is not None:
-        files = {n: (path, False) for n, path in instance_files(folder).items()} | files
+        here = instance_files(folder, published)
+        files = {name: (path, False) for name, path in here.items()} | files
     wanted = matching_names(names, {*entries, *files}) if names else set(files)
     for name in sorted(wanted):
         if name not in files:
@@ -172,6 +215,34 @@ def update(
         )
         # Written after each instance, so that an error or Ctrl-C keeps the results so far.
         write_catalogue(entries.values(), catalogue)
+
+
+def _update_by_results(paths: list[Path], folder: Path | None, catalogue: Path) -> None:
+    if len(paths) > 1:
+        raise InstanceError(f"one results file alone is needed, found {len(paths)} arguments")
+    entries = read_catalogue(catalogue)
+    places = _places(catalogue, folder)
+    with errors_at(paths[0]):
+        verdicts = judge_results(read_results(paths[0]), entries, places)
+    for verdict in verdicts:
+        standard_output.write(f"{verdict}\n")
+    counts = Counter(verdict.word for verdict in verdicts)
+    standard_output.write(
+        f"{counts['improves']} improved, {counts['equals']} equalled, {counts['misses']} missed, "
+        f"{counts['refused']} refused\n"
+    )
+    if counts["improves"] and catalogue == CATALOGUE and not is_checkout():
+        typer.echo("the installed catalogue stays; in a checkout, this command records", err=True)
+    elif counts["improves"]:
+        record_improvements(verdicts, entries, places, catalogue.parent / PLANS)
+        write_catalogue(entries.values(), catalogue)
+    if counts["refused"]:
+        raise typer.Exit(EXIT_INVALID_PLAN)
+
+
+def _places(catalogue: Path, folder: Path | None) -> list[Path]:
+    """Return the folders of instances: those of the catalogue, and the one that a user names."""
+    return [*folders_of(catalogue), *([] if folder is None else [folder])]
 
 
 main = app.run

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from fnmatch import fnmatchcase
 from typing import Any, Literal, NoReturn, get_args, get_type_hints
 
 from planners.errors import InstanceError
@@ -11,8 +12,16 @@ from planners.model.columns import INT64_MAX
 from planners.model.plan import Status
 from planners.text.plain_text import shown
 
-Kind = Literal["extracted graph", "extracted trace", "lowered program", "synthetic"]
+Kind = Literal[
+    "extracted graph", "extracted trace", "lowered program", "synthetic", "published benchmark"
+]  # fmt: skip
 KINDS: tuple[Kind, ...] = get_args(Kind)
+
+Difficulty = Literal["easy", "hard", "open"]
+DIFFICULTIES: tuple[Difficulty, ...] = get_args(Difficulty)
+
+# The greedy planners, as patterns for `planners.registry.choose`.
+GREEDY = "greedy-*,many-objects-*,pressure"
 
 # The longest file name on Linux.
 MAX_NAME_BYTES = 255
@@ -50,7 +59,8 @@ class Best:
     # The best lower bound in bytes, and its proof: a bound, a planner's search or ``construction``.
     lower_bound: int
     certificate: str
-    # The planner that found the plan, and the version and git commit of Gapless.
+    # The planner that found the plan, and the version and git commit of Gapless; both are empty if
+    # the planner is not one of Gapless.
     planner: str
     version: str
     commit: str
@@ -75,6 +85,9 @@ class CatalogueEntry:
     tags: tuple[str, ...]
     # Notes for the reader, such as differences from a published instance.
     notes: str
+    # Who published the instance, and its licence; empty for instances of Gapless.
+    source: str
+    licence: str
     facts: Facts
     best: Best
 
@@ -83,6 +96,25 @@ class CatalogueEntry:
         """``peak / lower_bound - 1`` of the best known plan."""
         best = self.best
         return 0.0 if best.peak == best.lower_bound else best.peak / max(1, best.lower_bound) - 1
+
+    @property
+    def difficulty(self) -> Difficulty:
+        """``easy``, ``hard`` or ``open``, by what proves the best known plan.
+
+        An instance is open while its best known plan is above the best bound. It is easy if a
+        greedy planner of Gapless reaches a bound that a planner has at once, and else hard.
+        """
+        best = self.best
+        if best.peak > best.lower_bound:
+            return "open"
+        is_greedy = any(fnmatchcase(best.planner, pattern) for pattern in GREEDY.split(","))
+        is_easy = is_greedy and bool(best.commit) and best.certificate in self.facts.bounds
+        return "easy" if is_easy else "hard"
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words that ``list --tag`` finds an instance by."""
+        return (*self.tags, *self.kind.split(), self.difficulty)
 
     @property
     def fits(self) -> bool | None:
@@ -98,12 +130,13 @@ class CatalogueEntry:
 # The fields of an entry's table in the order in which they are written.
 _FIELDS = {
     "kind": str, "file": str, "committed": bool, "origin": str, "command": str, "made_with": str,
-    "tags": list, "notes": str, "digest": str, "tensors": int, "streams": int, "chains": int,
-    "naive": int, "capacity": int, "optimum": int, "proof": str, "bounds": dict, "best": dict,
+    "tags": list, "notes": str, "source": str, "licence": str, "digest": str, "tensors": int,
+    "streams": int, "chains": int, "naive": int, "capacity": int, "optimum": int, "proof": str,
+    "bounds": dict, "best": dict,
 }  # fmt: skip
 _DEFAULTS: dict[str, Any] = {
-    "command": "", "made_with": "", "tags": [], "notes": "", "capacity": None, "optimum": None,
-    "proof": "",
+    "command": "", "made_with": "", "tags": [], "notes": "", "source": "", "licence": "",
+    "capacity": None, "optimum": None, "proof": "",
 }  # fmt: skip
 _WORDS = {
     str: "a text", bool: "true or false", dict: "a table", list: "a list of texts",

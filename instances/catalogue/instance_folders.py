@@ -9,7 +9,8 @@ from pathlib import Path
 from instances.catalogue.catalogue_entry import CatalogueEntry
 from instances.catalogue.catalogue_file import CATALOGUE, FOLDER, read_catalogue
 from planners.errors import InstanceError
-from planners.files.problem_file import SUFFIXES
+from planners.files.formats import read_any
+from planners.files.problem_file import SUFFIXES, problem_digest
 from planners.model.problem import Problem
 
 # Likeness of names from which the error suggests one, 0 to 1; a guess.
@@ -42,17 +43,38 @@ def place_of(entry: CatalogueEntry, folders: list[Path]) -> Path | None:
 
 
 def file_of(entry: CatalogueEntry) -> Path:
-    """Return the file of an instance of the catalogue; an error names the command for it."""
-    folders = folders_of(CATALOGUE)
+    """Return the file of an instance of the catalogue; an error says how to get it."""
+    return require_file(entry, folders_of(CATALOGUE))
+
+
+def require_file(entry: CatalogueEntry, folders: list[Path]) -> Path:
+    """Return the file of an entry in one of the folders; an error says how to get it."""
     path = place_of(entry, folders)
     if path is None:
         where = " or ".join(map(str, folders))
+        how = (
+            f"get it from {entry.source}"
+            if entry.source
+            else f"`python -m instances make {entry.name}` makes it, and a checkout has the "
+            f"committed ones"
+        )
         raise InstanceError(
-            f"instance {entry.name}: {entry.file} is needed in {where}, found none; "
-            f"`python -m instances make {entry.name}` makes it, and a checkout has the committed "
-            f"ones"
+            f"instance {entry.name}: {entry.file} is needed in {where}, found none; {how}"
         )
     return path
+
+
+def read_recorded(entry: CatalogueEntry, folders: list[Path]) -> Problem:
+    """Read the file of an entry in any format, and make sure that it has the recorded digest."""
+    path = require_file(entry, folders)
+    problem = read_any(path).with_name(entry.name)
+    found = problem_digest(problem)
+    if found != entry.facts.digest:
+        raise InstanceError(
+            f"{path}: the recorded instance {entry.name} has the digest {entry.facts.digest}, "
+            f"found {found}"
+        )
+    return problem
 
 
 def find_named(name: str) -> Path | None:

@@ -16,12 +16,13 @@ from planners.text.table import Column, Row, Table, aligned_pairs, columns_of
 
 COLUMNS = (
     Column("name", is_left=True, wraps=True),
-    *columns_of("tensors", "streams", "chains", "naive", "best bound", "best known", left=0),
-    Column("status", is_left=True), Column("gap"), Column("file", is_left=True),
+    Column("class", is_left=True),
+    *columns_of("tensors", "streams", "chains", "naive", "best bound", "best known", "gap", left=0),
+    Column("found by", is_left=True, cut_to=24), Column("file", is_left=True),
     Column("origin", is_left=True, cut_to=16),
 )  # fmt: skip
 # Columns that a narrow terminal loses first; `show` has them.
-FIRST_LEFT_OUT = ("origin", "file", "naive", "chains", "streams", "best bound", "status")
+FIRST_LEFT_OUT = ("origin", "file", "naive", "chains", "streams", "found by", "best bound", "class")
 
 
 def choose_entries(
@@ -29,14 +30,14 @@ def choose_entries(
 ) -> list[CatalogueEntry]:
     """Return the entries that match."""
     names = matching_names(patterns, entries) if patterns else set(entries)
-    words = {word for entry in entries.values() for word in (*entry.tags, *entry.kind.split())}
+    words = {word for entry in entries.values() for word in entry.words}
     for tag in tags:
         if tag not in words:
             raise InstanceError(f"no instance has the tag {tag!r}; {near_names(tag, words)}")
     return [
         entry
         for name, entry in sorted(entries.items())
-        if name in names and all(tag in (*entry.tags, *entry.kind.split()) for tag in tags)
+        if name in names and all(tag in entry.words for tag in tags)
     ]
 
 
@@ -80,18 +81,20 @@ def description(entry: CatalogueEntry, folders: list[Path]) -> str:
     del fields["committed"]
     for name, size in bounds.items():
         fields[f"bound {name}"] = both_bytes(size)
+    fields["class"] = entry.difficulty
     fields["best known"] = f"{both_bytes(best['peak'])}, {best['status']}"
     fields["best bound"] = f"{both_bytes(best['lower_bound'])}, {best['certificate']}"
     fields["gap"] = percent(entry.gap)
     if entry.fits is not None:
         fields["fits"] = "yes" if entry.fits else "no"
-    fields["found by"] = f"{best['planner']}, version {best['version']}, commit {best['commit']}"
+    by_gapless = f", version {best['version']}, commit {best['commit']}" if best["commit"] else ""
+    fields["found by"] = f"{best['planner']}{by_gapless}"
     return f"{entry.name}\n" + aligned_pairs(fields.items(), "  ")
 
 
 def record(entry: CatalogueEntry, folders: list[Path]) -> dict[str, Any]:
     """Return an entry as plain values: name, fields, gap, and whether it is here."""
-    own = {"name": entry.name, **entry_to_fields(entry)}
+    own = {"name": entry.name, "class": entry.difficulty, **entry_to_fields(entry)}
     return own | {"gap": entry.gap, "here": is_here(entry, folders)}
 
 
@@ -99,19 +102,20 @@ def _cells(entry: CatalogueEntry, folders: list[Path]) -> tuple[str, ...]:
     facts, best = entry.facts, entry.best
     return (
         entry.name,
+        entry.difficulty,
         exact_bytes(facts.tensors),
         str(facts.streams),
         str(facts.chains),
         human_bytes(facts.naive),
         human_bytes(best.lower_bound),
         human_bytes(best.peak),
-        best.status,
         percent(entry.gap),
+        best.planner,
         _where(entry, folders),
         entry.origin,
     )
 
 
 def _where(entry: CatalogueEntry, folders: list[Path]) -> str:
-    where = "committed" if entry.committed else "regenerated"
+    where = "committed" if entry.committed else "published" if entry.source else "regenerated"
     return where if is_here(entry, folders) else f"{where}, not here"

@@ -25,7 +25,8 @@ PACKAGE = "instances"
 def module_and_arguments(entry: CatalogueEntry) -> tuple[str, list[str]]:
     """Return the module that makes an instance, and its arguments without the file to write."""
     if not entry.command:
-        raise InstanceError(f"instance {entry.name}: no command is recorded; it is kept as a file")
+        how = f"get it from {entry.source}" if entry.source else "it is kept as a file"
+        raise InstanceError(f"instance {entry.name}: no command is recorded; {how}")
     try:
         words = shlex.split(entry.command)
     except ValueError as error:

@@ -4,24 +4,31 @@ from __future__ import annotations
 
 import math
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
-from instances.catalogue.catalogue_entry import CONSTRUCTION, Best, CatalogueEntry, Facts, Kind
+from instances.catalogue.catalogue_entry import (
+    CONSTRUCTION,
+    GREEDY,
+    Best,
+    CatalogueEntry,
+    Facts,
+    Kind,
+)
 from instances.catalogue.catalogue_file import FOLDER
 from instances.catalogue.instance_folders import name_of_file
 from planners.compare.comparison import Comparison, compare_planners
 from planners.errors import GaplessError
-from planners.files.problem_file import problem_digest, read_gapless_json
+from planners.files.formats import read_any
+from planners.files.problem_file import problem_digest
 from planners.model.bounds import bounds_of
 from planners.model.budget import Budget
 from planners.model.plan import Status
 from planners.model.problem import Problem, Safety, Scalar
 from planners.registry import choose
 
-GREEDY = "greedy-*,many-objects-*,pressure"
 DEFAULT_PLANNERS = f"{GREEDY},auto"
 DEFAULT_TIME_LIMIT_SECONDS = 5.0
 
@@ -127,11 +134,20 @@ BOUND_SECONDS = 60.0
 VERSION_FIELDS = ("gapless", "python", "numpy", "torch", "transformers", "executorch")
 
 
-def instance_files(folder: Path) -> dict[str, Path]:
-    """Return the instance files right in a folder by name, which has no suffix."""
+# The benchmarks of others are published as MiniMalloc CSV. Gapless keeps its own as JSON.
+PUBLISHED_SUFFIX = ".csv"
+
+
+def instance_files(folder: Path, published: Collection[str] = ()) -> dict[str, Path]:
+    """Return the instance files right in a folder by name, which has no suffix.
+
+    A CSV may also be a plan or a table, so it is taken only if its name is one of the published.
+    """
     found = {}
     for path in sorted(folder.iterdir()) if folder.is_dir() else []:
         name = name_of_file(path)
+        if path.suffix == PUBLISHED_SUFFIX and path.stem in published:
+            name = path.stem
         if name is not None:
             found[name] = path
     return found
@@ -152,7 +168,7 @@ def updated_entry(
     Origin, tags and notes stay. The best plan stays if the instance is the same and no better plan
     is found.
     """
-    problem = read_gapless_json(path)
+    problem = read_any(path)
     facts = facts_of(problem, BOUND_SECONDS)
     found = find_best(problem, facts, planners, seconds, on_start=on_start)
     entry = _described(problem, path, name, facts, found, committed=committed)
@@ -163,6 +179,8 @@ def updated_entry(
         origin=recorded.origin,
         tags=recorded.tags,
         notes=recorded.notes,
+        source=recorded.source,
+        licence=recorded.licence,
         command=entry.command or recorded.command,
         made_with=entry.made_with or recorded.made_with,
     )
@@ -178,7 +196,7 @@ def _described(
     made_with = [f"{field} {origin[field]}" for field in VERSION_FIELDS if field in origin]
     return CatalogueEntry(
         name=name,
-        kind=_kind(problem),
+        kind=_kind(problem, path),
         file=path.name,
         committed=committed,
         origin=str(origin.get("model") or origin.get("generator") or problem.name),
@@ -186,6 +204,8 @@ def _described(
         made_with=", ".join(made_with),
         tags=_tags(facts),
         notes="",
+        source="",
+        licence="",
         facts=facts,
         best=best,
     )
@@ -202,7 +222,9 @@ def _tags(facts: Facts) -> tuple[str, ...]:
     return tuple(tag for tag, holds in special.items() if holds)
 
 
-def _kind(problem: Problem) -> Kind:
+def _kind(problem: Problem, path: Path) -> Kind:
+    if path.suffix == PUBLISHED_SUFFIX:
+        return "published benchmark"
     if "generator" in problem.origin:
         return "synthetic"
     if "compiler" in problem.origin:

@@ -13,6 +13,7 @@ import signal
 import sys
 from types import FrameType, TracebackType
 
+EXIT_INVALID_PLAN = 1
 EXIT_ERROR = 2
 
 # Signals that end a run tidily: Ctrl-C, ``kill``, and a closed terminal.

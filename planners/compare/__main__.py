@@ -21,7 +21,7 @@ from planners.command_line import standard_output
 from planners.command_line.ending import EXIT_INTERRUPTED, complain
 from planners.command_line.interrupt import Interrupt
 from planners.command_line.progress_line import show_progress
-from planners.command_line.starting import EXIT_ERROR
+from planners.command_line.starting import EXIT_ERROR, EXIT_INVALID_PLAN
 from planners.command_line.typer_frame import (
     AsJson,
     CommandLine,
@@ -60,7 +60,6 @@ from planners.text.table import aligned_pairs
 # such planners in some 15 seconds. A guess.
 DEFAULT_TIME_LIMIT_SECONDS = 3.0
 
-EXIT_INVALID_PLAN = 1
 EXIT_OF_ANSWER = {Answer.FITS: 0, Answer.DOES_NOT_FIT: 3, Answer.NOT_KNOWN: 4}
 # The exit status of several instances is the first of these that one of them gives. An instance
 # that does not fit proves that not all fit, so its status comes before that of an undecided one.

@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 import typer
 
 from planners.command_line import standard_output
+from planners.command_line.starting import EXIT_INVALID_PLAN
 from planners.command_line.typer_frame import CommandLine, Iteration, OnlyStatic, Persistent
 from planners.dynamic.static_part import static_part
 from planners.errors import GaplessError
@@ -30,8 +31,6 @@ from planners.model.plan import Result, Status
 from planners.model.problem import Problem
 from planners.registry import UnsupportedProblemError, get
 from planners.text.byte_units import exact_bytes, human_bytes
-
-EXIT_INVALID_PLAN = 1
 
 app = CommandLine()
 

@@ -7,7 +7,8 @@ import re
 from itertools import dropwhile, takewhile
 
 from planners import get
-from planners.compare.__main__ import EXIT_INVALID_PLAN, EXIT_OF_ANSWER, GRAVEST_FIRST
+from planners.command_line.starting import EXIT_INVALID_PLAN
+from planners.compare.__main__ import EXIT_OF_ANSWER, GRAVEST_FIRST
 from planners.compare.comparison import Answer, compare_planners
 from planners.compare.records import (
     CSV_COLUMNS,

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 
+from instances.benchmark.results_file import SUFFIX, read_results
 from instances.catalogue.catalogue_entry import CatalogueEntry
 from instances.catalogue.catalogue_file import read_catalogue
 from instances.catalogue.listing import catalogue_table, description, record
@@ -140,6 +141,8 @@ def faults_of(path: Path, random: Random) -> Iterator[str]:
 def _ways_of(path: Path, random: Random) -> list[Callable[[], object]]:
     if path.suffix == ".toml":
         return [lambda: _list(read_catalogue(path))]
+    if path.suffix == SUFFIX:
+        return [lambda: read_results(path)]
     if path.suffix == ".plan":
         problem = DYNAMIC if path.stem == "space" else PLANNED
         return [lambda: read_saved_plan(problem, path)]

@@ -123,6 +123,12 @@ def _iopddl(path: Path) -> None:
     path.write_text(json.dumps({"problem": problem}))
 
 
+def _results(path: Path) -> None:
+    line = {"instance": "a", "digest": "sha256:0", "planner": "b", "peak": 4, "offsets": [0, 2],
+            "lower_bound": 3, "seconds": 0.5, "finder": "c"}  # fmt: skip
+    path.write_text(f"{json.dumps(line)}\n{json.dumps(line | {'lower_bound': None})}\n")
+
+
 _WRITERS: dict[str, Callable[[Path], None]] = {
     "everything.json": lambda path: write_problem(LIFETIMES, path),
     "graph.json": lambda path: write_problem(GRAPH, path),
@@ -137,4 +143,5 @@ _WRITERS: dict[str, Callable[[Path], None]] = {
     "plan.plan": _plan,
     "space.plan": _plan_with_space,
     "catalogue.toml": _catalogue,
+    "results.jsonl": _results,
 }

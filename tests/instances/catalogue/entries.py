@@ -30,6 +30,8 @@ def entry(name: str = "toy", **changes: Any) -> CatalogueEntry:
         made_with="torch 2.13.0",
         tags=("streams",),
         notes="",
+        source="",
+        licence="",
         facts=FACTS,
         best=BEST,
     )

@@ -20,6 +20,8 @@ ENTRIES = [
         committed=False,
         command="",
         made_with="",
+        source="theirs",
+        licence="MIT",
         facts=replace(FACTS, capacity=2040, optimum=2044, proof="by parity"),
         best=replace(BEST, peak=2050, status="feasible", lower_bound=2044),
     ),

@@ -30,6 +30,7 @@ def test_entries_are_chosen_by_name_and_by_tag() -> None:
     assert names(choose_entries(CATALOGUE, [])) == ["bert", "ring-1", "ring-2"]
     assert names(choose_entries(CATALOGUE, ["ring-2", "b*"])) == ["bert", "ring-2"]
     assert names(choose_entries(CATALOGUE, [], ["streams"])) == ["bert", "ring-2"]
+    assert names(choose_entries(CATALOGUE, [], ["open"])) == ["ring-1"]
     assert names(choose_entries(CATALOGUE, ["ring*"], ["streams", "synthetic"])) == ["ring-2"]
 
 
@@ -45,7 +46,7 @@ def test_the_list_has_a_line_an_entry(tmp_path: Path) -> None:
     heading, bert, ring, _ = catalogue_table(CATALOGUE.values(), [tmp_path]).plain().splitlines()
     assert "best known" in heading
     assert " ".join(bert.split()) == (
-        "bert 4 2 1 4.000 KiB 2.000 KiB 2.000 KiB optimal 0 % committed a model"
+        "bert easy 4 2 1 4.000 KiB 2.000 KiB 2.000 KiB 0 % greedy-size-first committed a model"
     )
     assert "25.000 %" in ring
     assert "regenerated, not here" in ring
@@ -68,7 +69,7 @@ def test_what_a_terminal_shows_is_whole(tmp_path: Path, width: int) -> None:
     assert "best known" in headings
     whole = "".join(line.partition("a model")[0] for line in [headings, *lines])
     assert "…" not in whole
-    assert ("origin" in headings) == (width > 115)
+    assert ("origin" in headings) == (width > 130)
 
 
 @pytest.mark.parametrize(
