@@ -26,8 +26,7 @@ MOST_DOUBLINGS = 12
 MOST_BLOCKS_IN_TURNS = 2_000
 # Limits, in bytes, the plans of two levels and the steps that led to them. A guess.
 MOST_BYTES = 1 << 28
-# The factor by which beams above the goal are narrower: slack makes choices, and choices take time. A
-# guess.
+# The factor by which beams above the goal are narrower, as their slack makes choices. A guess.
 NARROWER = 16
 # Without any limit: skylines times blocks, and the least skylines. Guesses.
 DEFAULT_EFFORT = 100_000_000

@@ -636,8 +636,8 @@ class Beam {
 }  // namespace
 
 SkylineAnswer beam_over_skylines(const Instance& instance, std::int64_t capacity,
-                                 std::int64_t limit, std::int32_t width, std::int64_t node_limit, std::uint64_t seed,
-                                 Stop& stop) {
+                                 std::int64_t limit, std::int32_t width, std::int64_t node_limit,
+                                 std::uint64_t seed, Stop& stop) {
     if (!instance.sections) throw std::invalid_argument("sections of lifetimes are needed");
     if (width < 1) {
         throw std::invalid_argument("width: at least 1 is needed, found " + std::to_string(width));
