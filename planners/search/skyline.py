@@ -26,10 +26,7 @@ MOST_DOUBLINGS = 12
 MOST_BLOCKS_IN_TURNS = 2_000
 # Limits, in bytes, the plans of two levels and the steps that led to them. A guess.
 MOST_BYTES = 1 << 28
-# If the goal is too hard: the share of the gap between peak and goal that is aimed for at first. A
-# guess.
-FIRST_SHARE = 0.5
-# The factor by which these beams are narrower: slack makes choices, and choices take time. A guess.
+# The factor by which beams above the goal are narrower, as their slack makes choices. A guess.
 NARROWER = 16
 # Without any limit: skylines times blocks, and the least skylines. Guesses.
 DEFAULT_EFFORT = 100_000_000
@@ -81,11 +78,11 @@ def _widen(shared: Shared) -> None:
 
 
 class SkylineBeams(Search):
-    """Runs beams at the goal, and at capacities between the goal and the best plan.
+    """Runs beams at the goal, and beams that give way up to the best plan.
 
     Note [Skyline beam] in ``skyline_beam.h`` describes a beam. At the goal there is little slack,
     so there are few choices, and plans at the bound are often found sooner than worse ones. If the
-    goal is out of reach, narrower beams aim for half of the gap, then for half of that.
+    goal is out of reach, narrower beams raise their capacity wherever they find no other way.
     """
 
     name = "beams"
@@ -97,7 +94,6 @@ class SkylineBeams(Search):
         # there are blocks count as one attempt.
         self._skylines_an_attempt = skylines_an_attempt or max(1, incumbent.problem.blocks.count)
         self._random = Random(incumbent.budget.seed)
-        self._share = FIRST_SHARE
         # At or below this capacity, a beam that dropped nothing found no plan.
         self._hopeless = -1
         self._most_width = max(FIRST_WIDTH, MOST_BYTES // _bytes_a_plan(incumbent.problem))
@@ -120,22 +116,21 @@ class SkylineBeams(Search):
         """Run one beam at the goal, then others while they find better plans."""
         incumbent = self._incumbent
         width = min(FIRST_WIDTH * length, self._most_width)
-        self._try(incumbent.goal, width)
+        self._try(incumbent.goal, incumbent.goal, width)
         narrow = max(FIRST_WIDTH, width // NARROWER)
         while not (incumbent.over or self.exhausted):
             assert incumbent.best is not None
-            wanted = max(1, int((incumbent.best.peak - incumbent.goal) * self._share))
-            if not self._try(incumbent.best.peak - wanted, narrow):
-                self._share = self._share / 2 if wanted > 1 else FIRST_SHARE
+            if not self._try(incumbent.goal, incumbent.best.peak - 1, narrow):
                 return
 
-    def _try(self, capacity: int, width: int) -> bool:
-        if capacity <= self._hopeless:
+    def _try(self, capacity: int, limit: int, width: int) -> bool:
+        if limit <= self._hopeless:
             return False
         incumbent, each = self._incumbent, self._skylines_an_attempt
         offsets, skylines, whole = _core.beam_over_skylines(
             incumbent.problem.core,
             capacity,
+            limit,
             width,
             incumbent.most(_core.NO_LIMIT // each) * each,
             self._random.getrandbits(64),
@@ -145,7 +140,7 @@ class SkylineBeams(Search):
         if len(offsets):
             incumbent.offer(Plan.of(incumbent.problem, offsets), f"skyline beam of {width}")
         elif whole:
-            self._hopeless = capacity
+            self._hopeless = limit
         return len(offsets) > 0
 
 

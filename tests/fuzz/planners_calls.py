@@ -248,7 +248,8 @@ def placements(case: Case, made: Any, drawn: Placed) -> None:
         rng.choice((0, 10, 200)), rng.getrandbits(64), seconds(rng),
     )  # fmt: skip
     case.call(
-        "beam_over_skylines", _core.beam_over_skylines, made, limit, rng.choice((-1, 0, 1, 9)),
+        "beam_over_skylines", _core.beam_over_skylines, made, limit,
+        rng.choice((limit, 0, _core.NO_LIMIT)), rng.choice((-1, 0, 1, 9)),
         rng.choice((0, 10, 200)), rng.getrandbits(64), seconds(rng),
     )  # fmt: skip
     reals = np.array([rng.uniform(-2, 2) for _ in range(drawn.blocks)])

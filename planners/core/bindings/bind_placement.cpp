@@ -82,19 +82,20 @@ void bind_placement(nb::module_& module) {
         "the attempts made.");
     module.def(
         "beam_over_skylines",
-        [](const Instance& instance, std::int64_t capacity, std::int32_t width,
+        [](const Instance& instance, std::int64_t capacity, std::int64_t limit, std::int32_t width,
            std::int64_t node_limit, std::uint64_t seed, double seconds) {
             Stop stop = stop_after(seconds);
             SkylineAnswer answer;
             {
                 nb::gil_scoped_release without_python;
-                answer = beam_over_skylines(instance, capacity, width, node_limit, seed, stop);
+                answer =
+                    beam_over_skylines(instance, capacity, limit, width, node_limit, seed, stop);
             }
             return std::tuple(to_numpy(std::move(answer.offsets)), answer.nodes, answer.whole);
         },
-        nb::arg("instance"), nb::arg("capacity"), nb::arg("width"), nb::arg("node_limit"),
-        nb::arg("seed"), nb::arg("seconds"),
-        "Offsets of a plan within the capacity, empty without one; the skylines looked at; and "
+        nb::arg("instance"), nb::arg("capacity"), nb::arg("limit"), nb::arg("width"),
+        nb::arg("node_limit"), nb::arg("seed"), nb::arg("seconds"),
+        "Offsets of a plan within the limit, empty without one; the skylines looked at; and "
         "whether a wider beam would do the same.");
     module.def(
         "search_fills",

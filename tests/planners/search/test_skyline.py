@@ -24,9 +24,11 @@ from tests.random_problems import SOLVABLE, random_problem
 pytestmark = pytest.mark.core
 
 
-def beam(problem: Problem, capacity: int, width: int, seed: int = 0) -> Plan | None:
+def beam(
+    problem: Problem, capacity: int, width: int, seed: int = 0, limit: int | None = None
+) -> Plan | None:
     offsets, skylines, _ = _core.beam_over_skylines(
-        problem.core, capacity, width, _core.NO_LIMIT, seed, float("inf")
+        problem.core, capacity, limit or capacity, width, _core.NO_LIMIT, seed, float("inf")
     )
     assert skylines > 0 or not len(offsets)
     return Plan.of(problem, offsets) if len(offsets) else None
@@ -87,10 +89,38 @@ def test_a_seed_makes_the_same_plan_again() -> None:
     assert np.array_equal(plans[0].offsets, plans[1].offsets)
 
 
+def test_a_beam_gives_way_up_to_its_limit_and_no_further() -> None:
+    gave_way = 0
+    for seed in range(30):
+        problem = guillotine_packing(150, seed=seed)
+        height = max(bound.bytes for bound in bounds_of(problem))
+        plan = beam(problem, height, 1, limit=2 * height)
+        assert plan is not None
+        assert find_violation(problem, plan) is None
+        gave_way += plan.peak > height
+        # So little more changes nothing, unless it is exceeded.
+        near = beam(problem, height, 1, limit=height + 3)
+        assert near is None or near.peak <= height + 3
+    assert gave_way > 10
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_plans_of_beams_that_give_way_are_valid(seed: int) -> None:
+    rng = Random(f"gives way {seed}")
+    problem = random_problem(rng, Safety.LIFETIMES, (8, 30), features=SOLVABLE)
+    height = max(bound.bytes for bound in bounds_of(problem))
+    plan = beam(problem, height, 1, limit=3 * height)
+    if plan is not None:
+        assert find_violation(problem, plan) is None
+        assert plan.peak <= max(height, 3 * height)
+
+
 def test_no_more_skylines_are_looked_at_than_allowed() -> None:
     problem = guillotine_packing(200, seed=3)
     height = max(bound.bytes for bound in bounds_of(problem))
-    offsets, skylines, whole = _core.beam_over_skylines(problem.core, height, 50, 99, 0, 60.0)
+    offsets, skylines, whole = _core.beam_over_skylines(
+        problem.core, height, height, 50, 99, 0, 60.0
+    )
     assert skylines == 99
     assert not whole
     assert not len(offsets)

@@ -10,7 +10,7 @@
 namespace gapless {
 
 struct SkylineAnswer {
-    // The offsets of a plan within the capacity; empty if none was found.
+    // The offsets of a plan within the limit; empty if none was found.
     std::vector<std::int64_t> offsets;
     // Number of skylines expanded.
     std::int64_t nodes = 0;
@@ -36,7 +36,12 @@ struct SkylineAnswer {
 //
 // Score. Among the plans with equally many blocks, the beam keeps those with the fewest steps in
 // their skylines: two tops rarely meet by chance, and plans without loss consist of such meetings.
-// Lost bytes count as well, as a share of the slack of their section. Ties are broken at random.
+// Lost bytes count as well. Ties are broken at random.
+//
+// Limit. If no plan can grow, the capacity rises by a small step, up to the limit, and the plans of
+// that level go on. So a beam with a limit above its capacity nearly always ends with a plan, and
+// plans lose bytes only where the beam found no other way. If the limit is the capacity, such a
+// beam ends.
 //
 // Chains, gaps, pins. A chain, or a tensor with gaps, is several rectangles. The first rectangle
 // placed fixes the head of its block, and so the offsets of all others; a pin fixes them from the
@@ -47,7 +52,7 @@ struct SkylineAnswer {
 // time grow with the width of the beam and with blocks times sections: the search suits thousands
 // of blocks, not millions. More slack means more choices: far above the optimum the search is slow.
 SkylineAnswer beam_over_skylines(const Instance& instance, std::int64_t capacity,
-                                 std::int32_t width, std::int64_t node_limit, std::uint64_t seed,
-                                 Stop& stop);
+                                 std::int64_t limit, std::int32_t width, std::int64_t node_limit,
+                                 std::uint64_t seed, Stop& stop);
 
 }  // namespace gapless
