@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 namespace gapless {
 
@@ -59,13 +60,15 @@ constexpr int kDeepest = 10'000;
 class DisjunctiveSearch::Engine {
   public:
     Engine(const SearchProblem& problem, const Neighbours& neighbours, std::int64_t capacity,
-           std::int64_t node_limit, Branching branching, DisjunctiveRules rules, Stop& stop)
+           std::int64_t node_limit, Branching branching, DisjunctiveRules rules, bool logs,
+           Stop& stop)
         : problem_(problem),
           neighbours_(neighbours),
           capacity_(capacity),
           node_limit_(node_limit),
           branching_(branching),
           rules_(rules),
+          logs_(logs),
           stop_(stop),
           above_(problem.modulus.size()),
           below_(problem.modulus.size()),
@@ -101,8 +104,10 @@ class DisjunctiveSearch::Engine {
             possible &= offset_[b] <= most_[b];
             wait_for(b);
         }
+        if (!possible) log_refuted();
         const Verdict verdict = possible ? explore() : Verdict::kRefuted;
-        Decision decision{verdict, {}, counters_};
+        Decision decision{verdict, {}, counters_, {}};
+        if (verdict == Verdict::kRefuted) decision.tree = std::move(tree_);
         if (verdict == Verdict::kFits) decision.offsets = offset_;
         return decision;
     }
@@ -150,6 +155,7 @@ class DisjunctiveSearch::Engine {
             verdict = overlap.a < 0 ? Verdict::kFits : branch(overlap);
         } else {
             ++counters_.by_section;
+            log_refuted();
         }
         if (verdict != Verdict::kFits) undo_to(changes);
         --depth_;
@@ -161,13 +167,18 @@ class DisjunctiveSearch::Engine {
         if (top(overlap.a) - bottom(overlap.b) > top(overlap.b) - bottom(overlap.a)) {
             std::swap(overlap.a, overlap.b);
         }
+        if (logs_) tree_.insert(tree_.end(), {overlap.a, overlap.b});
         for (int way = 0; way < 2; ++way) {
             const std::size_t changes = changes_.size();
             const std::int32_t from = problem_.block[overlap.a], to = problem_.block[overlap.b];
             above_[from].push_back({to, end_in_block(overlap.a) - problem_.before[overlap.b]});
             below_[to].push_back({from, end_in_block(overlap.a) - problem_.before[overlap.b]});
             Verdict verdict = Verdict::kRefuted;
-            if (put_below(overlap.a, overlap.b, from)) verdict = explore();
+            if (put_below(overlap.a, overlap.b, from)) {
+                verdict = explore();
+            } else {
+                log_refuted();
+            }
             if (verdict == Verdict::kFits) return verdict;
             undo_to(changes);
             above_[from].pop_back();
@@ -176,6 +187,10 @@ class DisjunctiveSearch::Engine {
             std::swap(overlap.a, overlap.b);
         }
         return Verdict::kRefuted;
+    }
+
+    void log_refuted() {
+        if (logs_) tree_.push_back(-1);
     }
 
     std::int64_t end_in_block(std::int32_t member) const {
@@ -335,6 +350,7 @@ class DisjunctiveSearch::Engine {
     const std::int64_t capacity_, node_limit_;
     const Branching branching_;
     const DisjunctiveRules rules_;
+    const bool logs_;
     Stop& stop_;
     std::int64_t work_ = 0;
     int depth_ = 0;
@@ -349,6 +365,7 @@ class DisjunctiveSearch::Engine {
     std::vector<char> waiting_;
     std::vector<std::vector<std::int32_t>> members_;
     std::vector<Change> changes_;
+    std::vector<std::int32_t> tree_;
     std::vector<std::pair<std::int32_t, std::int64_t>> open_;
     // Members and bytes of each section.
     std::vector<std::vector<std::int32_t>> alive_;
@@ -359,8 +376,10 @@ DisjunctiveSearch::DisjunctiveSearch(SearchProblem problem, Stop& stop)
     : problem_(std::move(problem)), neighbours_(neighbours_of(problem_, stop)) {}
 
 Decision DisjunctiveSearch::decide(std::int64_t capacity, std::int64_t node_limit,
-                                   Branching branching, DisjunctiveRules rules, Stop& stop) const {
-    return Engine(problem_, neighbours_, capacity, node_limit, branching, rules, stop).decide();
+                                   Branching branching, DisjunctiveRules rules, bool logs,
+                                   Stop& stop) const {
+    return Engine(problem_, neighbours_, capacity, node_limit, branching, rules, logs, stop)
+        .decide();
 }
 
 }  // namespace gapless

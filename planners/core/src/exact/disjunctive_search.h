@@ -22,7 +22,7 @@ class DisjunctiveSearch {
   public:
     DisjunctiveSearch(SearchProblem problem, Stop& stop);
     Decision decide(std::int64_t capacity, std::int64_t node_limit, Branching branching,
-                    DisjunctiveRules rules, Stop& stop) const;
+                    DisjunctiveRules rules, bool logs, Stop& stop) const;
 
   private:
     class Engine;
