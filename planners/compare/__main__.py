@@ -320,11 +320,11 @@ def _answer(request: ComparisonRequest, interrupt: Interrupt) -> int:
             verdict = verdict_of(comparison)
             if verdict is not None:
                 codes.add(EXIT_OF_ANSWER[verdict.answer])
-            _keep_certificate(comparison, request)
             _keep_best(comparison, whole, request)
             html = request.targets["--html"]
             if request.page is not None and html is not None:
                 request.page.write(comparison, rows, online, html)
+            _keep_certificate(comparison, request)
         except GaplessError as error:
             codes.add(complain(error))
             continue

@@ -8,9 +8,9 @@ from planners.exact.branch_and_bound.branch_and_bound import BRANCHINGS
 from planners.exact.branch_and_bound.components import Component, components_of
 from planners.exact.common_unit import scale_blocks
 from planners.exact.model_limits import ModelTooLargeError
-from planners.files.certificate_file import LEAF, Certificate
 from planners.model.bounds import bounds_so_far
 from planners.model.budget import Budget
+from planners.model.certificate import LEAF, Certificate
 from planners.model.plan import Plan
 from planners.model.problem import Problem
 
@@ -68,7 +68,7 @@ def _refute(
         for part, search in list(parts):
             for branching in BRANCHINGS.values():
                 decision = search.decide(
-                    capacity, nodes, branching, True, True, budget.remaining_seconds(), logs=True
+                    capacity, nodes, branching, True, True, True, budget.remaining_seconds()
                 )
                 if decision.verdict == _core.Verdict.FITS:
                     parts.remove((part, search))

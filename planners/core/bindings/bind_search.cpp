@@ -183,14 +183,14 @@ void bind_search(nb::module_& module) {
         .def(
             "decide",
             [](const SharedSearch& asked, std::int64_t capacity, std::int64_t node_limit,
-               Branching branching, bool lowest, bool forced, double seconds, bool logs) {
+               Branching branching, bool lowest, bool forced, bool logs, double seconds) {
                 Stop stop = stop_after(seconds);
                 nb::gil_scoped_release without_python;
                 return asked.search.decide(within(capacity, asked.horizon), node_limit, branching,
                                            {lowest, forced}, logs, stop);
             },
             nb::arg("capacity"), nb::arg("node_limit"), nb::arg("branching"), nb::arg("lowest"),
-            nb::arg("forced"), nb::arg("seconds"), nb::arg("logs") = false);
+            nb::arg("forced"), nb::arg("logs"), nb::arg("seconds"));
 }
 
 }  // namespace gapless::bindings

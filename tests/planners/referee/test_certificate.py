@@ -17,7 +17,8 @@ from planners.compare.__main__ import app as compare
 from planners.errors import GaplessError, InstanceError, InvalidCertificateError
 from planners.exact import decision_tree
 from planners.exact.decision_tree import certify
-from planners.files.certificate_file import Certificate, certificate_to_fields
+from planners.files.certificate_file import certificate_to_fields
+from planners.model.certificate import Certificate
 from planners.referee.__main__ import app as referee
 from planners.referee.certificate import check_certificate
 from tests.command_line import require_one_line, run_command
