@@ -66,7 +66,7 @@ def _refute(
     ]
     for nodes in NODES_OF_TURNS:
         for part, search in list(parts):
-            for branching in BRANCHINGS.values():
+            for branching in (*BRANCHINGS.values(), _core.Branching.LOWEST):
                 decision = search.decide(
                     capacity, nodes, branching, True, True, True, budget.remaining_seconds()
                 )
@@ -81,5 +81,8 @@ def _refute(
 def _in_tensors(part: Component, tree: list[int]) -> tuple[list[list[int]], list[int]]:
     cliques = [part.tensors[clique].tolist() for clique in part.sections.live_sets()]
     tensors = part.tensors.tolist()
-    named = [LEAF if member == LEAF else tensors[member] for member in tree]
+    named: list[int] = []
+    while len(named) < len(tree):
+        at, count = len(named), tree[len(named)]
+        named += [count, *(tensors[member] for member in tree[at + 1 : at + 1 + count])]
     return [clique for clique in cliques if clique], named

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from planners.model.plan import Plan
 
 # Stands in a tree for a node that the rules refute.
-LEAF = -1
+LEAF = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,8 +18,8 @@ class Certificate:
     bound: int | None
     # Sets of pairwise unsafe tensors.
     cliques: list[list[int]]
-    # Each node in turn: ``a, b``, then the node with ``a`` below ``b``, then the node with ``b``
-    # below ``a``; or ``LEAF``.
+    # Each node in turn: the number of some tensors, the tensors, and for each of them the node in
+    # which it is the lowest of them; or ``LEAF``.
     tree: list[int]
     # A plan that meets the bound, if one is known.
     plan: Plan | None = None

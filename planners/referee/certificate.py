@@ -4,15 +4,15 @@ Note [Rules of a certificate]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
 Assume a plan with a peak below the bound. A node of the tree holds decisions "a lies below b" that
 the plan obeys, and a least and a greatest offset of each block, between which the plan lies. Each
-rule brings the two closer together. The node is refuted when they cross. The two branches of a
-node, for both orders of an unsafe pair, cover all plans.
+rule brings the two closer together. The node is refuted when they cross. A node branches over
+which of some pairwise unsafe tensors is the lowest, so that its branches cover all plans.
 
 - Alone. A block begins at its pin, or aligned, and ends below the bound.
 - Pair. Of two unsafe tensors one lies below the other. If a decision or the offsets exclude one
   order, then the upper tensor of the other order begins at the end of the lower one or above.
 - Clique. The lowest tensor of a clique has the bytes of all of them above its start. One that
   begins too high for that begins at or above the least end of those that may be the lowest. If none
-  may be, the node is refuted.
+  may be, the node is refuted. A part of a clique is a clique.
 - Cycle. Let x be the least offset of the block of a, and P the largest alignment. A solution of the
   decisions alone stays one if all of it moves by P, even below 0. So if there is any, one has the
   block in [x, x + P). The node is refuted if the decisions, from x alone, raise it to x + P.
@@ -61,7 +61,7 @@ def check_certificate(fields: Any) -> Proven:
     require_list("cliques", fields["cliques"])
     for index, clique in enumerate(fields["cliques"]):
         _require_numbers(f"cliques, entry {index}", clique, 0, problem.tensor_count)
-    _require_numbers("tree", fields["tree"], -1, problem.tensor_count)
+    _require_numbers("tree", fields["tree"], 0, problem.tensor_count + 1)
     _require_unsafe(problem, fields["cliques"])
     blocks = _Blocks(problem, fields["cliques"], (1 << 64 if bound is None else bound) - 1)
     _follow(blocks, fields["tree"])
@@ -116,18 +116,15 @@ class _Blocks:
     def __init__(self, problem: Problem, cliques: list[list[int]], capacity: int) -> None:
         self.capacity, self.cliques = capacity, cliques
         self.size: list[int] = problem.size.tolist()
+        chained = {tensor for chain in problem.contiguous for tensor in chain}
+        singles = ([tensor] for tensor in range(len(self.size)) if tensor not in chained)
+        self.members = [*map(list, problem.contiguous), *singles]
         # The block of each tensor, and the bytes of the block below it.
-        self.of, self.before = [-1] * len(self.size), [0] * len(self.size)
-        self.members: list[list[int]] = []
-        self.modulus: list[int] = []
-        self.residue: list[int] = []
-        self.low: list[int] = []
-        self.high: list[int] = []
-        for chain in problem.contiguous:
-            self._add(problem, list(chain))
-        for tensor in range(len(self.size)):
-            if self.of[tensor] < 0:
-                self._add(problem, [tensor])
+        self.of, self.before = [0] * len(self.size), [0] * len(self.size)
+        rows = [self._conditions(problem, block) for block in range(len(self.members))]
+        self.modulus, self.residue, self.low, self.high = (
+            [row[column] for row in rows] for column in range(4)
+        )
         self.cliques_of: list[list[int]] = [[] for _ in self.size]
         for index, clique in enumerate(cliques):
             for tensor in clique:
@@ -135,10 +132,10 @@ class _Blocks:
         self._partners: list[set[int]] = []
         self._steps = 0
 
-    def _add(self, problem: Problem, members: list[int]) -> None:
+    def _conditions(self, problem: Problem, block: int) -> tuple[int, int, int, int]:
         extent, modulus, residue, pin = 0, 1, 0, None
-        for tensor in members:
-            self.of[tensor], self.before[tensor] = len(self.members), extent
+        for tensor in self.members[block]:
+            self.of[tensor], self.before[tensor] = block, extent
             # The strictest alignment implies the others, because the problem is valid.
             if problem.alignment[tensor] > modulus:
                 modulus = int(problem.alignment[tensor])
@@ -147,15 +144,11 @@ class _Blocks:
                 pin = int(problem.pinned[tensor]) - extent
             extent += self.size[tensor]
         most = self.capacity - extent
-        aligned = most - (most - residue) % modulus
-        self.members.append(members)
-        self.modulus.append(modulus)
-        self.residue.append(residue)
-        self.low.append(residue if pin is None else pin)
-        self.high.append(aligned if pin is None else min(pin, most))
+        if pin is not None:
+            return modulus, residue, pin, min(pin, most)
+        return modulus, residue, residue, most - (most - residue) % modulus
 
     def partners(self, tensor: int) -> set[int]:
-        """Return the tensors of all cliques of a tensor."""
         if not self._partners:
             # A pair takes memory, so that it counts as many steps.
             self.step(sum(256 * len(clique) ** 2 for clique in self.cliques))
@@ -186,18 +179,19 @@ def _follow(blocks: _Blocks, tree: list[int]) -> None:
     at = nodes = 0
     while waiting:
         node, nodes = waiting.pop(), nodes + 1
-        if node is not None and node.is_refuted():
-            node = None
-        if at < len(tree) and tree[at] == -1:
-            at += 1
+        node = None if node is None or node.is_refuted() else node
+        count = tree[at] if at < len(tree) else 1
+        tensors, at = tree[at + 1 : at + 1 + count], at + 1 + count
+        if count == 0:
             if node is not None:
                 given = ", ".join(f"{a} below {b}" for a, b in sorted(node.decisions)) or "nothing"
                 raise InvalidCertificateError(f"node {nodes}: no rule refutes it, with {given}")
             continue
-        pair, at = tree[at : at + 2], at + 2
-        if len(pair) < 2 or pair[0] == pair[1] or pair[1] not in blocks.partners(pair[0]):
-            raise InvalidCertificateError(f"node {nodes}: no clique has two tensors {pair}")
-        waiting += [node and node.decide(*pair[::-1]), node and node.decide(*pair)]
+        blocks.step(count * count)
+        are_unsafe = all(b in blocks.partners(a) for a, b in combinations(tensors, 2))
+        if len({*tensors}) < max(2, count) or not are_unsafe:
+            raise InvalidCertificateError(f"node {nodes}: no tensors of common cliques {tensors}")
+        waiting += [node and node.decide(lowest, tensors) for lowest in reversed(tensors)]
     if at != len(tree):
         raise InvalidCertificateError(f"the tree ends after {at} entries, found {len(tree)}")
 
@@ -215,9 +209,10 @@ class _Node:
         self.moved = moved
         blocks.step(len(low))
 
-    def decide(self, lower: int, upper: int) -> _Node | None:
-        """Return the node with one more decision; None if its decisions form a cycle."""
-        blocks, decisions = self.blocks, self.decisions | {(lower, upper)}
+    def decide(self, lower: int, tensors: list[int]) -> _Node | None:
+        """Return the node in which one tensor is the lowest; None if its decisions form a cycle."""
+        blocks = self.blocks
+        decisions = self.decisions | {(lower, upper) for upper in tensors if upper != lower}
         start = blocks.of[lower]
         end = self.low[start] + max(blocks.modulus)
         reached, moved = {start: self.low[start]}, [start]
@@ -234,7 +229,7 @@ class _Node:
                 if to > reached.get(other, -1):
                     reached[other] = to
                     moved.append(other)
-        return _Node(blocks, self.low, self.high, decisions, {start, blocks.of[upper]})
+        return _Node(blocks, self.low, self.high, decisions, {blocks.of[t] for t in tensors})
 
     def is_refuted(self) -> bool:
         """Apply the rules until no block moves; return True if they refute the node."""
@@ -258,15 +253,20 @@ class _Node:
 
     def _clique_fits(self, clique: list[int]) -> bool:
         blocks = self.blocks
-        blocks.step(len(clique))
         room = blocks.capacity - sum(blocks.size[tensor] for tensor in clique)
-        start = {tensor: self.low[blocks.of[tensor]] + blocks.before[tensor] for tensor in clique}
-        ends = [start[tensor] + blocks.size[tensor] for tensor in clique if start[tensor] <= room]
-        return bool(ends) and all(
-            self._raise(blocks.of[tensor], min(ends) - blocks.before[tensor])
-            for tensor in clique
-            if start[tensor] > room
-        )
+        left = sorted((self.low[blocks.of[t]] + blocks.before[t], t) for t in clique)
+        ends: list[int] = []
+        while left and len(ends) < 2:
+            blocks.step(len(left))
+            ends = [start + blocks.size[tensor] for start, tensor in left if start <= room]
+            if not ends:
+                return False
+            for start, tensor in left:
+                to = min(ends) - blocks.before[tensor]
+                if start > room and not self._raise(blocks.of[tensor], to):
+                    return False
+            room += blocks.size[left.pop(0)[1]]
+        return True
 
     def _pair_fits(self, a: int, b: int) -> bool:
         self.blocks.step(1)

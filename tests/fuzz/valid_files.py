@@ -89,7 +89,7 @@ def _plan(path: Path) -> None:
 
 
 def _certificate(path: Path) -> None:
-    proof = Certificate(13, [[0, 1], [1, 2]], [0, 1, 1, 2, -1, -1, -1], Plan([0, 8, 0], 13))
+    proof = Certificate(13, [[0, 1], [1, 2]], [2, 0, 1, 2, 1, 2, 0, 0, 0], Plan([0, 8, 0], 13))
     write_fields(certificate_to_fields(PAIRS, proof), path)
 
 

@@ -164,7 +164,8 @@ void bind_search(nb::module_& module) {
 
     nb::enum_<Branching>(module, "Branching")
         .value("LARGEST", Branching::kLargest)
-        .value("LEAST_ROOM", Branching::kLeastRoom);
+        .value("LEAST_ROOM", Branching::kLeastRoom)
+        .value("LOWEST", Branching::kLowest);
 
     nb::class_<SharedSearch>(module, "DisjunctiveSearch", "Exact search for blocks of any kind.")
         .def(

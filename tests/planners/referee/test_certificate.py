@@ -41,13 +41,13 @@ def beside_a_pentagon(size: list[int], alignment: int, cliques: list[list[int]])
 
 # A problem, the smallest peak, cliques and a tree, by the rule without which there is no proof.
 PROOFS: dict[str, tuple[Problem, int, list[list[int]], list[int]]] = {
-    "alone, pinned": (Problem([3, 5], [0, 1], [1, 2], pinned={1: 4}), 9, [], [-1]),
+    "alone, pinned": (Problem([3, 5], [0, 1], [1, 2], pinned={1: 4}), 9, [], [0]),
     "alone, aligned in a chain": (
-        Problem([3, 4], [0, 1], [1, 2], alignment=[1, 8], contiguous=[(0, 1)]), 12, [], [-1],
+        Problem([3, 4], [0, 1], [1, 2], alignment=[1, 8], contiguous=[(0, 1)]), 12, [], [0],
     ),
-    "clique of a step": (Problem([3, 5, 2], [0, 1, 2], [3, 4, 5]), 10, [[0, 1, 2]], [-1]),
+    "clique of a step": (Problem([3, 5, 2], [0, 1, 2], [3, 4, 5]), 10, [[0, 1, 2]], [0]),
     "clique of pairs": (
-        Problem([3, 5, 2], unsafe_pairs=[(0, 1), (1, 2), (2, 0)]), 10, [[0, 1, 2]], [-1],
+        Problem([3, 5, 2], unsafe_pairs=[(0, 1), (1, 2), (2, 0)]), 10, [[0, 1, 2]], [0],
     ),
     # At no step are all three live, and no stream waits for another.
     "clique of streams": (
@@ -58,26 +58,34 @@ PROOFS: dict[str, tuple[Problem, int, list[list[int]], list[int]]] = {
                 consumers=[[2], [3], [5]], control=[],
             ),
         ),
-        10, [[0, 1, 2]], [-1],
+        10, [[0, 1, 2]], [0],
     ),
-    "pair": (Problem([3, 3], [0, 0], [1, 1], alignment=[8, 8]), 11, [[0, 1]], [-1]),
+    "pair": (Problem([3, 3], [0, 0], [1, 1], alignment=[8, 8]), 11, [[0, 1]], [0]),
     # Tensor 1 may not be the lowest of the second clique.
     "clique that raises": (
         Problem(
             [4, 4, 4, 6], [0, 0, 0, 1], [1, 2, 2, 2], alignment=[1, 2, 4, 1], pinned={0: 0}
         ),
-        16, [[0, 1, 2], [1, 2, 3]], [-1],
+        16, [[0, 1, 2], [1, 2, 3]], [0],
     ),
-    "decision": (PENTAGON, 12, RING, [0, 1, -1, -1]),
+    # Tensor 4 keeps tensors 1 to 3 at 8 or above, and they have 12 bytes.
+    "part of a clique": (
+        Problem(
+            [4, 4, 4, 4, 8], pinned={0: 0, 4: 0},
+            unsafe_pairs=[(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3), (4, 1), (4, 2), (4, 3)],
+        ),
+        20, [[0, 1, 2, 3], [4, 1], [4, 2], [4, 3]], [0],
+    ),
+    "decision": (PENTAGON, 12, RING, [2, 0, 1, 0, 0]),
     # b >= a + 1 and a >= b + 1, where a and b are the offsets of both chains.
     "cycle": (
         beside_a_pentagon([1, 1, 1, 1], 1, [[5, 7], [8, 6]]), 3 << 30,
-        [*RING, [5, 7], [8, 6]], [5, 7, 8, 6, -1, 0, 1, -1, -1, 0, 1, -1, -1],
+        [*RING, [5, 7], [8, 6]], [2, 5, 7, 2, 8, 6, 0, 2, 0, 1, 0, 0, 2, 0, 1, 0, 0],
     ),
     # b = a + 1, where a and b are multiples of 4.
     "cycle of alignments": (
         beside_a_pentagon([2, 1, 1, 1], 4, [[5, 8], [7, 6]]), 3 << 30,
-        [*RING, [5, 8], [7, 6]], [5, 8, 7, 6, -1, 0, 1, -1, -1, 0, 1, -1, -1],
+        [*RING, [5, 8], [7, 6]], [2, 5, 8, 2, 7, 6, 0, 2, 0, 1, 0, 0, 2, 0, 1, 0, 0],
     ),
 }  # fmt: skip
 
@@ -102,7 +110,7 @@ def test_a_proof_needs_its_cliques_and_its_decisions(rule: str) -> None:
     problem, bound, cliques, tree = PROOFS[rule]
     broken = [fields_of(problem, bound, cliques[1:], tree)]
     if len(tree) > 1:
-        broken.append(fields_of(problem, bound, cliques, [-1]))
+        broken.append(fields_of(problem, bound, cliques, [0]))
     for fields in broken:
         with pytest.raises(InvalidCertificateError, match=r"^node \d+: "):
             check_certificate(fields)
@@ -118,15 +126,15 @@ def test_a_proof_needs_its_cliques_and_its_decisions(rule: str) -> None:
 )
 def test_a_clique_of_pairs_is_unsafe(cliques: list[list[int]], message: str) -> None:
     with pytest.raises(InvalidCertificateError, match=message):
-        check_certificate(fields_of(PENTAGON, 8, cliques, [-1]))
+        check_certificate(fields_of(PENTAGON, 8, cliques, [0]))
 
 
 def test_a_clique_of_lifetimes_is_live_at_one_step_and_has_bytes() -> None:
     apart = Problem([3, 5, 0], [0, 0, 0], [9, 9, 9], gaps=[(0, 4, 9), (1, 0, 4)])
     with pytest.raises(InvalidCertificateError, match="clique 0: at no step"):
-        check_certificate(fields_of(apart, 8, [[0, 1]], [-1]))
+        check_certificate(fields_of(apart, 8, [[0, 1]], [0]))
     with pytest.raises(InvalidCertificateError, match="clique 0: different tensors of bytes"):
-        check_certificate(fields_of(apart, 3, [[0, 2]], [-1]))
+        check_certificate(fields_of(apart, 3, [[0, 2]], [0]))
 
 
 def test_a_clique_of_streams_has_no_tensor_that_is_dead_before_another() -> None:
@@ -134,19 +142,20 @@ def test_a_clique_of_streams_has_no_tensor_that_is_dead_before_another() -> None
         op=["a"] * 4, stream=[0, 0, 1, 1], producer=[0, 2], consumers=[[1], [3]], control=[(1, 2)]
     )
     with pytest.raises(InvalidCertificateError, match=r"tensors \(0, 1\) are not unsafe"):
-        check_certificate(fields_of(Problem([3, 5], graph=graph), 8, [[1, 0]], [-1]))
+        check_certificate(fields_of(Problem([3, 5], graph=graph), 8, [[1, 0]], [0]))
 
 
 @pytest.mark.parametrize(
     ("tree", "message"),
     [
-        ([], "node 1: no clique has two tensors []"),
-        ([0, 1, -1], "node 3: no clique has two tensors []"),
-        ([0, 1, -1, 2], "node 3: no clique has two tensors [2]"),
-        ([0, 2, -1, -1], "node 1: no clique has two tensors [0, 2]"),
-        ([0, 0, -1, -1], "node 1: no clique has two tensors [0, 0]"),
-        ([0, -1, -1, -1], "node 1: no clique has two tensors [0, -1]"),
-        ([0, 1, -1, -1, -1], "the tree ends after 4 entries, found 5"),
+        ([], "node 1: no tensors of common cliques []"),
+        ([2, 0, 1, 0], "node 3: no tensors of common cliques []"),
+        ([2, 0, 1, 0, 2, 1], "node 3: no tensors of common cliques [1]"),
+        ([1, 0, 0], "node 1: no tensors of common cliques [0]"),
+        ([2, 0, 2, 0, 0], "node 1: no tensors of common cliques [0, 2]"),
+        ([3, 0, 1, 2, 0, 0, 0], "node 1: no tensors of common cliques [0, 1, 2]"),
+        ([2, 0, 0, 0, 0], "node 1: no tensors of common cliques [0, 0]"),
+        ([2, 0, 1, 0, 0, 0], "the tree ends after 5 entries, found 6"),
     ],
 )
 def test_a_tree_is_whole_and_decides_pairs_of_cliques(tree: list[int], message: str) -> None:
@@ -156,7 +165,7 @@ def test_a_tree_is_whole_and_decides_pairs_of_cliques(tree: list[int], message: 
 
 
 def test_a_plan_in_the_file_meets_the_bound() -> None:
-    fields = fields_of(PENTAGON, 12, RING, [0, 1, -1, -1])
+    fields = fields_of(PENTAGON, 12, RING, [2, 0, 1, 0, 0])
     assert not check_certificate(fields).is_met
     assert check_certificate({**fields, "offsets": [0, 4, 0, 4, 8]}).is_met
     for offsets in ([0, 4, 0, 4, 9], [0, 4, 0, 4, 0], [0, 4, 0, 4]):
@@ -177,7 +186,7 @@ def test_a_plan_in_the_file_meets_the_bound() -> None:
         ({"cliques": [0]}, "field cliques, entry 0"),
         ({"cliques": [[0, 5]]}, "field cliques, entry 0: whole numbers from 0 to 4"),
         ({"tree": [True]}, "field tree"),
-        ({"tree": [-2]}, "field tree: whole numbers from -1 to 4"),
+        ({"tree": [-1]}, "field tree: whole numbers from 0 to 5"),
         ({"offsets": 3}, "field offsets"),
         ({"problem": {}}, "field format: missing"),
         ({"more": 1}, "field more: unknown"),
@@ -187,14 +196,14 @@ def test_what_is_no_certificate_is_a_mistake_of_the_file(
     change: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(InstanceError) as refused:
-        check_certificate({**fields_of(PENTAGON, 12, RING, [0, 1, -1, -1]), **change})
+        check_certificate({**fields_of(PENTAGON, 12, RING, [2, 0, 1, 0, 0]), **change})
     assert message in str(refused.value)
 
 
 def test_work_for_an_untrusted_file_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checker, "MOST_STEPS", 50)
     with pytest.raises(InvalidCertificateError, match="more than 50 steps"):
-        check_certificate(fields_of(PENTAGON, 12, RING, [0, 1, -1, -1]))
+        check_certificate(fields_of(PENTAGON, 12, RING, [2, 0, 1, 0, 0]))
 
 
 @pytest.mark.parametrize("seed", range(150))
@@ -210,7 +219,7 @@ def test_the_proof_of_a_smallest_peak_is_accepted_and_mutated_ones_prove_nothing
         assert check_certificate(fields).bound is None
         return
     assert found.peak == found.lower_bound == best
-    # A bound that no planner knows a witness of is proven by decisions.
+    # The decisions prove also a bound that has a witness.
     by_search = best and decision_tree._refute(problem, best, Budget().started())
     proofs = [certify(problem, best, found.certificate, found.plan, Budget())]
     proofs += [Certificate(best, *by_search)] if by_search else []
@@ -246,10 +255,10 @@ def mutate(rng: Random, fields: dict[str, Any], tensors: int) -> dict[str, Any]:
         elif what == "merge" and len(cliques) > 1:
             cliques.append(sorted({*cliques[0], *cliques.pop()}))
         elif what == "tree" and tree:
-            tree[rng.randrange(len(tree))] = rng.randrange(-1, tensors)
+            tree[rng.randrange(len(tree))] = rng.randrange(tensors)
         elif what == "cut" and tree:
             at = rng.randrange(len(tree))
-            tree[at : at + rng.randint(1, 4)] = [-1]
+            tree[at : at + rng.randint(1, 4)] = [0]
     return changed
 
 
@@ -267,7 +276,7 @@ def test_infeasible_by_search_round_trip(tmp_path: Path) -> None:
         )
         assert said.stdout.count("\n") == 1
     fields = json.loads(proof.read_text())
-    fields["tree"] = [-1]
+    fields["tree"] = [0]
     proof.write_text(json.dumps(fields))
     said = run_command(referee, proof)
     assert (said.exit_code, said.stdout) == (

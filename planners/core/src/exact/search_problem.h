@@ -68,8 +68,9 @@ struct Decision {
     // One offset for each block if a plan fits, otherwise empty.
     std::vector<std::int64_t> offsets;
     SearchCounters counters;
-    // The disjunctive search's proof on request, node by node: the members (a, b) of a decision,
-    // then the proof with a below b, then the proof with b below a; or -1 if rules refute the node.
+    // The disjunctive search's proof on request, node by node: the number of some members, the
+    // members, and for each of them the proof of the node in which it is the lowest; or 0 if rules
+    // refute the node.
     std::vector<std::int32_t> tree;
 };
 
