@@ -66,7 +66,7 @@ def _refute(
     ]
     for nodes in NODES_OF_TURNS:
         for part, search in list(parts):
-            for branching in (*BRANCHINGS.values(), _core.Branching.LOWEST):
+            for branching in (_core.Branching.LOWEST, *BRANCHINGS.values()):
                 decision = search.decide(
                     capacity, nodes, branching, True, True, True, budget.remaining_seconds()
                 )
