@@ -261,9 +261,9 @@ class _Node:
             ends = [start + blocks.size[tensor] for start, tensor in left if start <= room]
             if not ends:
                 return False
-            for start, tensor in left:
-                to = min(ends) - blocks.before[tensor]
-                if start > room and not self._raise(blocks.of[tensor], to):
+            end = min(ends)
+            for start, t in left:
+                if room < start < end and not self._raise(blocks.of[t], end - blocks.before[t]):
                     return False
             room += blocks.size[left.pop(0)[1]]
         return True
