@@ -29,11 +29,13 @@ RING = [[0, 1], [1, 2], [2, 3], [3, 4], [4, 0]]
 PENTAGON = Problem([4] * 5, unsafe_pairs=RING, name="pentagon")
 
 
-def beside_a_pentagon(size: list[int], alignment: int, cliques: list[list[int]]) -> Problem:
+def beside_a_pentagon(
+    size: list[int], alignment: tuple[int, int], cliques: list[list[int]]
+) -> Problem:
     """Return two chains of two beside a pentagon whose optimum leaves them much room."""
     return Problem(
         [1 << 30] * 5 + size,
-        alignment=[1] * 5 + [alignment, 1, alignment, 1],
+        alignment=[1] * 5 + [alignment[0], 1, alignment[1], 1],
         contiguous=[(5, 6), (7, 8)],
         unsafe_pairs=[*RING, *cliques],
     )
@@ -79,12 +81,12 @@ PROOFS: dict[str, tuple[Problem, int, list[list[int]], list[int]]] = {
     "decision": (PENTAGON, 12, RING, [2, 0, 1, 0, 0]),
     # b >= a + 1 and a >= b + 1, where a and b are the offsets of both chains.
     "cycle": (
-        beside_a_pentagon([1, 1, 1, 1], 1, [[5, 7], [8, 6]]), 3 << 30,
+        beside_a_pentagon([1, 1, 1, 1], (1, 1), [[5, 7], [8, 6]]), 3 << 30,
         [*RING, [5, 7], [8, 6]], [2, 5, 7, 2, 8, 6, 0, 2, 0, 1, 0, 0, 2, 0, 1, 0, 0],
     ),
     # b = a + 1, where a and b are multiples of 4.
     "cycle of alignments": (
-        beside_a_pentagon([2, 1, 1, 1], 4, [[5, 8], [7, 6]]), 3 << 30,
+        beside_a_pentagon([2, 1, 1, 1], (4, 4), [[5, 8], [7, 6]]), 3 << 30,
         [*RING, [5, 8], [7, 6]], [2, 5, 8, 2, 7, 6, 0, 2, 0, 1, 0, 0, 2, 0, 1, 0, 0],
     ),
 }  # fmt: skip
@@ -103,6 +105,14 @@ def test_each_rule_proves_the_optimum_and_no_byte_more(rule: str) -> None:
     assert optimal_peak(problem) == bound
     with pytest.raises(InvalidCertificateError, match="no rule refutes it"):
         check_certificate(fields_of(problem, bound + 1, cliques, tree))
+
+
+def test_decisions_that_raise_a_block_by_less_than_an_alignment_are_no_cycle() -> None:
+    _, bound, cliques, tree = PROOFS["cycle of alignments"]
+    # Only the second chain is aligned: b = 4 and a = 3 satisfy the decisions.
+    problem = beside_a_pentagon([2, 1, 1, 1], (1, 4), [[5, 8], [7, 6]])
+    with pytest.raises(InvalidCertificateError, match="refutes it, with 5 below 8, 7 below 6"):
+        check_certificate(fields_of(problem, bound, cliques, tree))
 
 
 @pytest.mark.parametrize("rule", [rule for rule, proof in PROOFS.items() if proof[2]])
