@@ -108,7 +108,8 @@ def test_each_rule_proves_the_optimum_and_no_byte_more(rule: str) -> None:
 
 
 def test_decisions_that_raise_a_block_by_less_than_an_alignment_are_no_cycle() -> None:
-    _, bound, cliques, tree = PROOFS["cycle of alignments"]
+    _, bound, cliques, _ = PROOFS["cycle of alignments"]
+    tree = [2, 7, 6, 2, 5, 8, 0, 2, 0, 1, 0, 0, 2, 0, 1, 0, 0]
     # Only the second chain is aligned: b = 4 and a = 3 satisfy the decisions.
     problem = beside_a_pentagon([2, 1, 1, 1], (1, 4), [[5, 8], [7, 6]])
     with pytest.raises(InvalidCertificateError, match="refutes it, with 5 below 8, 7 below 6"):
