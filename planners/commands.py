@@ -45,6 +45,9 @@ DOCTOR = Command("what is installed here, and what is missing for what", "planne
 HOMOSIZE = Command(
     "plan one instance by phases and sizes, and show every stage", "planners.homosize.__main__:main"
 )
+REFEREE = Command(
+    "check a certificate: a proof that no plan needs fewer bytes", "planners.referee.__main__:main"
+)
 REORDER = Command(
     "look for an order of a graph's nodes that needs fewer bytes", "planners.reorder.__main__:main"
 )

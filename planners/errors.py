@@ -36,6 +36,10 @@ class InvalidPlanError(GaplessError):
     """A plan breaks a constraint of its problem."""
 
 
+class InvalidCertificateError(GaplessError):
+    """A certificate does not prove its bound; the message names the part that does not hold."""
+
+
 class InvalidOrderError(GaplessError):
     """An order breaks an arc of its graph, or changes more than the order of nodes."""
 

@@ -20,7 +20,14 @@ ROOMS = {
     "planners/text": {"planners.errors"},
     "planners/safety": {"planners._core", "planners.errors", "planners.model"},
     "planners/model": {"planners._core", "planners.errors", "planners.safety", "planners.text"},
-    "planners/referee": {"planners._core", "planners.errors", "planners.model"},
+    "planners/referee": {
+        "planners._core",
+        "planners.command_line",
+        "planners.errors",
+        "planners.files",
+        "planners.model",
+        "planners.text",
+    },
     "planners/dynamic": {"planners.errors", "planners.model"},
     "planners/files": {
         "planners.dynamic",
@@ -121,7 +128,7 @@ HEAVY = {
 COMMAND_LINES = (
     "planners/completion.py:", "planners/command_line/typer_frame.py:",
     "planners/compare/__main__.py:", "planners/homosize/__main__.py:",
-    "planners/reorder/__main__.py:",
+    "planners/referee/__main__.py:", "planners/reorder/__main__.py:",
 )  # fmt: skip
 # Never, not even inside a function.
 NEVER = {

@@ -37,8 +37,11 @@ from planners.compare.plots import ComparisonPage, Plot, find_plot
 from planners.dynamic.reusable_space import ReusableSpace, reusable_space
 from planners.dynamic.static_part import is_dynamic, static_part
 from planners.errors import GaplessError, UnknownPlannerError
+from planners.exact.decision_tree import certify
+from planners.files.certificate_file import certificate_to_fields
 from planners.files.dimensions import Dimensions, parse_dimensions
 from planners.files.formats import read_with_requests
+from planners.files.json_file import write_fields
 from planners.files.output_file import require_suffix, require_targets
 from planners.files.plan_file import write_plan
 from planners.files.problem_file import SUFFIXES
@@ -51,6 +54,7 @@ from planners.model.request_sequence import RequestSequence, requests_of_problem
 from planners.online.online_report import online_notes, online_table, requests_line
 from planners.online.online_run import OnlineRun, run_online
 from planners.processes.isolated_planner import GRACE_SECONDS, Isolation
+from planners.referee.certificate import check_certificate
 from planners.reorder.order_planning import reorder
 from planners.text.byte_units import parse_bytes
 from planners.text.plain_text import one_line
@@ -161,6 +165,13 @@ def compare(
     save_plan: Annotated[
         Path | None, typer.Option(metavar="FILE.json", help="Write the best plan.")
     ] = None,
+    certificate: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.json",
+            help="Write a proof of the best bound, which python -m planners.referee checks.",
+        ),
+    ] = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE.png", help="Draw the best plan.")
     ] = None,
@@ -224,7 +235,12 @@ def compare(
         sort=sort,
         as_json=as_json,
         as_csv=as_csv,
-        targets={"--save-plan": save_plan, "--plot": plot, "--html": html},
+        targets={
+            "--save-plan": save_plan,
+            "--certificate": certificate,
+            "--plot": plot,
+            "--html": html,
+        },
         plot=find_plot("layout", Plot) if plot else None,
         page=find_plot("comparison-page", ComparisonPage) if html else None,
         isolation=Isolation(*limit) if isolate else None,
@@ -265,6 +281,7 @@ def _require_targets(request: ComparisonRequest, plugins: Sequence[Path]) -> Non
     require_targets(request.targets, [*request.files, *plugins])
     kinds = {
         "--save-plan": ("a plan", SUFFIXES),
+        "--certificate": ("a certificate", SUFFIXES),
         "--plot": ("a picture", request.plot.suffixes if request.plot else ()),
         "--html": ("a page", request.page.suffixes if request.page else ()),
     }
@@ -306,6 +323,7 @@ def _answer(request: ComparisonRequest, interrupt: Interrupt) -> int:
             html = request.targets["--html"]
             if request.page is not None and html is not None:
                 request.page.write(comparison, rows, online, html)
+            _keep_certificate(comparison, request)
         except GaplessError as error:
             codes.add(complain(error))
             continue
@@ -380,9 +398,26 @@ def _run_online(
         )
 
 
+def _keep_certificate(comparison: Comparison, request: ComparisonRequest) -> None:
+    path, best = request.targets["--certificate"], comparison.best
+    if path is None:
+        return
+    show_progress(f"{comparison.problem.name}: a proof for the referee")
+    plan = None if best is None else best.result.plan
+    try:
+        proof = certify(comparison.problem, *comparison.best_bound, plan, request.budget)
+        fields = certificate_to_fields(comparison.problem, proof)
+        check_certificate(fields)
+    except GaplessError as error:
+        raise GaplessError(f"--certificate {path}: not written, {error}") from None
+    finally:
+        show_progress("")
+    write_fields(fields, path)
+
+
 def _keep_best(comparison: Comparison, whole: Problem, request: ComparisonRequest) -> None:
     for option, path in request.targets.items():
-        if path is not None and comparison.best is None:
+        if path is not None and comparison.best is None and option != "--certificate":
             raise GaplessError(f"{option} {path}: not written, because there is no plan that fits")
     if comparison.best is None:
         return

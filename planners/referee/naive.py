@@ -122,7 +122,7 @@ def overlap_of_pairs(problem: Problem, offsets: NDArray[np.int64]) -> tuple[int,
 
 def _overlap_in_graph(problem: Problem, offsets: NDArray[np.int64]) -> tuple[int, int] | None:
     """Compare every tensor with all others; sets of later nodes decide which pairs are safe."""
-    after = _nodes_after_tensors(problem)
+    after = nodes_after_tensors(problem)
     assert problem.graph is not None
     producer = problem.graph.producer
     size = problem.size
@@ -138,7 +138,7 @@ def _overlap_in_graph(problem: Problem, offsets: NDArray[np.int64]) -> tuple[int
     return None
 
 
-def _nodes_after_tensors(problem: Problem) -> NDArray[np.uint8]:
+def nodes_after_tensors(problem: Problem) -> NDArray[np.uint8]:
     """Return for each tensor the nodes that all of its users precede, as rows of packed bits."""
     graph = problem.graph
     assert graph is not None

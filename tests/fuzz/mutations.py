@@ -45,7 +45,7 @@ def mutated(random: Random, data: bytes, name: str, others: Sequence[bytes]) -> 
         Valid files to splice parts from.
     """
     ways = [_change_bytes] * 3
-    if name.endswith((".json", ".plan")):
+    if name.endswith((".json", ".plan", ".certificate")):
         ways += [_change_json] * 5
     elif name.endswith(".gz"):
         ways += [_change_gzipped] * 7

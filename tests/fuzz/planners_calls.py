@@ -294,7 +294,7 @@ def disjunctive(case: Case) -> None:
         return
     question = [
         rng.choice((0, 12, 1 << 36, 1 << 60)), rng.choice((0, 5, 3000)),
-        rng.choice(list(_core.Branching)), rng.random() < 0.5, rng.random() < 0.5, seconds(rng),
+        rng.choice(list(_core.Branching)), *(rng.random() < 0.5 for _ in range(3)), seconds(rng),
     ]  # fmt: skip
     decide(case, "DisjunctiveSearch.decide", _core.DisjunctiveSearch.decide, search, *question)
 

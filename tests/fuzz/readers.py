@@ -26,8 +26,10 @@ from instances.convert.conversion import Conversion, Selection, convert, read_so
 from planners import Budget, Problem, bounds_of, get, read_any, run
 from planners.errors import MAX_MESSAGE_CHARACTERS, GaplessError
 from planners.files.formats import formats
+from planners.files.json_file import read_json
 from planners.files.plan_file import read_plan, read_saved_plan
 from planners.files.recording_slice import RecordingSlice
+from planners.referee.certificate import check_certificate
 from planners.referee.naive import find_violation
 from tests.fuzz.limited_child import MIB, limit_cpu, lines_of_child
 from tests.fuzz.mutations import mutated
@@ -146,6 +148,8 @@ def _ways_of(path: Path, random: Random) -> list[Callable[[], object]]:
     if path.suffix == ".plan":
         problem = DYNAMIC if path.stem == "space" else PLANNED
         return [lambda: read_saved_plan(problem, path)]
+    if path.suffix == ".certificate":
+        return [lambda: check_certificate(read_json(path))]
     recording_slice = random.choice(
         (
             RecordingSlice(),

@@ -16,6 +16,10 @@ from instances.traces.trace_problem import iteration_problem
 from planners import Graph, Problem, get, run, write_plan, write_problem
 from planners.dynamic.reusable_space import reusable_space
 from planners.dynamic.static_part import static_part
+from planners.files.certificate_file import certificate_to_fields
+from planners.files.json_file import write_fields
+from planners.model.certificate import Certificate
+from planners.model.plan import Plan
 
 TRACE = AllocationTrace(
     20, [64, 10, 7, 20, 9, 11], [0, 2, 3, 8, 9, 14], [20, 4, 6, 10, 12, 16],
@@ -84,6 +88,11 @@ def _plan(path: Path) -> None:
     write_plan(PLANNED, run(PLANNED, get("greedy-size-first")), path)
 
 
+def _certificate(path: Path) -> None:
+    proof = Certificate(13, [[0, 1], [1, 2]], [2, 0, 1, 2, 1, 2, 0, 0, 0], Plan([0, 8, 0], 13))
+    write_fields(certificate_to_fields(PAIRS, proof), path)
+
+
 def _plan_with_space(path: Path) -> None:
     result = run(DYNAMIC, get("greedy-size-first"))
     assert result.plan is not None
@@ -142,6 +151,7 @@ _WRITERS: dict[str, Callable[[Path], None]] = {
     "snapshot.pickle": _snapshot,
     "plan.plan": _plan,
     "space.plan": _plan_with_space,
+    "proof.certificate": _certificate,
     "catalogue.toml": _catalogue,
     "results.jsonl": _results,
 }

@@ -100,7 +100,8 @@ void bind_search(nb::module_& module) {
     nb::class_<Decision>(module, "Decision", "Whether a plan stays within a capacity.")
         .def_ro("verdict", &Decision::verdict)
         .def_ro("offsets", &Decision::offsets)
-        .def_ro("counters", &Decision::counters);
+        .def_ro("counters", &Decision::counters)
+        .def_ro("tree", &Decision::tree);
 
     nb::enum_<SearchKey>(module, "SearchKey")
         .value("SECTION_TOTAL", SearchKey::kSectionTotal)
@@ -163,7 +164,8 @@ void bind_search(nb::module_& module) {
 
     nb::enum_<Branching>(module, "Branching")
         .value("LARGEST", Branching::kLargest)
-        .value("LEAST_ROOM", Branching::kLeastRoom);
+        .value("LEAST_ROOM", Branching::kLeastRoom)
+        .value("LOWEST", Branching::kLowest);
 
     nb::class_<SharedSearch>(module, "DisjunctiveSearch", "Exact search for blocks of any kind.")
         .def(
@@ -182,14 +184,14 @@ void bind_search(nb::module_& module) {
         .def(
             "decide",
             [](const SharedSearch& asked, std::int64_t capacity, std::int64_t node_limit,
-               Branching branching, bool lowest, bool forced, double seconds) {
+               Branching branching, bool lowest, bool forced, bool logs, double seconds) {
                 Stop stop = stop_after(seconds);
                 nb::gil_scoped_release without_python;
                 return asked.search.decide(within(capacity, asked.horizon), node_limit, branching,
-                                           {lowest, forced}, stop);
+                                           {lowest, forced}, logs, stop);
             },
             nb::arg("capacity"), nb::arg("node_limit"), nb::arg("branching"), nb::arg("lowest"),
-            nb::arg("forced"), nb::arg("seconds"));
+            nb::arg("forced"), nb::arg("logs"), nb::arg("seconds"));
 }
 
 }  // namespace gapless::bindings

@@ -384,6 +384,7 @@ class _Search:
                 BRANCHINGS[question.order[0]],
                 self.rules.lowest,
                 self.rules.forced,
+                False,
                 seconds,
             )
         seed = (self.budget.seed + self.counters["questions"]) % (1 << 31)

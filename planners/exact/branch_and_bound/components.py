@@ -13,7 +13,7 @@ from planners import _core
 from planners.exact.cliques import clique_cover, list_unsafe_pairs, require_unsafe_pairs
 from planners.exact.common_unit import ScaledBlocks
 from planners.exact.model_limits import require_room
-from planners.exact.sections import sections_of
+from planners.exact.sections import Sections, sections_of
 from planners.model.bounds import SHARE_FOR_BOUNDS, BoundTooLargeError, antichain_bound
 from planners.model.budget import Budget
 from planners.model.columns import IntColumn
@@ -37,6 +37,11 @@ class Component:
     least: int
     # Canonical if every block is one tensor, otherwise disjunctive.
     search: _core.CanonicalSearch | _core.DisjunctiveSearch
+    # The core's form of the part: its members, and rows ``(member, first, last)`` of sections.
+    core: _core.SearchProblem
+    sections: Sections
+    # int64 tensor of each member.
+    tensors: IntColumn
 
 
 def components_of(problem: Problem, scaled: ScaledBlocks, budget: Budget) -> list[Component]:
@@ -152,6 +157,9 @@ def _part(
         blocks,
         max(int(np.cumsum(totals).max()), alone),
         engine(core, budget.remaining_seconds()),
+        core,
+        Sections(own, sections),
+        tensors,
     )
 
 

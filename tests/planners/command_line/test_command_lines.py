@@ -33,6 +33,7 @@ from planners.compare.__main__ import app as compare
 from planners.doctor import app as doctor
 from planners.errors import GaplessError
 from planners.homosize.__main__ import app as homosize
+from planners.referee.__main__ import app as referee
 from planners.reorder.__main__ import app as reorder
 from tests.installed_package import install
 from tests.repository import ROOT
@@ -42,14 +43,14 @@ PATIENCE_SECONDS = 60
 APPS = {
     "benchmarks": benchmarks, "compare": compare, "compare-traces": compare_traces,
     "convert": convert, "doctor": doctor, "extract": extract, "fit": fit, "homosize": homosize,
-    "instances": instances, "reorder": reorder, "study": study, "synthetic": synthetic,
-    "trace": trace, "train": train, "verify": verify,
+    "instances": instances, "referee": referee, "reorder": reorder, "study": study,
+    "synthetic": synthetic, "trace": trace, "train": train, "verify": verify,
 }  # fmt: skip
 MODULES = (
     "evaluation.benchmarks", "evaluation.study", "gpu_runtime.fit", "gpu_runtime.train",
     "gpu_runtime.verify", "instances", "instances.convert", "instances.extract",
     "instances.traces.compare", "planners.compare", "planners.homosize",
-    "planners.reorder",
+    "planners.referee", "planners.reorder",
 )  # fmt: skip
 SCRIPTS = ("gapless", "gapless-compare")
 STATUS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}

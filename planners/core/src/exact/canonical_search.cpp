@@ -136,7 +136,7 @@ class CanonicalSearch::Engine {
             std::vector<std::int32_t> all(by_first_);
             verdict = explore_parts(all);
         }
-        Decision decision{verdict, {}, counters_};
+        Decision decision{verdict, {}, counters_, {}};
         if (verdict == Verdict::kFits) {
             decision.offsets.assign(state_.low.begin(), state_.low.end());
         }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 namespace gapless {
 
@@ -17,7 +18,7 @@ namespace gapless {
 // plan of the node lies at or above it. If the least solution has no overlap, it is the plan of the
 // node with the lowest peak. Otherwise some two blocks have a forbidden difference: one branch
 // demands the upper end of its interval, the other the lower end. Both branches are exact, and
-// together they lose no plan.
+// together they lose no plan. Or the branches say which of some members of a section is the lowest.
 //
 // In the same way a node has a greatest solution under the capacity. If, between both solutions,
 // one of two unsafe members can no longer fit below the other, it must lie above, and the bounds of
@@ -26,7 +27,8 @@ namespace gapless {
 //
 // A node is refuted if the two solutions cross, or by the bytes of a section, as in Note [Canonical
 // search]: one member is lowest in the section and all others lie above it; members that would then
-// exceed the capacity lie above the end of a member that may be lowest.
+// exceed the capacity lie above the end of a member that may be lowest. If only one member may be
+// lowest, the others are a section above it, for which the same holds.
 //
 // Termination. Offsets are integers, grow with every decision, and are bounded by the capacity. An
 // interval stays decided.
@@ -59,13 +61,15 @@ constexpr int kDeepest = 10'000;
 class DisjunctiveSearch::Engine {
   public:
     Engine(const SearchProblem& problem, const Neighbours& neighbours, std::int64_t capacity,
-           std::int64_t node_limit, Branching branching, DisjunctiveRules rules, Stop& stop)
+           std::int64_t node_limit, Branching branching, DisjunctiveRules rules, bool logs,
+           Stop& stop)
         : problem_(problem),
           neighbours_(neighbours),
           capacity_(capacity),
           node_limit_(node_limit),
           branching_(branching),
           rules_(rules),
+          logs_(logs),
           stop_(stop),
           above_(problem.modulus.size()),
           below_(problem.modulus.size()),
@@ -101,8 +105,10 @@ class DisjunctiveSearch::Engine {
             possible &= offset_[b] <= most_[b];
             wait_for(b);
         }
+        if (!possible) log_refuted();
         const Verdict verdict = possible ? explore() : Verdict::kRefuted;
-        Decision decision{verdict, {}, counters_};
+        Decision decision{verdict, {}, counters_, {}};
+        if (verdict == Verdict::kRefuted) decision.tree = std::move(tree_);
         if (verdict == Verdict::kFits) decision.offsets = offset_;
         return decision;
     }
@@ -150,6 +156,7 @@ class DisjunctiveSearch::Engine {
             verdict = overlap.a < 0 ? Verdict::kFits : branch(overlap);
         } else {
             ++counters_.by_section;
+            log_refuted();
         }
         if (verdict != Verdict::kFits) undo_to(changes);
         --depth_;
@@ -157,25 +164,75 @@ class DisjunctiveSearch::Engine {
     }
 
     Verdict branch(Overlap overlap) {
+        std::vector<std::int32_t> lowest{overlap.a, overlap.b};
         // Try the branch that raises less first.
         if (top(overlap.a) - bottom(overlap.b) > top(overlap.b) - bottom(overlap.a)) {
-            std::swap(overlap.a, overlap.b);
+            std::swap(lowest[0], lowest[1]);
         }
-        for (int way = 0; way < 2; ++way) {
+        if (branching_ == Branching::kLowest) take_open_section(lowest);
+        if (logs_) {
+            tree_.push_back(static_cast<std::int32_t>(lowest.size()));
+            tree_.insert(tree_.end(), lowest.begin(), lowest.end());
+        }
+        for (const std::int32_t m : lowest) {
             const std::size_t changes = changes_.size();
-            const std::int32_t from = problem_.block[overlap.a], to = problem_.block[overlap.b];
-            above_[from].push_back({to, end_in_block(overlap.a) - problem_.before[overlap.b]});
-            below_[to].push_back({from, end_in_block(overlap.a) - problem_.before[overlap.b]});
             Verdict verdict = Verdict::kRefuted;
-            if (put_below(overlap.a, overlap.b, from)) verdict = explore();
+            if (put_lowest(m, lowest)) {
+                verdict = explore();
+            } else {
+                log_refuted();
+            }
             if (verdict == Verdict::kFits) return verdict;
             undo_to(changes);
-            above_[from].pop_back();
-            below_[to].pop_back();
+            const std::int32_t below = problem_.block[m];
+            for (std::size_t i = 1; i < lowest.size(); ++i) {
+                below_[above_[below].back().other].pop_back();
+                above_[below].pop_back();
+            }
             if (verdict == Verdict::kNodeLimit) return verdict;
-            std::swap(overlap.a, overlap.b);
         }
         return Verdict::kRefuted;
+    }
+
+    // Decides that a member lies below all others.
+    bool put_lowest(std::int32_t lowest, const std::vector<std::int32_t>& members) {
+        const std::int32_t from = problem_.block[lowest];
+        for (const std::int32_t m : members) {
+            if (m == lowest) continue;
+            const std::int64_t distance = end_in_block(lowest) - problem_.before[m];
+            above_[from].push_back({problem_.block[m], distance});
+            below_[problem_.block[m]].push_back({from, distance});
+        }
+        for (const std::int32_t m : members) {
+            if (m != lowest && !put_below(lowest, m, from)) return false;
+        }
+        return true;
+    }
+
+    // Replaces the members by those that may be the lowest of a section, of which there are fewest.
+    // Members that all others of the section lie above already are left out.
+    void take_open_section(std::vector<std::int32_t>& chosen) {
+        std::size_t fewest = std::numeric_limits<std::size_t>::max();
+        for (std::size_t s = 0; s < alive_.size(); ++s) {
+            std::vector<std::int32_t> open = alive_[s];
+            std::sort(open.begin(), open.end(),
+                      [&](std::int32_t a, std::int32_t b) { return bottom(a) < bottom(b); });
+            std::int64_t room = capacity_ - total_[s];
+            auto first = open.begin();
+            while (open.end() - first > 1 && top(*first) <= bottom(first[1])) {
+                room += problem_.size[*first++];
+            }
+            const auto last = std::partition_point(
+                first, open.end(), [&](std::int32_t m) { return bottom(m) <= room; });
+            const auto count = static_cast<std::size_t>(last - first);
+            if (count < 2 || count >= fewest) continue;
+            fewest = count;
+            chosen.assign(first, last);
+        }
+    }
+
+    void log_refuted() {
+        if (logs_) tree_.push_back(0);
     }
 
     std::int64_t end_in_block(std::int32_t member) const {
@@ -281,20 +338,31 @@ class DisjunctiveSearch::Engine {
 
     bool raise_in_sections() {
         for (std::size_t s = 0; s < alive_.size(); ++s) {
-            if (alive_[s].empty()) continue;
-            look_at_the_clock(static_cast<std::int64_t>(alive_[s].size()));
-            constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max();
-            std::int64_t least_end = kNone;
-            const std::int64_t room = capacity_ - total_[s];
-            for (const std::int32_t m : alive_[s]) {
-                if (bottom(m) <= room) least_end = std::min(least_end, top(m));
-            }
-            if (least_end == kNone) return false;
-            if (!rules_.lowest) continue;
-            for (const std::int32_t m : alive_[s]) {
-                if (bottom(m) <= room || bottom(m) >= least_end) continue;
-                if (!raise(problem_.block[m], least_end - problem_.before[m])) return false;
-                ++counters_.raised;
+            above_lowest_ = alive_[s];
+            std::int64_t room = capacity_ - total_[s];
+            while (!above_lowest_.empty()) {
+                look_at_the_clock(static_cast<std::int64_t>(above_lowest_.size()));
+                constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max();
+                std::int64_t least_end = kNone;
+                std::size_t may_be_lowest = 0, lowest = 0;
+                for (std::size_t i = 0; i < above_lowest_.size(); ++i) {
+                    const std::int32_t m = above_lowest_[i];
+                    if (bottom(m) > room) continue;
+                    least_end = std::min(least_end, top(m));
+                    ++may_be_lowest;
+                    lowest = i;
+                }
+                if (may_be_lowest == 0) return false;
+                if (!rules_.lowest) break;
+                for (const std::int32_t m : above_lowest_) {
+                    if (bottom(m) <= room || bottom(m) >= least_end) continue;
+                    if (!raise(problem_.block[m], least_end - problem_.before[m])) return false;
+                    ++counters_.raised;
+                }
+                if (may_be_lowest > 1) break;
+                room += problem_.size[above_lowest_[lowest]];
+                above_lowest_[lowest] = above_lowest_.back();
+                above_lowest_.pop_back();
             }
         }
         return true;
@@ -335,6 +403,7 @@ class DisjunctiveSearch::Engine {
     const std::int64_t capacity_, node_limit_;
     const Branching branching_;
     const DisjunctiveRules rules_;
+    const bool logs_;
     Stop& stop_;
     std::int64_t work_ = 0;
     int depth_ = 0;
@@ -349,18 +418,23 @@ class DisjunctiveSearch::Engine {
     std::vector<char> waiting_;
     std::vector<std::vector<std::int32_t>> members_;
     std::vector<Change> changes_;
+    std::vector<std::int32_t> tree_;
     std::vector<std::pair<std::int32_t, std::int64_t>> open_;
     // Members and bytes of each section.
     std::vector<std::vector<std::int32_t>> alive_;
     std::vector<std::int64_t> total_;
+    // Scratch: the members of a section above those that are known to be lowest.
+    std::vector<std::int32_t> above_lowest_;
 };
 
 DisjunctiveSearch::DisjunctiveSearch(SearchProblem problem, Stop& stop)
     : problem_(std::move(problem)), neighbours_(neighbours_of(problem_, stop)) {}
 
 Decision DisjunctiveSearch::decide(std::int64_t capacity, std::int64_t node_limit,
-                                   Branching branching, DisjunctiveRules rules, Stop& stop) const {
-    return Engine(problem_, neighbours_, capacity, node_limit, branching, rules, stop).decide();
+                                   Branching branching, DisjunctiveRules rules, bool logs,
+                                   Stop& stop) const {
+    return Engine(problem_, neighbours_, capacity, node_limit, branching, rules, logs, stop)
+        .decide();
 }
 
 }  // namespace gapless

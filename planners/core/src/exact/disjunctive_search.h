@@ -9,7 +9,8 @@
 namespace gapless {
 
 // Which overlap is decided first: of the largest tensors, or of those with the least room to part.
-enum class Branching { kLargest, kLeastRoom };
+// Or which of the members of a section is the lowest.
+enum class Branching { kLargest, kLeastRoom, kLowest };
 
 // Rules that can be switched off one by one for an ablation.
 struct DisjunctiveRules {
@@ -22,7 +23,7 @@ class DisjunctiveSearch {
   public:
     DisjunctiveSearch(SearchProblem problem, Stop& stop);
     Decision decide(std::int64_t capacity, std::int64_t node_limit, Branching branching,
-                    DisjunctiveRules rules, Stop& stop) const;
+                    DisjunctiveRules rules, bool logs, Stop& stop) const;
 
   private:
     class Engine;

@@ -68,6 +68,10 @@ struct Decision {
     // One offset for each block if a plan fits, otherwise empty.
     std::vector<std::int64_t> offsets;
     SearchCounters counters;
+    // The disjunctive search's proof on request, node by node: the number of some members, the
+    // members, and for each of them the proof of the node in which it is the lowest; or 0 if rules
+    // refute the node.
+    std::vector<std::int32_t> tree;
 };
 
 // For every member, the other members that share a section with it, sorted. Throws

@@ -22,6 +22,12 @@
 // bound: the flow equals the bytes of the tensors that enter R. R is closed under successors, so a
 // path enters it once and these tensors are an antichain. It is the certificate.
 //
+// Levels. An edge that takes more leads to the next level, and an edge that gives back stays within
+// its level. So a path that gives back along a whole stream is short. If every edge led to the next
+// level, there would be about as many rounds as the longest path has edges. Dinic's argument holds:
+// edges within a level lead against the arcs and form no cycle; and a round adds only edges that
+// give back, from a level to the one below, so that no path becomes shorter.
+//
 // Interrupts. The search checks for a stop only between augmenting paths. There the residual
 // network holds a feasible flow, so the next call continues from that flow. If a stop ended the
 // construction of the network, the next call builds the network anew.
@@ -254,22 +260,29 @@ class AntichainSearch::Reduction {
         std::int64_t residual;
     };
 
+    // Returns the levels that an edge rises; see Levels in the Note.
+    static std::int32_t rise(const Edge& edge) { return edge.residual < kUnbounded ? 0 : 1; }
+
     bool levels() {
         std::fill(level_.begin(), level_.end(), -1);
-        queue_.assign(1, source_);
-        level_[source_] = 0;
-        for (std::size_t head = 0; head < queue_.size(); ++head) {
-            const std::int32_t v = queue_[head];
-            for (std::int32_t e = first_[v]; e < first_[v + 1]; ++e) {
-                if (edges_[e].residual <= 0 || level_[edges_[e].to] >= 0) continue;
-                level_[edges_[e].to] = level_[v] + 1;
-                queue_.push_back(edges_[e].to);
+        above_.assign(1, source_);
+        for (std::int32_t level = 0; !above_.empty(); ++level) {
+            queue_.swap(above_);
+            above_.clear();
+            for (std::size_t head = 0; head < queue_.size(); ++head) {
+                const std::int32_t v = queue_[head];
+                if (level_[v] >= 0) continue;
+                level_[v] = level;
+                for (std::int32_t e = first_[v]; e < first_[v + 1]; ++e) {
+                    if (edges_[e].residual <= 0 || level_[edges_[e].to] >= 0) continue;
+                    (rise(edges_[e]) == 0 ? queue_ : above_).push_back(edges_[e].to);
+                }
             }
         }
         return level_[target_] >= 0;
     }
 
-    // Depth-first search along rising levels. The path is explicit because a recursion could be as
+    // Depth-first search along the levels. The path is explicit because a recursion could be as
     // deep as the graph is long.
     void block_flow(Stop& stop) {
         std::vector<std::int32_t> path;
@@ -286,8 +299,8 @@ class AntichainSearch::Reduction {
                 continue;
             }
             std::int32_t& e = next_[v];
-            while (e < first_[v + 1] &&
-                   (edges_[e].residual <= 0 || level_[edges_[e].to] != level_[v] + 1)) {
+            while (e < first_[v + 1] && (edges_[e].residual <= 0 ||
+                                         level_[edges_[e].to] != level_[v] + rise(edges_[e]))) {
                 ++e;
             }
             if (e < first_[v + 1]) {
@@ -318,7 +331,9 @@ class AntichainSearch::Reduction {
 
     std::int32_t source_, target_;
     std::vector<std::int32_t> first_;
-    std::vector<std::int32_t> level_, next_, queue_;
+    std::vector<std::int32_t> level_, next_;
+    // Vertices of this level and of the next, some more than once.
+    std::vector<std::int32_t> queue_, above_;
     std::vector<Edge> edges_;
     std::int64_t total_ = 0;
 };
