@@ -16,6 +16,7 @@ from torch.distributed.pipelining import PipelineStage, ScheduleInterleaved1F1B
 from torch.distributed.tensor import DTensor
 from torch.distributed.tensor.parallel import (
     ColwiseParallel,
+    ParallelStyle,
     RowwiseParallel,
     parallelize_module,
 )
@@ -30,16 +31,9 @@ BATCH, LENGTH = 4, 2048
 STAGES_EACH, MICROBATCHES = 2, 8
 # Whole optimizer states of six allocators' processes fit on one GPU of 80 GB.
 COPIED_WIDTH, SHARDED_WIDTH = 1024, 1536
-# How the products of a layer are split: the first of two by columns, the second by rows.
-SPLIT = {
-    "q_proj": ColwiseParallel,
-    "k_proj": ColwiseParallel,
-    "v_proj": ColwiseParallel,
-    "o_proj": RowwiseParallel,
-    "gate_proj": ColwiseParallel,
-    "up_proj": ColwiseParallel,
-    "down_proj": RowwiseParallel,
-}
+# The products of a layer whose outputs are split, and those whose inputs are.
+BY_OUTPUT = ("q_proj", "k_proj", "v_proj", "gate_proj", "up_proj")
+BY_INPUT = ("o_proj", "down_proj")
 
 
 def data_parallel(scene: Scene) -> nn.Module:
@@ -68,15 +62,19 @@ def tensor_parallel(scene: Scene) -> nn.Module:
         mesh = init_device_mesh(scene.device.type, (scene.ranks,))
         layers: Any = model.get_submodule("model.layers")
         for layer in layers:
-            names = [name for name, _ in layer.named_modules()]
-            plan = {
-                name: SPLIT[name.split(".")[-1]]() for name in names if name.split(".")[-1] in SPLIT
-            }
+            plan: dict[str, ParallelStyle] = {}
+            for name, _ in layer.named_modules():
+                if name.endswith(BY_OUTPUT):
+                    plan[name] = ColwiseParallel()
+                elif name.endswith(BY_INPUT):
+                    plan[name] = RowwiseParallel()
             parallelize_module(layer, mesh, plan)
         # Fused kernels take tensors of one kind.
-        whole = [its for its in model.parameters() if not isinstance(its, DTensor)]
-        split = [its for its in model.parameters() if isinstance(its, DTensor)]
-        optimizer = torch.optim.AdamW([{"params": whole}, {"params": split}], lr=1e-4, fused=True)
+        of_kind: dict[bool, list[Tensor]] = {False: [], True: []}
+        for parameter in model.parameters():
+            of_kind[isinstance(parameter, DTensor)].append(parameter)
+        groups: list[dict[str, Any]] = [{"params": parameters} for parameters in of_kind.values()]
+        optimizer = torch.optim.AdamW(groups, lr=1e-4, fused=True)
         train_decoder(scene, model, lambda: _same_tokens(scene), optimizer=optimizer)
     return model
 
