@@ -220,12 +220,11 @@ bool CudaMemory::is_captured(Stream stream) {
 }
 
 std::uint64_t CudaMemory::number_of(Stream stream) {
-    if (cuda_.stream_number == nullptr) return ++numbers_;
     const InContext current(cuda_, context_.handle());
     std::uint64_t number = 0;
-    const Status status = cuda_.stream_number(as_handle(stream), &number);
-    if (status != kSuccess) refuse(status, "cuStreamGetId");
-    return number;
+    const bool is_told = cuda_.stream_number != nullptr &&
+                         cuda_.stream_number(as_handle(stream), &number) == kSuccess;
+    return is_told ? number : kUntold + ++untold_;
 }
 
 Event CudaMemory::record_event(Stream stream) {

@@ -90,6 +90,9 @@ class CudaMemory final : public DeviceMemory {
     std::vector<Overwritten> overwritten() override;
 
   private:
+    // The driver numbers streams from 1 on.
+    static constexpr std::uint64_t kUntold = std::uint64_t{1} << 63;
+
     // Free bytes and total bytes.
     std::pair<std::size_t, std::size_t> memory_info() const;
     bool is_reached_by(int device) const;
@@ -109,7 +112,7 @@ class CudaMemory final : public DeviceMemory {
     std::unique_ptr<CudaChecks> checks_;   // null until loaded
     std::vector<void*> streams_;           // made by make_stream()
     Stream copies_ = 0;                    // the stream of copies; 0 before the first
-    std::uint64_t numbers_ = 0;            // streams that got a number without the driver
+    std::uint64_t untold_ = 0;             // numbers that the driver did not tell
     std::vector<void*> idle_events_;       // of this device's context, to be recorded again
     std::unordered_set<Event> foreign_;    // events of other contexts
 };

@@ -112,7 +112,7 @@ class DeviceMemory {
     // neither be marked by an event nor made to wait for one.
     virtual bool is_captured(Stream stream) = 0;
     // A number of the stream that no other stream ever has; a handle may name a new stream once the
-    // old one was destroyed. Throws StreamIsGone.
+    // old one was destroyed. A device that does not know it gives a new number each time.
     virtual std::uint64_t number_of(Stream stream) { return stream; }
     // Records an event, which is done when all work submitted to the stream before it is done. This
     // and make_wait() throw StreamIsGone.

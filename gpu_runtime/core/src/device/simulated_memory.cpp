@@ -394,13 +394,6 @@ void SimulatedMemory::require_running(Stream stream) {
     refuse("an event and a stream that is captured do not meet");
 }
 
-std::uint64_t SimulatedMemory::number_of(Stream stream) {
-    const std::lock_guard lock(mutex_);
-    may_fail("number_of");
-    require_running(stream);
-    return stream;
-}
-
 Event SimulatedMemory::record_event(Stream stream) {
     const std::lock_guard lock(mutex_);
     may_fail("record_event");

@@ -50,7 +50,6 @@ class SimulatedMemory final : public DeviceMemory {
     void await_copies() override;
     void synchronize() override;
     bool is_captured(Stream stream) override;
-    std::uint64_t number_of(Stream stream) override;
     Event record_event(Stream stream) override;
     bool is_done(Event event) override;
     void await(Event event) override;
