@@ -173,15 +173,13 @@ class Nests(Search):
             if self._incumbent.over:
                 return
             heads, bound = self._plan(piece, length)
-            if self._nest.is_exact:
-                self._proven = max(self._proven, bound)
-                self._incumbent.prove(self._proven, self._shared.certificate)
-            if heads is None:
-                return
             end = self._end(piece, heads)
             if peak is None or end < peak:
                 self._heads[piece.blocks] = heads
                 self._peaks[index] = end
+            if self._nest.is_exact:
+                self._proven = max(self._proven, bound)
+                self._incumbent.prove(self._proven, self._shared.certificate)
         self._offer(self._heads, "pieces of a nest")
 
     def _run_stretched(self, share: float, length: int) -> None:
@@ -193,10 +191,7 @@ class Nests(Search):
         for piece in pieces:
             if self._incumbent.over:
                 return
-            planned, _ = self._plan(piece, length)
-            if planned is None:
-                return
-            heads[piece.blocks] = planned
+            heads[piece.blocks], _ = self._plan(piece, length)
         self._offer(heads, "pieces of a stretched nest")
 
     @cached_property
@@ -223,11 +218,8 @@ class Nests(Search):
     def _offer(self, heads: IntColumn, found_by: str) -> None:
         self._incumbent.offer(Plan.of_blocks(self._incumbent.problem, heads), found_by)
 
-    def _plan(self, piece: Piece, length: int) -> tuple[IntColumn | None, int]:
-        """Return heads for the blocks of a piece, and a lower bound on their highest end.
-
-        There are no heads if a bound of the piece exceeds the goal, such as the length of a chain.
-        """
+    def _plan(self, piece: Piece, length: int) -> tuple[IntColumn, int]:
+        """Return heads for the blocks of a piece, and a lower bound on their highest end."""
         incumbent = self._incumbent
         incumbent.require_time()
         whole = incumbent.problem
@@ -248,9 +240,6 @@ class Nests(Search):
         incumbent.count += incumbent.most(-(-used // blocks.count))
         if findings.interrupted:
             raise KeyboardInterrupt
-        bound = piece.floor + findings.lower_bound
-        if findings.plan is not None:
-            return piece.floor + findings.plan.offsets[first], bound
-        if bound > self._goal:
-            return None, bound
-        raise TimeoutError("the time limit passed before every piece had a plan")
+        if findings.plan is None:
+            raise TimeoutError("the time limit passed before every piece had a plan")
+        return piece.floor + findings.plan.offsets[first], piece.floor + findings.lower_bound
