@@ -140,7 +140,9 @@ class SkylineBeams(Search):
         if len(offsets):
             incumbent.offer(Plan.of(incumbent.problem, offsets), f"skyline beam of {width}")
         elif whole:
-            self._hopeless = limit
+            self._hopeless = max(self._hopeless, capacity)
+            # A beam that gave way had dropped what its first capacity ruled out.
+            return self._try(limit, limit, width)
         return len(offsets) > 0
 
 
