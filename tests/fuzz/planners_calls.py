@@ -448,7 +448,8 @@ CALLS: dict[Callable[[Case], None], tuple[str, ...]] = {
     canonical: (
         "SearchProblem", "CanonicalSearch", "CanonicalSearch.decide", "CanonicalRules",
         *(f"CanonicalRules.{rule}" for rule in RULES), "SearchKey", "Verdict",
-        "MOST_MEMBERS", "Decision", "Decision.verdict", "Decision.offsets", "Decision.counters",
+        "MOST_MEMBERS", "Decision", "Decision.tree", "Decision.verdict", "Decision.offsets",
+        "Decision.counters",
         "SearchCounters",
         *(f"SearchCounters.{name}" for name in properties(_core.SearchCounters)),
     ),

@@ -53,10 +53,9 @@ CudaMemory::~CudaMemory() {
         const std::lock_guard lock(mapping);
         std::erase(memories, this);
     }
-    if (streams_.empty() && idle_events_.empty()) return;
+    if (streams_.empty()) return;
     try {
         const InContext current(cuda_, context_.handle());
-        for (void* event : idle_events_) cuda_.destroy_event(event);
         for (void* stream : streams_) cuda_.destroy_stream(stream);
     } catch (const DeviceCallError&) {
         // The context was destroyed, and its streams with it.
@@ -234,19 +233,12 @@ Event CudaMemory::record_event(Stream stream) {
     void* context = context_.handle();
     cuda_.stream_context(as_handle(stream), &context);
     const InContext of_stream(cuda_, context);
-    const bool is_foreign = context != context_.handle();
     void* event = nullptr;
-    if (is_foreign || idle_events_.empty()) {
-        cuda_.require(cuda_.create_event(&event, kWithoutTime), "cuEventCreate");
-    } else {
-        event = idle_events_.back();
-        idle_events_.pop_back();
-    }
+    cuda_.require(cuda_.create_event(&event, kWithoutTime), "cuEventCreate");
     if (const Status status = cuda_.record_event(event, as_handle(stream)); status != kSuccess) {
         cuda_.destroy_event(event);
         refuse(status, "cuEventRecord");
     }
-    if (is_foreign) foreign_.insert(reinterpret_cast<Event>(event));
     return reinterpret_cast<Event>(event);
 }
 
@@ -269,10 +261,7 @@ void CudaMemory::make_wait(Stream stream, Event event) {
     if (status != kSuccess) refuse(status, "cuStreamWaitEvent");
 }
 
-// An event is recorded again rather than created anew. Streams that wait for it wait for what it
-// was when they began to.
 void CudaMemory::destroy_event(Event event) {
-    if (foreign_.erase(event) == 0) return idle_events_.push_back(as_handle(event));
     const InContext current(cuda_, context_.handle());
     cuda_.require(cuda_.destroy_event(as_handle(event)), "cuEventDestroy");
 }

@@ -5,7 +5,6 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -113,8 +112,6 @@ class CudaMemory final : public DeviceMemory {
     std::vector<void*> streams_;           // made by make_stream()
     Stream copies_ = 0;                    // the stream of copies; 0 before the first
     std::uint64_t untold_ = 0;             // numbers that the driver did not tell
-    std::vector<void*> idle_events_;       // of this device's context, to be recorded again
-    std::unordered_set<Event> foreign_;    // events of other contexts
 };
 
 }  // namespace gapless::runtime
