@@ -175,7 +175,8 @@ def update(
     """Derive counts and bounds again, look for better plans, and write the catalogue.
 
     New files beside the catalogue are added. An instance whose file is not here stays as it is.
-    Of a results file, every plan is judged, and those that improve a best known plan are recorded.
+    Given a results file, the command judges every plan in it, and records each plan that is better
+    than the best known one.
     """
     if any(name.endswith(SUFFIX) for name in names or []):
         _update_by_results([Path(name) for name in names or []], folder, catalogue)

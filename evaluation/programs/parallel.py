@@ -29,7 +29,8 @@ from gpu_runtime.training.scene import Scene
 PATIENCE = timedelta(seconds=60)
 BATCH, LENGTH = 4, 2048
 STAGES_EACH, MICROBATCHES = 2, 8
-# Whole optimizer states of six allocators' processes fit on one GPU of 80 GB.
+# Widths of models that are copied to each GPU, and of those that the GPUs share. With them, the
+# processes of six allocators fit side by side on GPUs of 80 GB.
 COPIED_WIDTH, SHARDED_WIDTH = 1024, 1536
 # The products of a layer whose outputs are split, and those whose inputs are.
 BY_OUTPUT = ("q_proj", "k_proj", "v_proj", "gate_proj", "up_proj")
@@ -159,8 +160,8 @@ def _loss_of_words(scores: Tensor, tokens: Tensor) -> Tensor:
 
 
 def _same_tokens(scene: Scene, batch: int = BATCH) -> Tensor:
-    """Return the tokens of the first GPU on each."""
-    tokens = scene.tokens(batch, scene.length(LENGTH), words(scene, 32_000))
+    """Return tokens that are the same on all GPUs."""
+    tokens = _tokens(scene, batch)
     distributed.broadcast(tokens, 0)
     return tokens
 
@@ -178,8 +179,8 @@ def _copied(scene: Scene, model: nn.Module) -> nn.Module:
     return DistributedDataParallel(model, device_ids=devices)
 
 
-def _tokens(scene: Scene) -> Tensor:
-    return scene.tokens(BATCH, scene.length(LENGTH), words(scene, 32_000))
+def _tokens(scene: Scene, batch: int = BATCH) -> Tensor:
+    return scene.tokens(batch, scene.length(LENGTH), words(scene, 32_000))
 
 
 def _train(scene: Scene, model: nn.Module, optimizer: torch.optim.Optimizer | None = None) -> None:

@@ -164,15 +164,19 @@ def require_no_overlap(fields: dict[str, Any], offset: list[int], end: list[int]
         require(shared <= 0, f"unsafe tensors share bytes: {a} and {b}")
     if "unsafe_pairs" in fields:
         return
-    is_safe: Callable[[Row, Row], bool]
     if "graph" in fields:
         producer = fields["graph"]["producer"]
         needed, passed = clocks(fields["graph"])
         rows = [(birth, tensor, -1) for tensor, birth in enumerate(producer)]
-        is_safe = lambda a, b: bool((needed[a[1]] <= passed[b[0]]).all())  # noqa: E731
+
+        def is_safe(a: Row, b: Row) -> bool:
+            return bool((needed[a[1]] <= passed[b[0]]).all())
     else:
         rows = list(lifetimes(fields))
-        is_safe = lambda a, b: a[2] <= b[0]  # noqa: E731
+
+        def is_safe(a: Row, b: Row) -> bool:
+            return a[2] <= b[0]
+
     rows = [row for row in rows if offset[row[1]] < end[row[1]]]
     walk = [(end[row[1]], 0, row) for row in rows] + [(offset[row[1]], 1, row) for row in rows]
     here: list[Row] = []

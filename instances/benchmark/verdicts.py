@@ -32,7 +32,7 @@ class Verdict:
 
     found: FoundPlan
     word: Word
-    # What stands against the plan: the best known plan, or the reason of a refusal.
+    # The best known plan, with which this one was compared; or why this one is refused.
     reason: str
 
     def __str__(self) -> str:

@@ -20,7 +20,7 @@ void KnownWaits::make_wait(Stream stream, Event event) {
     const Recorded& awaited = events_.at(event);
     if (number == awaited.stream || follows(number, awaited.stream, event)) return;
     ForwardingMemory::make_wait(stream, awaited.event);
-    // What is forgotten here costs a wait.
+    // A stream whose clock is forgotten only makes a wait that it could have left out.
     if (clocks_.size() > kMostStreams) clocks_.clear();
     Clock& clock = clocks_[number];
     for (const auto& [other, latest] : awaited.clock) raise(clock, other, latest);
