@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from planners import _core
 from planners.errors import GaplessError
-from planners.exact.branch_and_bound.branch_and_bound import BRANCHINGS
 from planners.exact.branch_and_bound.components import Component, components_of
 from planners.exact.common_unit import scale_blocks
 from planners.exact.model_limits import ModelTooLargeError
@@ -66,7 +65,7 @@ def _refute(
     ]
     for nodes in NODES_OF_TURNS:
         for part, search in list(parts):
-            for branching in (_core.Branching.LOWEST, *BRANCHINGS.values()):
+            for branching in (_core.Branching.LOWEST, _core.Branching.BLAMED):
                 decision = search.decide(
                     capacity, nodes, branching, True, True, True, budget.remaining_seconds()
                 )

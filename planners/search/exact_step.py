@@ -13,9 +13,10 @@ from planners.search.turns import Search, Shared
 MOST_BLOCKS = 3_000
 MOST_BLOCKS_IN_GENERAL = 1_000
 MOST_BLOCKS_WITH_CHAINS = 500
-# Nodes in the first turn. With chains a node costs ten times as much, so there are fewer.
+# Nodes in the first turn. With chains a node examines all blocks, so the limit is one of blocks in
+# all nodes.
 NODES_A_TURN = 5_000
-NODES_A_TURN_WITH_CHAINS = 500
+BLOCKS_A_TURN_WITH_CHAINS = 200_000
 
 
 class ExactStep(Search):
@@ -30,8 +31,10 @@ class ExactStep(Search):
 
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)
-        chains = shared.incumbent.problem.contiguous
-        self._nodes = NODES_A_TURN_WITH_CHAINS if chains else NODES_A_TURN
+        problem = shared.incumbent.problem
+        self._nodes = NODES_A_TURN
+        if problem.contiguous:
+            self._nodes = max(1, BLOCKS_A_TURN_WITH_CHAINS // problem.blocks.count)
 
     @classmethod
     def reason_against(cls, problem: Problem) -> str | None:

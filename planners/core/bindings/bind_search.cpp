@@ -37,16 +37,24 @@ class OneAtATime {
     std::atomic_flag& busy_;
 };
 
+template <class Search>
 struct GuardedSearch {
-    std::unique_ptr<CanonicalSearch> search;
+    std::unique_ptr<Search> search;
     std::int64_t horizon;
     std::atomic_flag busy;
 };
 
-struct SharedSearch {
-    DisjunctiveSearch search;
-    std::int64_t horizon;
-};
+template <class Search>
+void make_search(GuardedSearch<Search>* self, SearchProblem problem, double seconds) {
+    Stop stop = stop_after(seconds);
+    const std::int64_t horizon = problem.horizon;
+    std::unique_ptr<Search> search;
+    {
+        nb::gil_scoped_release without_python;
+        search = std::make_unique<Search>(std::move(problem), stop);
+    }
+    new (self) GuardedSearch<Search>{std::move(search), horizon, {}};
+}
 
 // Clamps the capacity: above the horizon every plan fits, and below 0 none does.
 std::int64_t within(std::int64_t capacity, std::int64_t horizon) {
@@ -125,29 +133,17 @@ void bind_search(nb::module_& module) {
         .def_rw("split", &CanonicalRules::split)
         .def_rw("memory", &CanonicalRules::memory);
 
-    nb::class_<GuardedSearch>(
+    nb::class_<GuardedSearch<CanonicalSearch>>(
         module, "CanonicalSearch",
         "Exact search for single tensors.\n\n"
         "It keeps the state of its question: a second one from another thread, or from a\n"
         "handler of signals, is refused with a RuntimeError.")
-        .def(
-            "__init__",
-            [](GuardedSearch* self, SearchProblem problem, double seconds) {
-                Stop stop = stop_after(seconds);
-                const std::int64_t horizon = problem.horizon;
-                std::unique_ptr<CanonicalSearch> search;
-                {
-                    nb::gil_scoped_release without_python;
-                    search = std::make_unique<CanonicalSearch>(std::move(problem), stop);
-                }
-                new (self) GuardedSearch{std::move(search), horizon, {}};
-            },
-            nb::arg("problem"), nb::arg("seconds"))
+        .def("__init__", make_search<CanonicalSearch>, nb::arg("problem"), nb::arg("seconds"))
         .def(
             "decide",
-            [](GuardedSearch& asked, std::int64_t capacity, std::vector<SearchKey> order,
-               std::int64_t node_limit, std::int32_t wander, std::uint32_t seed,
-               CanonicalRules rules, double seconds) {
+            [](GuardedSearch<CanonicalSearch>& asked, std::int64_t capacity,
+               std::vector<SearchKey> order, std::int64_t node_limit, std::int32_t wander,
+               std::uint32_t seed, CanonicalRules rules, double seconds) {
                 Stop stop = stop_after(seconds);
                 const CanonicalQuestion question{within(capacity, asked.horizon),
                                                  std::move(order),
@@ -163,32 +159,25 @@ void bind_search(nb::module_& module) {
             nb::arg("seed"), nb::arg("rules"), nb::arg("seconds"));
 
     nb::enum_<Branching>(module, "Branching")
-        .value("LARGEST", Branching::kLargest)
-        .value("LEAST_ROOM", Branching::kLeastRoom)
+        .value("BLAMED", Branching::kBlamed)
         .value("LOWEST", Branching::kLowest);
 
-    nb::class_<SharedSearch>(module, "DisjunctiveSearch", "Exact search for blocks of any kind.")
-        .def(
-            "__init__",
-            [](SharedSearch* self, SearchProblem problem, double seconds) {
-                Stop stop = stop_after(seconds);
-                const std::int64_t horizon = problem.horizon;
-                std::optional<DisjunctiveSearch> search;
-                {
-                    nb::gil_scoped_release without_python;
-                    search.emplace(std::move(problem), stop);
-                }
-                new (self) SharedSearch{std::move(*search), horizon};
-            },
-            nb::arg("problem"), nb::arg("seconds"))
+    nb::class_<GuardedSearch<DisjunctiveSearch>>(
+        module, "DisjunctiveSearch",
+        "Exact search for blocks of any kind.\n\n"
+        "It keeps the blame that its questions gave: a second one from another thread, or from a\n"
+        "handler of signals, is refused with a RuntimeError.")
+        .def("__init__", make_search<DisjunctiveSearch>, nb::arg("problem"), nb::arg("seconds"))
         .def(
             "decide",
-            [](const SharedSearch& asked, std::int64_t capacity, std::int64_t node_limit,
-               Branching branching, bool lowest, bool forced, bool logs, double seconds) {
+            [](GuardedSearch<DisjunctiveSearch>& asked, std::int64_t capacity,
+               std::int64_t node_limit, Branching branching, bool lowest, bool forced, bool logs,
+               double seconds) {
                 Stop stop = stop_after(seconds);
+                const OneAtATime alone(asked.busy);
                 nb::gil_scoped_release without_python;
-                return asked.search.decide(within(capacity, asked.horizon), node_limit, branching,
-                                           {lowest, forced}, logs, stop);
+                return asked.search->decide(within(capacity, asked.horizon), node_limit, branching,
+                                            {lowest, forced}, logs, stop);
             },
             nb::arg("capacity"), nb::arg("node_limit"), nb::arg("branching"), nb::arg("lowest"),
             nb::arg("forced"), nb::arg("logs"), nb::arg("seconds"));

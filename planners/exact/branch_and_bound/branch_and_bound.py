@@ -57,11 +57,6 @@ ORDERS: tuple[tuple[str, ...], ...] = (
     ("left", "size", "lifetime"),
     ("lifetime", "left", "area"),
 )
-# The pairs that the search with chains decides first, in turn.
-BRANCHINGS = {
-    "least room": _core.Branching.LEAST_ROOM,
-    "largest overlap": _core.Branching.LARGEST,
-}
 # Note: the schedule. The number of nodes that an order needs is heavy-tailed. It varies between the
 # orders of one problem, and for one order between a problem and a slightly perturbed copy: from two
 # nodes a tensor to more than any budget. No order wins on all problems. So each order gets its turn
@@ -303,7 +298,8 @@ class _Search:
     def _questions(self, part: Component) -> Iterator[_Question]:
         """Yield questions round by round; see the note on the schedule."""
         chains = isinstance(part.search, _core.DisjunctiveSearch)
-        orders = tuple((name,) for name in BRANCHINGS) if chains else ORDERS
+        # The search with chains has one order of its own, which the blame changes.
+        orders = (("blame",),) if chains else ORDERS
         nodes, wanders = FIRST_NODES, cycle(WANDERS)
         aims, near = _spread(3), _spread(2)
         while True:
@@ -381,7 +377,7 @@ class _Search:
             return search.decide(
                 capacity,
                 nodes,
-                BRANCHINGS[question.order[0]],
+                _core.Branching.BLAMED,
                 self.rules.lowest,
                 self.rules.forced,
                 False,

@@ -78,7 +78,7 @@ def decide_canonical(problem: _core.SearchProblem, capacity: int) -> _core.Decis
 
 def decide_disjunctive(problem: _core.SearchProblem, capacity: int) -> _core.Decision:
     search = _core.DisjunctiveSearch(problem, 60.0)
-    return search.decide(capacity, MANY_NODES, _core.Branching.LARGEST, True, True, False, 60.0)
+    return search.decide(capacity, MANY_NODES, _core.Branching.BLAMED, True, True, False, 60.0)
 
 
 Decide = Callable[[_core.SearchProblem, int], _core.Decision]

@@ -1,7 +1,10 @@
 #include "exact/disjunctive_search.h"
 
 #include <algorithm>
+#include <array>
+#include <bitset>
 #include <limits>
+#include <tuple>
 #include <utility>
 
 namespace gapless {
@@ -23,12 +26,21 @@ namespace gapless {
 // In the same way a node has a greatest solution under the capacity. If, between both solutions,
 // one of two unsafe members can no longer fit below the other, it must lie above, and the bounds of
 // both move accordingly. This need not be recorded, because bounds only tighten and the pair is
-// examined again whenever one of them moves.
+// examined again whenever one of them moves. Intervals of two blocks that overlap are one interval,
+// as are intervals between which alignment leaves no difference.
 //
 // A node is refuted if the two solutions cross, or by the bytes of a section, as in Note [Canonical
 // search]: one member is lowest in the section and all others lie above it; members that would then
 // exceed the capacity lie above the end of a member that may be lowest. If only one member may be
-// lowest, the others are a section above it, for which the same holds.
+// lowest, the others are a section above it, for which the same holds. Turned upside down, a plan
+// stays a plan, so the same holds for the highest member.
+//
+// Going back. Each bound is kept with the decisions that it rests on: those that the bounds it was
+// concluded from rest on, and the decision that pushed it. If a node is refuted by bounds that do
+// not rest on the decision of the node above, every branch there is refuted by the same decisions.
+// So none of them is searched. Blocks whose bounds refute nodes are blamed. Of the overlaps the one
+// comes first whose blocks have little room to part and much blame, so that decisions that refute
+// something come early (Boussemart, Hemery, Lecoutre and Sais, ECAI 2004).
 //
 // Termination. Offsets are integers, grow with every decision, and are bounded by the capacity. An
 // interval stays decided.
@@ -50,38 +62,54 @@ namespace {
 
 // Pairs, members and arcs examined between two checks for a stop. A guess.
 constexpr std::int64_t kWorkPerCheck = 1 << 14;
-// Limits the tightening in one node: examinations of each block's pairs, on average, and of all
+// Limits the tightening in one node: examinations of each block's clashes, on average, and of all
 // sections. A guess.
 constexpr int kRounds = 16;
 // Limits the depth of decisions to what a thread's stack holds. Deeper nodes stay undecided.
 constexpr int kDeepest = 10'000;
 
+// The depths of the decisions that a conclusion rests on. All depths from the last one on are one.
+using Reasons = std::bitset<256>;
+
+std::vector<std::int64_t> extents_of(const SearchProblem& problem) {
+    std::vector<std::int64_t> extent(problem.modulus.size(), 0);
+    for (std::int32_t m = 0; m < problem.member_count(); ++m) {
+        std::int64_t& reach = extent[problem.block[m]];
+        reach = std::max(reach, problem.before[m] + problem.size[m]);
+    }
+    return extent;
+}
+
+std::int64_t residue_of(const SearchProblem& problem, std::int32_t b) {
+    const std::int64_t at = problem.pinned[b] >= 0 ? problem.pinned[b] : problem.residue[b];
+    return at & (problem.modulus[b] - 1);
+}
+
 }  // namespace
 
 class DisjunctiveSearch::Engine {
   public:
-    Engine(const SearchProblem& problem, const Neighbours& neighbours, std::int64_t capacity,
-           std::int64_t node_limit, Branching branching, DisjunctiveRules rules, bool logs,
-           Stop& stop)
+    Engine(const SearchProblem& problem, const std::vector<std::vector<Clash>>& clashes,
+           std::int64_t capacity, std::int64_t node_limit, Branching branching,
+           DisjunctiveRules rules, bool logs, std::vector<double>& blame, Stop& stop)
         : problem_(problem),
-          neighbours_(neighbours),
+          clashes_(clashes),
           capacity_(capacity),
           node_limit_(node_limit),
           branching_(branching),
           rules_(rules),
           logs_(logs),
           stop_(stop),
-          above_(problem.modulus.size()),
-          below_(problem.modulus.size()),
+          blame_(blame),
+          room_(problem.modulus.size()),
           waiting_(problem.modulus.size(), 0),
-          members_(problem.modulus.size()),
           alive_(static_cast<std::size_t>(problem.sections)),
           total_(alive_.size(), 0) {
-        std::vector<std::int64_t> extent(problem.modulus.size(), 0);
+        const std::vector<std::int64_t> extent = extents_of(problem);
         for (std::int32_t m = 0; m < problem.member_count(); ++m) {
-            members_[problem.block[m]].push_back(m);
-            std::int64_t& reach = extent[problem.block[m]];
-            reach = std::max(reach, problem.before[m] + problem.size[m]);
+            const std::int64_t before = problem.before[m];
+            sides_[kBottom].before.push_back(before);
+            sides_[kTop].before.push_back(extent[problem.block[m]] - before - problem.size[m]);
             for (const SectionRange& range : problem.ranges_of(m)) {
                 for (std::int32_t s = range.first; s < range.last; ++s) {
                     alive_[s].push_back(m);
@@ -89,60 +117,84 @@ class DisjunctiveSearch::Engine {
                 }
             }
         }
+        for (Side& side : sides_) {
+            side.why.resize(room_.size());
+            side.arcs.resize(room_.size());
+            side.moved.resize(room_.size(), 1);
+        }
         for (std::int32_t b = 0; b < problem.block_count(); ++b) {
             period_ = std::max(period_, problem.modulus[b]);
-            const std::int64_t pin = problem.pinned[b];
-            offset_.push_back(pin >= 0 ? pin : problem.residue[b]);
-            most_.push_back(pin >= 0 ? pin : capacity - extent[b]);
-            if (pin >= 0 && pin + extent[b] > capacity) most_.back() = -1;
-            most_.back() = align_down(b, most_.back());
+            room_[b] = capacity - extent[b];
+            const std::int64_t residue = residue_of(problem, b), pin = problem.pinned[b];
+            sides_[kBottom].residue.push_back(residue);
+            sides_[kTop].residue.push_back((room_[b] - residue) & (problem.modulus[b] - 1));
+            sides_[kBottom].least.push_back(pin >= 0 ? pin : residue);
+            sides_[kTop].least.push_back(pin >= 0 ? room_[b] - pin : sides_[kTop].residue[b]);
         }
     }
 
     Decision decide() {
         bool possible = true;
         for (std::int32_t b = 0; b < problem_.block_count(); ++b) {
-            possible &= offset_[b] <= most_[b];
+            possible &= least(b) <= greatest(b) && sides_[kTop].least[b] >= 0;
             wait_for(b);
         }
         if (!possible) log_refuted();
         const Verdict verdict = possible ? explore() : Verdict::kRefuted;
         Decision decision{verdict, {}, counters_, {}};
         if (verdict == Verdict::kRefuted) decision.tree = std::move(tree_);
-        if (verdict == Verdict::kFits) decision.offsets = offset_;
+        if (verdict == Verdict::kFits) decision.offsets = sides_[kBottom].least;
         return decision;
     }
 
   private:
-    // A decision, stored with both blocks: the other block lies at least `distance` above, or
-    // below.
+    enum SideName : std::uint8_t { kBottom, kTop };
+    // The offset of `above` is at least the offset of `below` plus `distance`.
+    struct Demand {
+        std::int32_t below, above;
+        std::int64_t distance;
+    };
+    // A demand, stored with the block that pushes: the other block is pushed `distance` further.
     struct Arc {
         std::int32_t other;
         std::int64_t distance;
+        std::size_t depth;
     };
-    // The least offset of a block before a move; or, stored as ~block, its greatest offset.
+    struct Move {
+        std::int32_t block;
+        std::int64_t to;
+        Reasons why;
+    };
+    // The least distance of a block from a side, and why, before a move.
     struct Change {
+        SideName side;
         std::int32_t block;
         std::int64_t before;
+        Reasons why;
     };
-    // Two unsafe members that overlap in the least solution.
-    struct Overlap {
-        std::int32_t a = -1, b = -1;
+    // The bounds of all blocks, measured from the bottom or from the top of the memory. What holds
+    // for one side holds for the other.
+    struct Side {
+        // One entry for each block: its least distance from the side, why it is no less, its
+        // residue.
+        std::vector<std::int64_t> least, residue;
+        std::vector<Reasons> why;
+        std::vector<std::vector<Arc>> arcs;
+        // Blocks whose sections must be examined.
+        std::vector<char> moved;
+        // One entry for each member: the bytes of its block on this side of it.
+        std::vector<std::int64_t> before;
     };
 
-    std::int64_t bottom(std::int32_t member) const {
-        return offset_[problem_.block[member]] + problem_.before[member];
+    std::int64_t least(std::int32_t b) const { return sides_[kBottom].least[b]; }
+    std::int64_t greatest(std::int32_t b) const { return room_[b] - sides_[kTop].least[b]; }
+    std::int64_t start(const Side& side, std::int32_t member) const {
+        return side.least[problem_.block[member]] + side.before[member];
     }
+    std::int64_t bottom(std::int32_t member) const { return start(sides_[kBottom], member); }
     std::int64_t top(std::int32_t member) const { return bottom(member) + problem_.size[member]; }
-
-    std::int64_t greatest_bottom(std::int32_t member) const {
-        return most_[problem_.block[member]] + problem_.before[member];
-    }
-    std::int64_t align_up(std::int32_t b, std::int64_t at) const {
-        return at + ((problem_.residue[b] - at) & (problem_.modulus[b] - 1));
-    }
-    std::int64_t align_down(std::int32_t b, std::int64_t at) const {
-        return at - ((at - problem_.residue[b]) & (problem_.modulus[b] - 1));
+    std::size_t bit_of_depth() const {
+        return std::min(static_cast<std::size_t>(depth_), Reasons().size() - 1);
     }
 
     Verdict explore() {
@@ -152,8 +204,7 @@ class DisjunctiveSearch::Engine {
         const std::size_t changes = changes_.size();
         Verdict verdict = Verdict::kRefuted;
         if (close_in()) {
-            const Overlap overlap = worst_overlap();
-            verdict = overlap.a < 0 ? Verdict::kFits : branch(overlap);
+            verdict = branch();
         } else {
             ++counters_.by_section;
             log_refuted();
@@ -163,56 +214,71 @@ class DisjunctiveSearch::Engine {
         return verdict;
     }
 
-    Verdict branch(Overlap overlap) {
-        std::vector<std::int32_t> lowest{overlap.a, overlap.b};
+    Verdict branch() {
+        const Overlap overlap = worst_overlap();
+        if (overlap.clash == nullptr) return Verdict::kFits;
+        const auto [a, clash] = overlap;
+        const std::int32_t b = clash->other;
+        std::vector<std::int32_t> lowest{clash->member, clash->other_member};
+        std::vector<std::vector<Demand>> branches{{{a, b, clash->above}}, {{b, a, -clash->below}}};
         // Try the branch that raises less first.
-        if (top(overlap.a) - bottom(overlap.b) > top(overlap.b) - bottom(overlap.a)) {
+        if (least(a) + clash->above - least(b) > least(b) - clash->below - least(a)) {
+            std::swap(branches[0], branches[1]);
             std::swap(lowest[0], lowest[1]);
         }
-        if (branching_ == Branching::kLowest) take_open_section(lowest);
+        Reasons why;
+        if (branching_ == Branching::kLowest) {
+            why = take_open_section(lowest, branches);
+        }
         if (logs_) {
             tree_.push_back(static_cast<std::int32_t>(lowest.size()));
             tree_.insert(tree_.end(), lowest.begin(), lowest.end());
         }
-        for (const std::int32_t m : lowest) {
+        const std::size_t here = bit_of_depth();
+        for (const std::vector<Demand>& demands : branches) {
             const std::size_t changes = changes_.size();
             Verdict verdict = Verdict::kRefuted;
-            if (put_lowest(m, lowest)) {
+            if (put(demands)) {
                 verdict = explore();
             } else {
                 log_refuted();
             }
             if (verdict == Verdict::kFits) return verdict;
             undo_to(changes);
-            const std::int32_t below = problem_.block[m];
-            for (std::size_t i = 1; i < lowest.size(); ++i) {
-                below_[above_[below].back().other].pop_back();
-                above_[below].pop_back();
+            for (const Demand& demand : demands) {
+                sides_[kBottom].arcs[demand.below].pop_back();
+                sides_[kTop].arcs[demand.above].pop_back();
             }
             if (verdict == Verdict::kNodeLimit) return verdict;
+            // A proof lists all branches.
+            if (!conflict_[here] && !logs_) return verdict;
+            if (here + 1 < conflict_.size()) conflict_.reset(here);
+            why |= conflict_;
         }
+        conflict_ = why;
         return Verdict::kRefuted;
     }
 
-    // Decides that a member lies below all others.
-    bool put_lowest(std::int32_t lowest, const std::vector<std::int32_t>& members) {
-        const std::int32_t from = problem_.block[lowest];
-        for (const std::int32_t m : members) {
-            if (m == lowest) continue;
-            const std::int64_t distance = end_in_block(lowest) - problem_.before[m];
-            above_[from].push_back({problem_.block[m], distance});
-            below_[problem_.block[m]].push_back({from, distance});
+    bool put(const std::vector<Demand>& demands) {
+        Reasons here;
+        here.set(bit_of_depth());
+        for (const auto& [below, above, distance] : demands) {
+            sides_[kBottom].arcs[below].push_back({above, distance, bit_of_depth()});
+            sides_[kTop].arcs[above].push_back(
+                {below, room_[below] - room_[above] + distance, bit_of_depth()});
         }
-        for (const std::int32_t m : members) {
-            if (m != lowest && !put_below(lowest, m, from)) return false;
+        for (const Demand& demand : demands) {
+            if (!impose(demand, here, demand.below)) return false;
         }
         return true;
     }
 
-    // Replaces the members by those that may be the lowest of a section, of which there are fewest.
-    // Members that all others of the section lie above already are left out.
-    void take_open_section(std::vector<std::int32_t>& chosen) {
-        std::size_t fewest = std::numeric_limits<std::size_t>::max();
+    // Replaces the branches by the members that may be the lowest of a section, of which there are
+    // fewest. Members that all others of the section lie above already are left out. Returns why
+    // no other member may be the lowest.
+    Reasons take_open_section(std::vector<std::int32_t>& chosen,
+                              std::vector<std::vector<Demand>>& branches) const {
+        std::size_t fewest = std::numeric_limits<std::size_t>::max(), section = 0;
         for (std::size_t s = 0; s < alive_.size(); ++s) {
             std::vector<std::int32_t> open = alive_[s];
             std::sort(open.begin(), open.end(),
@@ -227,34 +293,56 @@ class DisjunctiveSearch::Engine {
             const auto count = static_cast<std::size_t>(last - first);
             if (count < 2 || count >= fewest) continue;
             fewest = count;
+            section = s;
             chosen.assign(first, last);
         }
+        if (fewest == std::numeric_limits<std::size_t>::max()) return {};
+        branches.clear();
+        for (const std::int32_t lowest : chosen) {
+            std::vector<Demand>& demands = branches.emplace_back();
+            for (const std::int32_t m : chosen) {
+                if (m == lowest) continue;
+                demands.push_back(
+                    {problem_.block[lowest], problem_.block[m],
+                     problem_.before[lowest] + problem_.size[lowest] - problem_.before[m]});
+            }
+        }
+        return why_section(sides_[kBottom], section);
     }
 
     void log_refuted() {
         if (logs_) tree_.push_back(0);
     }
 
-    std::int64_t end_in_block(std::int32_t member) const {
-        return problem_.before[member] + problem_.size[member];
+    bool may(const Demand& demand) const {
+        return least(demand.below) + demand.distance <= greatest(demand.above);
     }
 
-    // Moves the bounds of two members so that `lower` lies below `upper`.
-    bool put_below(std::int32_t lower, std::int32_t upper, std::int32_t decided_below = -1) {
-        return raise(problem_.block[upper], top(lower) - problem_.before[upper], decided_below) &&
-               sink(problem_.block[lower], greatest_bottom(upper) - end_in_block(lower));
+    // Moves the bounds of two blocks as a demand says.
+    bool impose(const Demand& demand, const Reasons& reasons, std::int32_t decided = -1) {
+        const auto& [below, above, distance] = demand;
+        const std::int64_t up = least(below) + distance;
+        if (least(above) < up &&
+            !push(kBottom, above, up, reasons | sides_[kBottom].why[below], decided)) {
+            return false;
+        }
+        const std::int64_t down =
+            sides_[kTop].least[above] + room_[below] - room_[above] + distance;
+        return sides_[kTop].least[below] >= down ||
+               push(kTop, below, down, reasons | sides_[kTop].why[above]);
     }
 
     void undo_to(std::size_t changes) {
         while (changes_.size() > changes) {
-            const Change change = changes_.back();
+            const Change& change = changes_.back();
+            sides_[change.side].least[change.block] = change.before;
+            sides_[change.side].why[change.block] = change.why;
             changes_.pop_back();
-            (change.block < 0 ? most_[~change.block] : offset_[change.block]) = change.before;
         }
-        // Blocks whose moves are undone were examined before these moves, so the queue can be
-        // dropped.
+        // Blocks whose moves are undone were examined before these moves, so nothing waits.
         for (const std::int32_t b : queue_) waiting_[b] = 0;
         queue_.clear();
+        for (Side& side : sides_) std::fill(side.moved.begin(), side.moved.end(), 0);
     }
 
     void wait_for(std::int32_t block) {
@@ -263,132 +351,179 @@ class DisjunctiveSearch::Engine {
         queue_.push_back(block);
     }
 
-    // Raises the least offset of a block, and of all blocks that decisions put above it. Returns
-    // false if one exceeds its greatest offset, or if the newest decision, to put the block above
-    // `below`, contradicts the others.
-    bool raise(std::int32_t block, std::int64_t to, std::int32_t below = -1) {
-        const std::int64_t contradiction = below < 0 ? 0 : offset_[below] + period_;
-        open_.assign(1, {block, to});
+    // Pushes a block away from a side, and all blocks that decisions put beyond it. Returns false
+    // if one has no room left, or if the newest decision, to put the block above `decided`,
+    // contradicts the others.
+    bool push(SideName name, std::int32_t block, std::int64_t to, const Reasons& reasons,
+              std::int32_t decided = -1) {
+        Side& side = sides_[name];
+        const Side& opposite = sides_[1 - name];
+        const std::int64_t contradiction = decided < 0 ? 0 : side.least[decided] + period_;
+        open_.assign(1, {block, to, reasons});
         while (!open_.empty()) {
-            const auto [b, at] = open_.back();
+            const auto [b, at, why] = open_.back();
             open_.pop_back();
-            if (offset_[b] >= at) continue;
-            const std::int64_t aligned = align_up(b, at);
-            if (aligned > most_[b]) return false;
-            if (b == below && aligned >= contradiction) return false;
-            changes_.push_back({b, offset_[b]});
-            offset_[b] = aligned;
+            if (side.least[b] >= at) continue;
+            const std::int64_t aligned = at + ((side.residue[b] - at) & (problem_.modulus[b] - 1));
+            if (aligned + opposite.least[b] > room_[b] ||
+                (b == decided && aligned >= contradiction)) {
+                conflict_ = why | opposite.why[b];
+                ++blame_[b];
+                ++blame_[block];
+                return false;
+            }
+            changes_.push_back({name, b, side.least[b], side.why[b]});
+            side.least[b] = aligned;
+            side.why[b] = why;
+            side.moved[b] = 1;
             wait_for(b);
-            look_at_the_clock(1 + static_cast<std::int64_t>(above_[b].size()));
-            for (const Arc& arc : above_[b]) open_.push_back({arc.other, aligned + arc.distance});
+            look_at_the_clock(1 + static_cast<std::int64_t>(side.arcs[b].size()));
+            for (const Arc& arc : side.arcs[b]) {
+                open_.push_back({arc.other, aligned + arc.distance, why});
+                open_.back().why.set(arc.depth);
+            }
         }
         return true;
     }
 
-    // Lowers the greatest offset of a block, and of all blocks that decisions put below it.
-    bool sink(std::int32_t block, std::int64_t to) {
-        open_.assign(1, {block, to});
-        while (!open_.empty()) {
-            const auto [b, at] = open_.back();
-            open_.pop_back();
-            if (most_[b] <= at) continue;
-            const std::int64_t aligned = align_down(b, at);
-            if (aligned < offset_[b]) return false;
-            changes_.push_back({~b, most_[b]});
-            most_[b] = aligned;
-            wait_for(b);
-            look_at_the_clock(1 + static_cast<std::int64_t>(below_[b].size()));
-            for (const Arc& arc : below_[b]) open_.push_back({arc.other, aligned - arc.distance});
-        }
-        return true;
-    }
-
-    // Tightens bounds by pairs and by sections until nothing moves or the rounds are used up.
+    // Tightens bounds by clashes and by sections until nothing moves or the rounds are used up.
     // Returns false if the node is refuted.
     bool close_in() {
-        std::int64_t looks = kRounds * static_cast<std::int64_t>(offset_.size());
+        std::int64_t looks = kRounds * static_cast<std::int64_t>(room_.size());
         for (int round = 0; round < kRounds; ++round) {
             while (!queue_.empty()) {
                 const std::int32_t block = queue_.back();
                 queue_.pop_back();
                 waiting_[block] = 0;
-                if (rules_.forced && --looks >= 0 && !force_pairs_of(block)) return false;
+                if (rules_.forced && --looks >= 0 && !settle_clashes_of(block)) return false;
             }
-            if (!raise_in_sections()) return false;
+            if (!push_in_sections(kBottom)) return false;
+            // A referee of proofs looks from the bottom only.
+            if (!logs_ && !push_in_sections(kTop)) return false;
             if (queue_.empty()) break;
         }
         return true;
     }
 
-    bool force_pairs_of(std::int32_t block) {
-        for (const std::int32_t m : members_[block]) {
-            const auto others = neighbours_.of(m);
-            look_at_the_clock(static_cast<std::int64_t>(others.size()));
-            for (const std::int32_t other : others) {
-                if (problem_.block[other] == block) continue;
-                const bool below = top(m) <= greatest_bottom(other);
-                const bool above = top(other) <= greatest_bottom(m);
-                if (below && above) continue;
-                if (!below && !above) return false;
-                if (!(below ? put_below(m, other) : put_below(other, m))) return false;
+    bool settle_clashes_of(std::int32_t a) {
+        look_at_the_clock(static_cast<std::int64_t>(clashes_[a].size()));
+        for (const Clash& clash : clashes_[a]) {
+            const std::int32_t b = clash.other;
+            const Demand upper{a, b, clash.above}, lower{b, a, -clash.below};
+            const bool is_above = may(upper), is_below = may(lower);
+            if (is_above && is_below) continue;
+            const auto& [bottom, top] = sides_;
+            if (!is_above && !is_below) {
+                conflict_ = bottom.why[a] | top.why[a] | bottom.why[b] | top.why[b];
+                ++blame_[a];
+                ++blame_[b];
+                return false;
+            }
+            if (is_above ? !impose(upper, bottom.why[b] | top.why[a])
+                         : !impose(lower, bottom.why[a] | top.why[b])) {
+                return false;
             }
         }
         return true;
     }
 
-    bool raise_in_sections() {
+    Reasons why_section(const Side& side, std::size_t s) const {
+        Reasons why;
+        for (const std::int32_t m : alive_[s]) why |= side.why[problem_.block[m]];
+        return why;
+    }
+
+    // Examines the sections in which a block has moved. The nearest member of a section has the
+    // bytes of all of them beyond its start. Members that begin too far for that lie beyond the
+    // end of one that may be the nearest.
+    bool push_in_sections(SideName name) {
+        Side& side = sides_[name];
+        entered_.assign(alive_.size() + 1, 0);
+        for (std::int32_t m = 0; m < problem_.member_count(); ++m) {
+            if (!side.moved[problem_.block[m]]) continue;
+            for (const SectionRange& range : problem_.ranges_of(m)) {
+                ++entered_[range.first];
+                --entered_[range.last];
+            }
+        }
+        std::fill(side.moved.begin(), side.moved.end(), 0);
+        int moved = 0;
         for (std::size_t s = 0; s < alive_.size(); ++s) {
-            above_lowest_ = alive_[s];
-            std::int64_t room = capacity_ - total_[s];
-            while (!above_lowest_.empty()) {
-                look_at_the_clock(static_cast<std::int64_t>(above_lowest_.size()));
-                constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max();
-                std::int64_t least_end = kNone;
-                std::size_t may_be_lowest = 0, lowest = 0;
-                for (std::size_t i = 0; i < above_lowest_.size(); ++i) {
-                    const std::int32_t m = above_lowest_[i];
-                    if (bottom(m) > room) continue;
-                    least_end = std::min(least_end, top(m));
-                    ++may_be_lowest;
-                    lowest = i;
-                }
-                if (may_be_lowest == 0) return false;
-                if (!rules_.lowest) break;
-                for (const std::int32_t m : above_lowest_) {
-                    if (bottom(m) <= room || bottom(m) >= least_end) continue;
-                    if (!raise(problem_.block[m], least_end - problem_.before[m])) return false;
-                    ++counters_.raised;
-                }
-                if (may_be_lowest > 1) break;
-                room += problem_.size[above_lowest_[lowest]];
-                above_lowest_[lowest] = above_lowest_.back();
-                above_lowest_.pop_back();
-            }
+            moved += entered_[s];
+            if (moved > 0 && !push_in_section(name, s)) return false;
         }
         return true;
     }
 
-    // Returns the overlapping pair of the largest weight; ties go to the earliest.
+    bool push_in_section(SideName name, std::size_t s) {
+        const Side& side = sides_[name];
+        beyond_ = alive_[s];
+        std::int64_t room = capacity_ - total_[s];
+        while (!beyond_.empty()) {
+            look_at_the_clock(static_cast<std::int64_t>(beyond_.size()));
+            std::int64_t least_end = std::numeric_limits<std::int64_t>::max();
+            std::size_t may_be_nearest = 0, nearest = 0;
+            for (std::size_t i = 0; i < beyond_.size(); ++i) {
+                const std::int64_t at = start(side, beyond_[i]);
+                if (at > room) continue;
+                least_end = std::min(least_end, at + problem_.size[beyond_[i]]);
+                ++may_be_nearest;
+                nearest = i;
+            }
+            if (may_be_nearest == 0) {
+                conflict_ = why_section(side, s);
+                for (const std::int32_t m : beyond_) {
+                    blame_[problem_.block[m]] += 2.0 / static_cast<double>(beyond_.size());
+                }
+                return false;
+            }
+            if (!rules_.lowest) break;
+            for (const std::int32_t m : beyond_) {
+                const std::int64_t at = start(side, m);
+                if (at <= room || at >= least_end) continue;
+                ++counters_.raised;
+                if (!push(name, problem_.block[m], least_end - side.before[m],
+                          why_section(side, s))) {
+                    return false;
+                }
+            }
+            if (may_be_nearest > 1) break;
+            room += problem_.size[beyond_[nearest]];
+            beyond_[nearest] = beyond_.back();
+            beyond_.pop_back();
+        }
+        return true;
+    }
+
+    // Two blocks whose least offsets clash.
+    struct Overlap {
+        std::int32_t block = -1;
+        const Clash* clash = nullptr;
+    };
+
+    // Returns the overlap of the largest weight; ties go to the earliest.
     Overlap worst_overlap() {
         Overlap worst;
-        std::int64_t most = std::numeric_limits<std::int64_t>::min();
-        for (std::int32_t a = 0; a < problem_.member_count(); ++a) {
-            const auto others = neighbours_.of(a);
-            look_at_the_clock(static_cast<std::int64_t>(others.size()));
-            for (const std::int32_t b : others) {
-                if (b < a || bottom(a) >= top(b) || bottom(b) >= top(a)) continue;
-                const std::int64_t weight = overlap_weight(a, b);
+        double most = -std::numeric_limits<double>::infinity();
+        for (std::int32_t a = 0; a < problem_.block_count(); ++a) {
+            look_at_the_clock(static_cast<std::int64_t>(clashes_[a].size()));
+            for (const Clash& clash : clashes_[a]) {
+                const std::int64_t apart = least(clash.other) - least(a);
+                if (clash.other < a || apart <= clash.below || apart >= clash.above) continue;
+                const double weight = weight_of(a, clash);
                 if (weight <= most) continue;
                 most = weight;
-                worst = {a, b};
+                worst = {a, &clash};
             }
         }
         return worst;
     }
 
-    std::int64_t overlap_weight(std::int32_t a, std::int32_t b) const {
-        if (branching_ == Branching::kLargest) return std::min(problem_.size[a], problem_.size[b]);
-        return -std::max(greatest_bottom(b) - top(a), greatest_bottom(a) - top(b));
+    double weight_of(std::int32_t a, const Clash& clash) const {
+        const std::int32_t b = clash.other;
+        const std::int64_t room =
+            std::max(greatest(b) - least(a) - clash.above, greatest(a) - least(b) + clash.below);
+        return -static_cast<double>(room + 1) / (blame_[a] + blame_[b]);
     }
 
     void look_at_the_clock(std::int64_t work) {
@@ -399,41 +534,89 @@ class DisjunctiveSearch::Engine {
     }
 
     const SearchProblem& problem_;
-    const Neighbours& neighbours_;
+    const std::vector<std::vector<Clash>>& clashes_;
     const std::int64_t capacity_, node_limit_;
     const Branching branching_;
     const DisjunctiveRules rules_;
     const bool logs_;
     Stop& stop_;
+    std::vector<double>& blame_;
     std::int64_t work_ = 0;
     int depth_ = 0;
     // The largest modulus.
     std::int64_t period_ = 1;
     SearchCounters counters_;
-    // The least and the greatest offset of each block.
-    std::vector<std::int64_t> offset_, most_;
-    std::vector<std::vector<Arc>> above_, below_;
-    // Blocks that moved and whose pairs must be examined.
+    std::array<Side, 2> sides_;
+    // The greatest offset of each block under the capacity.
+    std::vector<std::int64_t> room_;
+    // Blocks that moved and whose clashes must be examined.
     std::vector<std::int32_t> queue_;
     std::vector<char> waiting_;
-    std::vector<std::vector<std::int32_t>> members_;
     std::vector<Change> changes_;
     std::vector<std::int32_t> tree_;
-    std::vector<std::pair<std::int32_t, std::int64_t>> open_;
+    // Why the last node was refuted.
+    Reasons conflict_;
     // Members and bytes of each section.
     std::vector<std::vector<std::int32_t>> alive_;
     std::vector<std::int64_t> total_;
-    // Scratch: the members of a section above those that are known to be lowest.
-    std::vector<std::int32_t> above_lowest_;
+    // Scratch.
+    std::vector<Move> open_;
+    std::vector<std::int32_t> beyond_;
+    std::vector<int> entered_;
 };
 
+std::vector<std::vector<DisjunctiveSearch::Clash>> DisjunctiveSearch::clashes_of(
+    const SearchProblem& problem, const Neighbours& neighbours, bool merges, Stop& stop) {
+    std::vector<std::vector<Clash>> clashes(problem.modulus.size());
+    for (std::int32_t m = 0; m < problem.member_count(); ++m) {
+        const std::int32_t a = problem.block[m];
+        for (const std::int32_t other : neighbours.of(m)) {
+            const std::int32_t b = problem.block[other];
+            if (a == b) continue;
+            const std::int64_t step = std::min(problem.modulus[a], problem.modulus[b]) - 1;
+            const std::int64_t residue = residue_of(problem, b) - residue_of(problem, a);
+            const std::int64_t below =
+                problem.before[m] - problem.before[other] - problem.size[other];
+            const std::int64_t above = problem.before[m] + problem.size[m] - problem.before[other];
+            clashes[a].push_back({b, below - ((below - residue) & step),
+                                  above + ((residue - above) & step), m, other});
+        }
+        stop.poll();
+    }
+    if (!merges) return clashes;
+    for (std::vector<Clash>& of_block : clashes) {
+        std::sort(of_block.begin(), of_block.end(), [](const Clash& x, const Clash& y) {
+            return std::tie(x.other, x.below) < std::tie(y.other, y.below);
+        });
+        std::size_t kept = 0;
+        for (const Clash& clash : of_block) {
+            Clash& last = of_block[kept == 0 ? 0 : kept - 1];
+            if (kept > 0 && last.other == clash.other && clash.below < last.above) {
+                last.above = std::max(last.above, clash.above);
+            } else {
+                of_block[kept++] = clash;
+            }
+        }
+        of_block.resize(kept);
+        stop.poll();
+    }
+    return clashes;
+}
+
 DisjunctiveSearch::DisjunctiveSearch(SearchProblem problem, Stop& stop)
-    : problem_(std::move(problem)), neighbours_(neighbours_of(problem_, stop)) {}
+    : problem_(std::move(problem)),
+      neighbours_(neighbours_of(problem_, stop)),
+      clashes_(clashes_of(problem_, neighbours_, true, stop)),
+      blame_(problem_.modulus.size(), 1.0) {}
 
 Decision DisjunctiveSearch::decide(std::int64_t capacity, std::int64_t node_limit,
                                    Branching branching, DisjunctiveRules rules, bool logs,
-                                   Stop& stop) const {
-    return Engine(problem_, neighbours_, capacity, node_limit, branching, rules, logs, stop)
+                                   Stop& stop) {
+    // A logged decision names two members, so clashes stay apart.
+    const auto apart =
+        logs ? clashes_of(problem_, neighbours_, false, stop) : std::vector<std::vector<Clash>>();
+    return Engine(problem_, logs ? apart : clashes_, capacity, node_limit, branching, rules, logs,
+                  blame_, stop)
         .decide();
 }
 

@@ -2,15 +2,16 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "exact/search_problem.h"
 #include "model/stop.h"
 
 namespace gapless {
 
-// Which overlap is decided first: of the largest tensors, or of those with the least room to part.
-// Or which of the members of a section is the lowest.
-enum class Branching { kLargest, kLeastRoom, kLowest };
+// What a node decides: the order of two blocks that are often to blame and have little room; or
+// which of the members of a section is the lowest.
+enum class Branching { kBlamed, kLowest };
 
 // Rules that can be switched off one by one for an ablation.
 struct DisjunctiveRules {
@@ -18,18 +19,34 @@ struct DisjunctiveRules {
     bool forced = true;
 };
 
-// Holds the data that all questions about one problem share.
+// Holds what all questions about one problem share, and the blame that they gave.
 class DisjunctiveSearch {
   public:
     DisjunctiveSearch(SearchProblem problem, Stop& stop);
     Decision decide(std::int64_t capacity, std::int64_t node_limit, Branching branching,
-                    DisjunctiveRules rules, bool logs, Stop& stop) const;
+                    DisjunctiveRules rules, bool logs, Stop& stop);
 
   private:
     class Engine;
+    // In every plan the offset of `other`, less that of the block with the clash, is at most
+    // `below` or at least `above`, because the two members are unsafe.
+    struct Clash {
+        std::int32_t other;
+        std::int64_t below, above;
+        std::int32_t member, other_member;
+    };
+
+    // The clashes of each block. If `merges`, those of two blocks that leave no difference between
+    // them are one.
+    static std::vector<std::vector<Clash>> clashes_of(const SearchProblem& problem,
+                                                      const Neighbours& neighbours, bool merges,
+                                                      Stop& stop);
 
     SearchProblem problem_;
     Neighbours neighbours_;
+    std::vector<std::vector<Clash>> clashes_;
+    // How often each block was to blame for a refutation, plus 1.
+    std::vector<double> blame_;
 };
 
 }  // namespace gapless
