@@ -43,7 +43,7 @@ class RegisteredProgram:
 
     @property
     def label(self) -> str:
-        return _with_values(self.name, self.shape)
+        return _with_values(find_model(self.name).name, self.shape)
 
     def value_of(self, parameter: str) -> int:
         """Return the value of a setting; ``InstanceError`` if the model has none of this name."""

@@ -1,4 +1,4 @@
-"""Trace a registered model by name, on fake tensors or on a GPU."""
+"""Trace a model by name, on fake tensors or on a GPU."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def record(
     origin: dict[str, Scalar] = {
         "model": model.source,
         **given,
-        "command": f"python -m instances.extract trace {name} {words}",
+        "command": f"python -m instances.extract trace {model.name} {words}",
         **package_versions(),
     }
-    return trace(lambda: build_module(model, shape), settings, name, origin)
+    return trace(lambda: build_module(model, shape), settings, model.name, origin)
