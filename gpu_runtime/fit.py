@@ -29,9 +29,11 @@ from instances.extract.eager.trace_settings import (
     Checkpointing,
     Image,
     Layers,
+    Lora,
     Microbatches,
     Optimizer,
     Precision,
+    Selective,
     Seq,
     Set,
     TraceSettings,
@@ -121,6 +123,8 @@ def fit_program(
     image: Image = None,
     layers: Layers = None,
     checkpointing: Checkpointing = None,
+    selective: Selective = None,
+    lora: Lora = None,
     steps: Annotated[
         int, typer.Option(help="Steps to trace; the third is the first under a plan.")
     ] = TraceSettings.steps,
@@ -141,7 +145,10 @@ def fit_program(
     for option, value, least in (("--by", by, 1), ("--groups", groups, 0)):
         if value < least:
             raise GaplessError(f"{option}: at least {least} is needed, found {value}")
-    shape = given(batch=batch, seq=seq, image=image, layers=layers, checkpointing=checkpointing)
+    shape: dict[str, Any] = {
+        **given(batch=batch, seq=seq, image=image, layers=layers),
+        **given(checkpointing=checkpointing, selective=selective, lora=lora),
+    }
     loop: dict[str, Any] = given(
         microbatches=microbatches, precision=precision, optimizer=optimizer
     )

@@ -13,6 +13,7 @@ from instances.extract.eager.trace_settings import TraceSettings
 from instances.extract.models import find_model
 from instances.extract.own.own_extraction import trace_own
 from instances.extract.own.own_function import OwnFunction
+from instances.extract.step_settings import COUNTS
 from instances.formats.recorded_trace import read_recorded_trace_file, write_recorded_trace
 from instances.traces.allocation_trace import AllocationTrace
 from planners.errors import InstanceError, near_names
@@ -20,8 +21,8 @@ from planners.model.problem import Scalar
 from planners.processes.isolated_process import answer_apart
 from planners.text.plain_text import shown
 
-# Settings of a registered model that are whole numbers.
-VARIED = tuple(option for option in SHAPE if option != "checkpointing")
+# Settings of a model that are whole numbers.
+VARIED = tuple(option for option in SHAPE if option in COUNTS)
 
 
 class TracedProgram(Protocol):

@@ -13,7 +13,7 @@ from instances.extract.models.image_models import image_batch
 from instances.extract.models.model_registry import Model
 from instances.extract.models.required_packages import require_packages
 from instances.extract.models.tokens import require_positions, token_batch
-from instances.extract.step_settings import StepSettings
+from instances.extract.step_settings import LARGEST, StepSettings
 from planners.errors import GaplessError, InstanceError, errors_at
 from planners.files.json_file import read_json, refuse
 from planners.text.plain_text import describe_error, shown
@@ -49,22 +49,21 @@ def configured_model(path: Path) -> Model:
                 "out, and the weights have the precision of the step"
             )
         require_packages()
-        with _transformers_errors():
+        with transformers_errors():
             network = _network_of(fields)
             config = _config_of(fields)
             recomputed = _recomputed(network, config)
     defaults = _defaults(network, config)
 
     def build(settings: StepSettings) -> tuple[Module, dict[str, Tensor]]:
-        with errors_at(str(path)), _transformers_errors():
+        with errors_at(str(path)), transformers_errors():
             config = _config_of(fields)
             if settings.layers != defaults.layers:
                 config.num_hidden_layers = settings.layers
             if settings.image is not None and hasattr(config, "image_size"):
                 config.image_size = settings.image
-            positions = getattr(config, "max_position_embeddings", None)
-            if settings.seq is not None and isinstance(positions, int):
-                require_positions(settings, positions)
+            if settings.seq is not None:
+                require_positions(settings, _positions(config))
             return network(config), _batch_of(network, settings)
 
     source = f"transformers.{network.__name__}({path.name})"
@@ -72,14 +71,14 @@ def configured_model(path: Path) -> Model:
 
 
 @contextmanager
-def _transformers_errors() -> Iterator[None]:
-    """Say in one line what transformers finds wrong in a configuration."""
+def transformers_errors() -> Iterator[None]:
+    """Say in one line what transformers or PyTorch finds wrong in a configuration."""
     try:
         yield
     except GaplessError:
         raise
     except Exception as error:
-        raise InstanceError(f"transformers: {describe_error(error)}") from error
+        raise InstanceError(f"the model cannot be traced: {describe_error(error)}") from error
 
 
 def _without_dtypes(value: Any) -> Any:
@@ -142,10 +141,12 @@ def _defaults(network: Any, config: Any) -> StepSettings:
     if network.main_input_name == "pixel_values":
         image = getattr(config, "image_size", IMAGE)
         return StepSettings(1, None, image=image if type(image) is int else IMAGE, layers=layers)
+    return StepSettings(1, min(SEQ, _positions(config)), layers=layers)
+
+
+def _positions(config: Any) -> int:
     positions = getattr(config, "max_position_embeddings", None)
-    return StepSettings(
-        1, min(SEQ, positions) if isinstance(positions, int) else SEQ, layers=layers
-    )
+    return positions if isinstance(positions, int) else LARGEST
 
 
 def _batch_of(network: Any, settings: StepSettings) -> dict[str, Tensor]:

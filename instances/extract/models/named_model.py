@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from instances.extract.models.configured_model import configured_model, is_configuration
@@ -17,3 +18,10 @@ def find_model(name: str) -> Model:
             f"in the file and give it by --models"
         )
     return configured_model(Path(name)) if is_configuration(name) else MODELS.find(name)
+
+
+def files_of(name: str, models: Iterable[Path] | None) -> list[Path]:
+    """Return the files that a command is about to read."""
+    own = [Path(name.rpartition(":")[0])] if is_own(name) else []
+    given = [Path(name)] if is_configuration(name) else own
+    return [*given, *(models or ())]
