@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -95,7 +95,7 @@ def _whole_number(parameter: str, value: object, where: str) -> int:
 
 
 # The types of a child process's answer, beside the trace.
-_ANSWER = {"label": str, "origin": dict, "value": int | None}
+_ANSWER = {"label": str, "origin": dict, "values": list}
 
 
 @dataclass(frozen=True)
@@ -105,20 +105,22 @@ class Traced:
     label: str
     # The settings that make the trace again.
     origin: Mapping[str, Scalar]
-    # Value of the parameter that was asked for; None if none was.
-    value: int | None
+    # Values of the parameters that were asked for.
+    values: list[int]
     trace: AllocationTrace
 
 
-def trace_program(program: TracedProgram, changes: Mapping[str, int], vary: str | None) -> Traced:
-    """Trace a program with other values, after it has said its own value of a parameter."""
-    value = None if vary is None else program.value_of(vary)
+def trace_program(
+    program: TracedProgram, changes: Mapping[str, int], vary: Sequence[str]
+) -> Traced:
+    """Trace a program with other values, after it has said its own values of some parameters."""
+    values = [program.value_of(parameter) for parameter in vary]
     trace = program.trace(changes)
-    return Traced(program.label, trace.origin, value, trace)
+    return Traced(program.label, trace.origin, values, trace)
 
 
 def trace_apart(
-    name: str, opened: Callable[[], TracedProgram], changes: Mapping[str, int], vary: str | None
+    name: str, opened: Callable[[], TracedProgram], changes: Mapping[str, int], vary: Sequence[str]
 ) -> Traced:
     """Open and trace a program as :func:`trace_program` does, in a process of its own.
 
@@ -130,7 +132,9 @@ def trace_apart(
         def traced_to_file() -> dict[str, Any]:
             traced = trace_program(opened(), changes, vary)
             write_recorded_trace(traced.trace, path)
-            return {"label": traced.label, "origin": dict(traced.origin), "value": traced.value}
+            return {"label": traced.label, "origin": dict(traced.origin), "values": traced.values}
 
         said = answer_apart(name, traced_to_file, _ANSWER)
+        if [type(value) for value in said["values"]] != [int] * len(vary):
+            raise InstanceError(f"{name}: its process sent no valid answer")
         return Traced(**said, trace=read_recorded_trace_file(path))

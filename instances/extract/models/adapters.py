@@ -19,7 +19,7 @@ def with_lora(module: Module, settings: str) -> Module:
 
     Settings are ``r=16,lora_alpha=32``. The weights are of float32, as peft makes them.
     """
-    given = dict(parse_argument(LORA, one) for one in settings.split(","))
+    given: dict[str, Any] = dict(parse_argument(LORA, one) for one in settings.split(","))
     try:
         from peft import LoraConfig, get_peft_model
     except ImportError as error:
@@ -27,9 +27,10 @@ def with_lora(module: Module, settings: str) -> Module:
     # peft makes new weights in float32, converts them to the dtype of the model's and back. The
     # conversions change nothing then, and fail on fake tensors.
     stays = mock.patch.object(Module, "to", lambda module, *_, **__: module)
+    wrap: Any = get_peft_model  # typed for models of transformers only
     try:
         with stays:
-            made: Any = get_peft_model(module, LoraConfig(**given))
+            made: Module = wrap(module, LoraConfig(**given))
     except (TypeError, ValueError) as error:
         raise InstanceError(f"{LORA} {settings}: peft: {describe_error(error)}") from error
     return made

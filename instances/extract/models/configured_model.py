@@ -92,7 +92,7 @@ def _network_of(fields: dict[str, Any]) -> Any:
     import transformers
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
-    kind = fields.get("model_type")
+    kind = str(fields.get("model_type"))
     named = fields.get("architectures") or [MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(kind)]
     name = named[0] if isinstance(named, list) else named
     network = getattr(transformers, name, None) if isinstance(name, str) else None
@@ -112,7 +112,7 @@ def _network_of(fields: dict[str, Any]) -> Any:
 def _config_of(fields: dict[str, Any]) -> Any:
     from transformers import CONFIG_MAPPING
 
-    kind = fields.get("model_type")
+    kind = str(fields.get("model_type"))
     if kind not in CONFIG_MAPPING:
         refuse("model_type", "a kind of model that transformers knows", kind)
     config: Any = CONFIG_MAPPING[kind].from_dict(fields)

@@ -84,7 +84,8 @@ def recompute_layers(
 
 
 def _keeping_products() -> Any:
-    return create_selective_checkpoint_contexts(list(KEPT))
+    make_contexts: Any = create_selective_checkpoint_contexts  # PyTorch leaves it untyped
+    return make_contexts(list(KEPT))
 
 
 @contextmanager
