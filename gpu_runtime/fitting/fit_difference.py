@@ -19,6 +19,8 @@ from planners.text.plain_text import one_line, shown
 from planners.text.table import Column, Row, Table, and_more, columns_of
 
 GREW_STYLE = "bold red"
+# Time and module of blocks, see LiveGroup.
+_Key = tuple[str, str]
 
 
 class _Group(msgspec.Struct, frozen=True):
@@ -113,20 +115,19 @@ class FitDifference:
         ]
 
     @property
-    def groups(self) -> dict[tuple[str, str], tuple[int, int]]:
-        """Return old and new bytes of each module that changed at the peak, most growth first."""
+    def groups(self) -> list[tuple[_Key, int, int]]:
+        """Return old and new bytes of each module that changed at the peak, most change first."""
         pairs = _pairs(*(
             {(group.since, group.module): group.size for group in one.peak.groups}
             for one in (self.old, self.new)
         ))  # fmt: skip
-        both = {key: (old or 0, new or 0) for key, (old, new) in pairs.items() if old != new}
-        return dict(sorted(both.items(), key=lambda one: one[1][0] - one[1][1]))
+        changed = [(key, old or 0, new or 0) for key, (old, new) in pairs.items() if old != new]
+        return sorted(changed, key=lambda one: -abs(one[2] - one[1]))
 
     @property
     def notes(self) -> list[str]:
         """Return the lines below the tables: which settings changed, and the answer."""
-        settings = _pairs({"program": self.old.program, **self.old.origin},
-                          {"program": self.new.program, **self.new.origin})  # fmt: skip
+        settings = _pairs(*({"program": one.program, **one.origin} for one in (self.old, self.new)))
         lines = [
             f"{name}: {one_line(str(old))} -> {one_line(str(new))}"
             for name, (old, new) in settings.items()
@@ -156,15 +157,11 @@ def reserved_table(difference: FitDifference) -> Table:
 
 def changed_groups_table(difference: FitDifference, most: int) -> Table:
     """Return what lives at the peak and changed: the groups that changed most."""
-    groups = difference.groups
-    largest = sorted(groups, key=lambda key: -abs(groups[key][1] - groups[key][0]))[:most]
     rows = [
-        Row([*_sizes(*groups[key]), since, one_line(module) or OUTSIDE])
-        for key in groups
-        if key in largest
-        for since, module in (key,)
+        Row([*_sizes(old, new), since, one_line(module) or OUTSIDE])
+        for (since, module), old, new in difference.groups[:most]
     ]
-    rows += [Row(["", "", "", "", "", more]) for more in and_more(len(groups), most)]
+    rows += [Row([*[""] * 5, more]) for more in and_more(len(difference.groups), most)]
     columns = (
         *columns_of("old", "new", "bytes more", "share", left=0),
         Column("since", is_left=True),
