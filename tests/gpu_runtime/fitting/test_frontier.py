@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from evaluation.plots.frontier import draw_frontier, frontier_figure
 from gpu_runtime.fitting.fit_check import FitCheck
-from gpu_runtime.fitting.fit_report import frontier_table
+from gpu_runtime.fitting.fit_report import fit_json, frontier_table
 from gpu_runtime.fitting.frontier import Frontier, search_frontier
 from gpu_runtime.fitting.largest_value import LargestValues
+from gpu_runtime.fitting.traced_program import Traced
 from planners.errors import InstanceError
-from tests.gpu_runtime.fitting.test_largest_value import ROOM, checking
+from tests.gpu_runtime.fitting.test_largest_value import NOTHING, ROOM, checking
 
 MOST_SEQ = 1000
 
@@ -45,6 +47,18 @@ def test_it_ends_at_a_value_that_cannot_be_traced() -> None:
     assert [list(row.cells) for row in table.rows] == [["300", "11", "5"], ["600", "5", "2"]]
     with pytest.raises(InstanceError, match="seq 1001 is too long"):
         searched(1001)
+
+
+def test_json_has_every_value() -> None:
+    frontier = searched(300)
+    traced, first = Traced("net", {}, [1, 300], NOTHING), frontier.found[300].tried[1]
+    text = fit_json(traced, first, ROOM, 0, frontier.found[300], frontier)
+    found = json.loads(text)["frontier"]
+    assert (found["doubled"], found["ended"]) == ("seq", "seq 1200 is too long")
+    assert {seq: one["largest"]["lean"]["value"] for seq, one in found["found"].items()} == {
+        "300": 11, "600": 5, "1200": None,
+    }  # fmt: skip
+    assert set(found["found"]["600"]["tried"]) == set(map(str, frontier.found[600].tried))
 
 
 def test_it_ends_where_nothing_fits(monkeypatch: pytest.MonkeyPatch) -> None:
