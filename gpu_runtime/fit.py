@@ -7,14 +7,30 @@ from planners.command_line.starting import start
 if __name__ == "__main__":
     start()
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from gpu_runtime.fitting.fit_check import FitCheck, Fits, check_fit
-from gpu_runtime.fitting.fit_report import fit_json, fit_notes, fit_table, peak_line, peak_table
+from gpu_runtime.fitting.fit_difference import (
+    FitDifference,
+    Threshold,
+    changed_groups_table,
+    read_fit,
+    reserved_table,
+)
+from gpu_runtime.fitting.fit_report import (
+    fit_json,
+    fit_notes,
+    fit_table,
+    frontier_table,
+    peak_line,
+    peak_table,
+)
+from gpu_runtime.fitting.frontier import Frontier, FrontierPicture, search_frontier
 from gpu_runtime.fitting.largest_value import LargestValues, search_largest
 from gpu_runtime.fitting.traced_program import (
     OwnProgram,
@@ -29,9 +45,11 @@ from instances.extract.eager.trace_settings import (
     Checkpointing,
     Image,
     Layers,
+    Lora,
     Microbatches,
     Optimizer,
     Precision,
+    Selective,
     Seq,
     Set,
     TraceSettings,
@@ -39,13 +57,16 @@ from instances.extract.eager.trace_settings import (
 )
 from instances.extract.models import find_model
 from instances.extract.models.model_registry import Models, register_own_models
+from instances.extract.models.named_model import files_of
 from instances.extract.models.required_packages import require_packages
 from instances.extract.own.own_extraction import open_own
 from instances.extract.own.own_function import is_own, require_left_out, require_no_set
 from planners.command_line import standard_output
 from planners.command_line.progress_line import show_progress
 from planners.command_line.typer_frame import AsJson, CommandLine
+from planners.compare.plots import find_plot
 from planners.errors import GaplessError, errors_at
+from planners.files.output_file import require_suffix, require_targets
 from planners.registry import ChosenOnline, choose_online
 from planners.text.byte_units import human_bytes, parse_bytes
 
@@ -60,9 +81,9 @@ app = CommandLine()
 
 @dataclass(frozen=True)
 class _Terms:
-    # Traces the program with changed parameters. Given a name, also asks the program for its own
-    # value of that parameter.
-    trace: Callable[[Mapping[str, int], str | None], Traced]
+    # Traces the program with changed parameters. Given names, also asks the program for its own
+    # values of those parameters.
+    trace: Callable[[Mapping[str, int], Sequence[str]], Traced]
     allocators: list[ChosenOnline]
     memory: int | None
     beside: int
@@ -72,7 +93,7 @@ class _Terms:
         return None if self.memory is None else self.memory - self.beside
 
     def check(
-        self, label: str, changes: Mapping[str, int], vary: str | None = None
+        self, label: str, changes: Mapping[str, int], vary: Sequence[str] = ()
     ) -> tuple[Traced, FitCheck]:
         """Trace the program with changed parameters, and replay the trace on every allocator."""
         values = "".join(f" {name}={value}" for name, value in changes.items())
@@ -93,8 +114,14 @@ class _Terms:
 @app.command("fit")
 def fit_program(
     name: Annotated[
-        str, typer.Argument(help="Model, such as bert-base, or your own, FILE.py:FUNCTION.")
-    ],
+        str | None,
+        typer.Argument(
+            help="Model, such as bert-base, its config.json, or your own, FILE.py:FUNCTION."
+        ),
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The model, if NAME is left out.")
+    ] = None,
     memory: Annotated[
         str | None,
         typer.Option(
@@ -107,7 +134,10 @@ def fit_program(
     ] = BESIDE,
     vary: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Find the largest value that fits, of batch say."),
+        typer.Option(
+            metavar="NAME[,OTHER]",
+            help="Find the largest value that fits, of batch say; by another one, of seq say.",
+        ),
     ] = None,
     by: Annotated[int, typer.Option(help="Try only multiples of this.")] = 1,
     allocators: Annotated[
@@ -121,6 +151,8 @@ def fit_program(
     image: Image = None,
     layers: Layers = None,
     checkpointing: Checkpointing = None,
+    selective: Selective = None,
+    lora: Lora = None,
     steps: Annotated[
         int, typer.Option(help="Steps to trace; the third is the first under a plan.")
     ] = TraceSettings.steps,
@@ -129,19 +161,52 @@ def fit_program(
     optimizer: Optimizer = None,
     set_: Set = None,
     models: Models = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE.png", help="Draw what --vary NAME,OTHER finds.")
+    ] = None,
+    diff: Annotated[
+        tuple[Path, Path] | None,
+        typer.Option(metavar="OLD NEW", help="Say what grew between two files of --json."),
+    ] = None,
+    threshold: Annotated[
+        str, typer.Option(metavar="GROWTH", help="With --diff: growth allowed, 1% or 64MiB say.")
+    ] = "0",
     as_json: AsJson = False,
 ) -> None:
     """Say without a GPU whether a training step fits one, under PyTorch's allocators and a plan.
 
     Exits with 0 if the step fits, 1 if it does not, and 3 if it fits only when planned. This is
-    about the given values, even with --vary.
+    about the given values, even with --vary. With --diff it exits with 1 if more is reserved.
     """
+    if diff is not None:
+        if name or model or as_json:
+            raise GaplessError("--diff: two files are compared; leave out NAME and --json")
+        old, new = map(read_fit, diff)
+        difference = FitDifference(old, new, Threshold.parse(threshold))
+        _print_difference(difference, groups)
+        raise typer.Exit(1 if difference.grown else 0)
+    if (name is None) == (model is None):
+        raise GaplessError("one program is needed: NAME, or --model, or two files after --diff")
+    name = name or model or ""
+    varied = [] if vary is None else vary.split(",")
+    if len(varied) > 2:
+        raise GaplessError(f"--vary: one name or two are needed, found {vary}")
+    picture = None
+    if plot is not None:
+        if len(varied) < 2:
+            raise GaplessError("--plot: --vary with two names is needed, such as batch,seq")
+        require_targets({"--plot": plot}, files_of(name, models))
+        picture = find_plot("batch-frontier", FrontierPicture)
+        require_suffix("--plot", plot, "a picture", picture.suffixes)
     if vary is not None and memory is None:
         raise GaplessError("--vary: --memory is needed, the limit for the largest value")
     for option, value, least in (("--by", by, 1), ("--groups", groups, 0)):
         if value < least:
             raise GaplessError(f"{option}: at least {least} is needed, found {value}")
-    shape = given(batch=batch, seq=seq, image=image, layers=layers, checkpointing=checkpointing)
+    shape: dict[str, Any] = {
+        **given(batch=batch, seq=seq, image=image, layers=layers),
+        **given(checkpointing=checkpointing, selective=selective, lora=lora),
+    }
     loop: dict[str, Any] = given(
         microbatches=microbatches, precision=precision, optimizer=optimizer
     )
@@ -160,22 +225,25 @@ def fit_program(
         find_model(name)
         return RegisteredProgram(name, TraceSettings(steps, **loop), shape)
 
-    def trace(changes: Mapping[str, int], varied: str | None) -> Traced:
+    def trace(changes: Mapping[str, int], asked: Sequence[str]) -> Traced:
         if is_own(name) or models:
             require_packages()  # imported here, for all forked processes
-            return trace_apart(name, opened, changes, varied)
-        return trace_program(opened(), changes, varied)
+            return trace_apart(name, opened, changes, asked)
+        return trace_program(opened(), changes, asked)
 
     terms = _Terms(trace, chosen, total, taken)
-    traced, check = terms.check(name, {}, vary)
-    start = traced.value or 0
+    traced, check = terms.check(name, {}, varied)
     found: LargestValues | None = None
+    frontier = Frontier(varied[1], varied[0]) if len(varied) > 1 else None
     try:
-        if vary is not None and terms.room is not None:
-            found = LargestValues(vary, terms.room, by, {} if start % by else {start: check})
-            _search(terms, traced.label, found, start, check)
+        if varied and terms.room is not None:
+            start = traced.values[0]
+            found = LargestValues(varied[0], terms.room, by, {} if start % by else {start: check})
+            _search(terms, traced, found, frontier, check)
     finally:  # even if a value cannot be traced, or at Ctrl-C
-        _print(terms, traced, check, found, groups, as_json=as_json)
+        _print(terms, traced, check, found, frontier, groups, as_json=as_json)
+        if plot is not None and picture is not None and frontier is not None and frontier.fits:
+            picture.draw(frontier, plot)
     raise typer.Exit(0 if total is None else EXIT[check.answer])
 
 
@@ -192,12 +260,29 @@ def _parse_memory(memory: str | None, beside: str) -> tuple[int | None, int]:
     return total, taken
 
 
-def _search(terms: _Terms, label: str, found: LargestValues, start: int, check: FitCheck) -> None:
-    def try_value(value: int) -> FitCheck:
-        with errors_at(f"{found.parameter} {value}"):
-            return terms.check(label, {found.parameter: value})[1]
+def _search(
+    terms: _Terms,
+    traced: Traced,
+    found: LargestValues,
+    frontier: Frontier | None,
+    check: FitCheck,
+) -> None:
+    def try_values(changes: Mapping[str, int]) -> FitCheck:
+        with errors_at(", ".join(f"{name} {value}" for name, value in changes.items())):
+            return terms.check(traced.label, changes)[1]
 
-    search_largest(found, [row.label for row in check.rows], start, try_value)
+    labels, start = [row.label for row in check.rows], traced.values[0]
+    if frontier is None:
+        search_largest(found, labels, start, lambda value: try_values({found.parameter: value}))
+        return
+    names = (frontier.doubled, frontier.searched)
+    search_frontier(
+        frontier,
+        found,
+        labels,
+        (traced.values[1], start),
+        lambda *pair: try_values(dict(zip(names, pair, strict=True))),
+    )
 
 
 def _print(
@@ -205,21 +290,34 @@ def _print(
     traced: Traced,
     check: FitCheck,
     found: LargestValues | None,
+    frontier: Frontier | None,
     groups: int,
     *,
     as_json: bool,
 ) -> None:
     label, write = traced.label, standard_output.write
     if as_json:
-        write(fit_json(traced, check, terms.memory, terms.beside, found))
+        write(fit_json(traced, check, terms.memory, terms.beside, found, frontier))
         return
     above = f"{peak_line(label, check)}\n"
     standard_output.write_table(fit_table(check, terms.room, found), above=above)
     if groups:
         standard_output.write_table(peak_table(check.peak, groups), above="\n")
+    if frontier is not None and frontier.found:
+        above = f"\nlargest {frontier.searched} in {human_bytes(terms.room or 0)}\n"
+        standard_output.write_table(frontier_table(frontier), above=above)
+        if frontier.ended:
+            write(f"no larger {frontier.doubled}: {frontier.ended}\n")
     notes = fit_notes(check, terms.memory, terms.beside, found)
     if notes:
         write("\n" + "".join(f"{note}\n" for note in notes))
+
+
+def _print_difference(difference: FitDifference, groups: int) -> None:
+    standard_output.write_table(reserved_table(difference))
+    if groups and difference.groups:
+        standard_output.write_table(changed_groups_table(difference, groups), above="\n")
+    standard_output.write("\n" + "".join(f"{note}\n" for note in difference.notes))
 
 
 main = app.run

@@ -9,7 +9,7 @@ import numpy as np
 
 from instances.extract.eager.trace_settings import TraceSettings
 from instances.extract.models.language_models import build_qwen2_moe
-from instances.extract.models.model_registry import find_model
+from instances.extract.models.named_model import find_model
 from instances.extract.step_settings import StepSettings
 from instances.traces.allocation_trace import AllocationTrace
 

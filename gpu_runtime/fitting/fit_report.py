@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from gpu_runtime.fitting.fit_check import LIVE, AllocatorFit, FitCheck, Fits
+from gpu_runtime.fitting.frontier import Frontier
 from gpu_runtime.fitting.largest_value import LargestValues
 from gpu_runtime.fitting.live_peak import LivePeak
 from gpu_runtime.fitting.traced_program import Traced
@@ -86,6 +87,17 @@ def peak_table(peak: LivePeak, most: int) -> Table:
     return Table(columns, rows, first_left_out=("blocks",))
 
 
+def frontier_table(frontier: Frontier) -> Table:
+    """Return a line for each value that was doubled, with the largest value of the other."""
+    labels = frontier.labels
+    rows = [
+        Row([f"{value:,}", *(_largest(found, label) for label in labels)])
+        for value, found in frontier.found.items()
+        if found.tried
+    ]
+    return Table(columns_of(frontier.doubled, *labels, left=0), rows)
+
+
 def fit_notes(
     check: FitCheck, memory: int | None, beside: int, found: LargestValues | None
 ) -> list[str]:
@@ -142,7 +154,12 @@ SCHEMA_VERSION = 1
 
 
 def fit_json(
-    traced: Traced, check: FitCheck, memory: int | None, beside: int, found: LargestValues | None
+    traced: Traced,
+    check: FitCheck,
+    memory: int | None,
+    beside: int,
+    found: LargestValues | None,
+    frontier: Frontier | None,
 ) -> str:
     """Return the output of ``--json``; a field that the user did not ask for is null."""
     record = {
@@ -157,8 +174,17 @@ def fit_json(
         "peak": asdict(check.peak),
         "allocators": [asdict(row) for row in check.rows],
         "vary": None if found is None else _search_record(found, check),
+        "frontier": None if frontier is None else _frontier_record(frontier, check),
     }
     return json.dumps(record, indent=1, allow_nan=False) + "\n"
+
+
+def _frontier_record(frontier: Frontier, check: FitCheck) -> dict[str, Any]:
+    return {
+        "doubled": frontier.doubled,
+        "ended": frontier.ended,
+        "found": {str(value): _search_record(one, check) for value, one in frontier.found.items()},
+    }
 
 
 def _search_record(found: LargestValues, check: FitCheck) -> dict[str, Any]:

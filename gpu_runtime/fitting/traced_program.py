@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,6 +13,7 @@ from instances.extract.eager.trace_settings import TraceSettings
 from instances.extract.models import find_model
 from instances.extract.own.own_extraction import trace_own
 from instances.extract.own.own_function import OwnFunction
+from instances.extract.step_settings import COUNTS
 from instances.formats.recorded_trace import read_recorded_trace_file, write_recorded_trace
 from instances.traces.allocation_trace import AllocationTrace
 from planners.errors import InstanceError, near_names
@@ -20,8 +21,8 @@ from planners.model.problem import Scalar
 from planners.processes.isolated_process import answer_apart
 from planners.text.plain_text import shown
 
-# Settings of a registered model that are whole numbers.
-VARIED = tuple(option for option in SHAPE if option != "checkpointing")
+# Settings of a model that are whole numbers.
+VARIED = tuple(option for option in SHAPE if option in COUNTS)
 
 
 class TracedProgram(Protocol):
@@ -43,7 +44,7 @@ class RegisteredProgram:
 
     @property
     def label(self) -> str:
-        return _with_values(self.name, self.shape)
+        return _with_values(find_model(self.name).name, self.shape)
 
     def value_of(self, parameter: str) -> int:
         """Return the value of a setting; ``InstanceError`` if the model has none of this name."""
@@ -94,7 +95,7 @@ def _whole_number(parameter: str, value: object, where: str) -> int:
 
 
 # The types of a child process's answer, beside the trace.
-_ANSWER = {"label": str, "origin": dict, "value": int | None}
+_ANSWER = {"label": str, "origin": dict, "values": list}
 
 
 @dataclass(frozen=True)
@@ -104,20 +105,22 @@ class Traced:
     label: str
     # The settings that make the trace again.
     origin: Mapping[str, Scalar]
-    # Value of the parameter that was asked for; None if none was.
-    value: int | None
+    # Values of the parameters that were asked for.
+    values: list[int]
     trace: AllocationTrace
 
 
-def trace_program(program: TracedProgram, changes: Mapping[str, int], vary: str | None) -> Traced:
-    """Trace a program with other values, after it has said its own value of a parameter."""
-    value = None if vary is None else program.value_of(vary)
+def trace_program(
+    program: TracedProgram, changes: Mapping[str, int], vary: Sequence[str]
+) -> Traced:
+    """Trace a program with other values, after it has said its own values of some parameters."""
+    values = [program.value_of(parameter) for parameter in vary]
     trace = program.trace(changes)
-    return Traced(program.label, trace.origin, value, trace)
+    return Traced(program.label, trace.origin, values, trace)
 
 
 def trace_apart(
-    name: str, opened: Callable[[], TracedProgram], changes: Mapping[str, int], vary: str | None
+    name: str, opened: Callable[[], TracedProgram], changes: Mapping[str, int], vary: Sequence[str]
 ) -> Traced:
     """Open and trace a program as :func:`trace_program` does, in a process of its own.
 
@@ -129,7 +132,9 @@ def trace_apart(
         def traced_to_file() -> dict[str, Any]:
             traced = trace_program(opened(), changes, vary)
             write_recorded_trace(traced.trace, path)
-            return {"label": traced.label, "origin": dict(traced.origin), "value": traced.value}
+            return {"label": traced.label, "origin": dict(traced.origin), "values": traced.values}
 
         said = answer_apart(name, traced_to_file, _ANSWER)
+        if [type(value) for value in said["values"]] != [int] * len(vary):
+            raise InstanceError(f"{name}: its process sent no valid answer")
         return Traced(**said, trace=read_recorded_trace_file(path))

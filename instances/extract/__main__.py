@@ -22,8 +22,9 @@ from instances.extract.executorch.lowering import app as executorch_app
 from instances.extract.extraction import extract
 from instances.extract.models import MODELS, find_model
 from instances.extract.models.model_registry import Models, register_own_models
+from instances.extract.models.named_model import files_of
 from instances.extract.own.own_extraction import OWN_DEFAULTS, extract_own, open_own, write_made
-from instances.extract.own.own_function import files_of, is_own, require_left_out, require_no_set
+from instances.extract.own.own_function import is_own, require_left_out, require_no_set
 from planners.command_line.progress_line import show_progress
 from planners.command_line.typer_frame import CommandLine
 from planners.files.output_file import require_suffix, require_targets

@@ -36,7 +36,9 @@ WORDS = {
 }
 
 # Settings that matter in training only.
-TRAINING_SETTINGS = ("optimizer", "clip_norm", "bucket_mb", "checkpointing", "parallel")
+TRAINING_SETTINGS = (
+    "optimizer", "clip_norm", "bucket_mb", "checkpointing", "selective", "parallel", "lora",
+)  # fmt: skip
 
 # A command line omits these settings if they equal the defaults of the model, because the
 # committed instances are older than the settings.
@@ -67,6 +69,8 @@ class StepSettings:
     mode: str = TRAINING
     # True if the backward pass recomputes each layer instead of keeping its activations.
     checkpointing: bool = False
+    # True if recomputation keeps what matrix products and attention return.
+    selective: bool | None = None
     # Dtype of parameters and activations, ``"float32"`` or ``"bfloat16"``.
     precision: str = "float32"
     # ``"category"``, ``"succession"`` or ``"roles"``, see
@@ -76,6 +80,9 @@ class StepSettings:
     parallel: str = REPLICATED
     # Number of ranks. Shards, and the experts of a mixture, are divided among them.
     ranks: int = 8
+    # Arguments of ``peft.LoraConfig``, ``"r=16"`` say, for weights that are trained beside frozen
+    # ones; None if all weights are trained.
+    lora: str | None = None
 
     def __post_init__(self) -> None:
         for name in COUNTS:
@@ -92,6 +99,8 @@ class StepSettings:
             value = getattr(self, name)
             if value not in allowed:
                 raise InstanceError(f"setting {name}: {' or '.join(allowed)}, found {value!r}")
+        if self.selective and not self.checkpointing:
+            raise InstanceError("setting selective: checkpointing is needed, found it left out")
         if self.checkpointing and not self.training:
             raise InstanceError(
                 "setting checkpointing: an inference graph has no backward pass that could "

@@ -32,5 +32,24 @@ def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
         assert "fits under pytorch-caching" in done.stdout
 
 
+@pytest.mark.torch
+def test_the_commands_of_the_page_on_ci_give_its_tables(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "fit-in-ci.md").read_text(encoding="utf-8")
+    first, second, third = re.findall(r"^    gapless (fit .*)$", page, re.MULTILINE)
+    (tmp_path / "config.json").write_text(re.findall(r"`config.json` is `(.+)` here", page)[0])
+    for words in (first, second):
+        asked, _, file = words.partition(" > ")
+        (tmp_path / file).write_text(ran(shlex.split(asked), tmp_path).stdout)
+    answer = ran(shlex.split(third), tmp_path)
+    assert answer.returncode == 1
+    for line in answer.stdout.splitlines():
+        assert f"    {line}\n" in page or not line
+
+
+def ran(words: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "gpu_runtime.fit", *words[1:]]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
 def test_the_page_has_the_default_of_what_is_taken_off() -> None:
     assert f"`--beside {BESIDE}`" in PAGE

@@ -46,6 +46,9 @@ HOSTILE = {
     "import os; [os.dup2(2, fd) for fd in range(3, 256)]": "its process ended",
     "import os; [OPEN(os.write, fd, b'yes' * 9) for fd in range(256)]": "its process sent more",
     "import json; json.dumps = lambda *_, **__: '{}'": "its process sent no valid answer",
+    "import json; make = json.dumps; json.dumps = lambda one, **_: make({**one, 'values': [1]})": (
+        "its process sent no valid answer"
+    ),
     "raise KeyboardInterrupt": "its process ended with exit status 70 before it answered",
     "import sys; sys.exit(0)": "SystemExit: 0",
     "raise GeneratorExit": "GeneratorExit",
@@ -71,6 +74,11 @@ def OPEN(call, *arguments):
 
 def fit(*arguments: str | Path) -> Result:
     return run_command(app, *arguments)
+
+
+def record(*arguments: str | Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(fit(*arguments, "--json").stdout)
+    return found
 
 
 def refused(*arguments: str | Path) -> str:
@@ -142,6 +150,36 @@ def test_the_largest_value_under_each(tmp_path: Path) -> None:
 
 
 @pytest.mark.torch
+def test_the_frontier_of_two_parameters(tmp_path: Path) -> None:
+    text = FRAGMENTING.replace("parts=1", "parts=1, times=1").replace("* parts", "* parts * times")
+    picture = tmp_path / "frontier.png"
+    answer = fit(
+        script(tmp_path, text), "--memory", "110MiB", "--beside", "0", "--vary", "parts,times",
+        "--allocators", "pytorch-caching,planned", "--groups", "0", "--plot", picture,
+    )  # fmt: skip
+    assert answer.exit_code == 0, answer.stderr
+    assert answer.stdout.splitlines()[5:10] == [
+        "", "largest parts in 110.0 MiB", "times  live  pytorch-caching  planned",
+        "    1     2                1        2",
+        "    2     1             none        1",
+    ]  # fmt: skip
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.torch
+def test_a_configuration_file_is_a_program(tmp_path: Path) -> None:
+    fields = {"model_type": "gpt2", "n_layer": 1, "n_embd": 64, "n_head": 2, "vocab_size": 100}
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(fields))
+    shape = ("--batch", "2", "--seq", "32", "--precision", "bfloat16", "--lora", "r=4")
+    answer = fit("--model", path, *shape, "--groups", "0")
+    assert answer.exit_code == 0, answer.stderr
+    assert answer.stdout.startswith("config.json batch=2 seq=32 lora=r=4: ")
+    assert fit(path, *shape, "--groups", "0").stdout == answer.stdout
+    assert "at most 1024 tokens, the positions of the model" in refused(path, "--seq", "1025")
+
+
+@pytest.mark.torch
 def test_a_registered_model_by_its_settings(tmp_path: Path) -> None:
     arguments = ("bert-base", "--layers", "1", "--seq", "16", "--batch", "2", "--memory", "5GiB")
     answer = fit(*arguments, "--vary", "batch", "--by", "500", "--allocators", "pytorch-caching")
@@ -173,17 +211,12 @@ def test_what_was_found_is_printed_when_a_search_ends_early(
     assert answer.stdout.splitlines()[2].endswith(">= 2")
 
 
-def record(*arguments: str | Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(fit(*arguments, "--json").stdout)
-    return found
-
-
 @pytest.mark.torch
 def test_json_says_how_the_trace_is_made_again(tmp_path: Path) -> None:
     found = record(script(tmp_path), "--set", "parts=2")
     assert found.keys() == {
         "schema", "version", "environment", "program", "origin", "memory", "beside", "answer",
-        "peak", "allocators", "vary",
+        "peak", "allocators", "vary", "frontier",
     }  # fmt: skip
     assert found["origin"]["command"] == (
         "python -m instances.extract trace my_script.py:make_step --set parts=2 --steps 3"
@@ -220,6 +253,12 @@ def test_what_can_be_varied(tmp_path: Path) -> None:
         (["--allocators", "pytroch"], "no online allocator matches 'pytroch'"),
         (["--set", "batch=3"], "bert-base is a registered model, which has options"),
         (["--steps", "0"], "setting steps: at least 1, found 0"),
+        (["--model", "gpt2-medium"], "one program is needed: NAME, or --model, or two files"),
+        (["--diff", "old.json", "new.json"], "--diff: two files are compared; leave out NAME"),
+        (["--memory", "1GiB", "--vary", "a,b,c"], "--vary: one name or two are needed, found a,b"),
+        (["--plot", "a.png", "--vary", "batch"], "--plot: --vary with two names is needed"),
+        (["--plot", "a.docx", "--vary", "batch,seq"], "--plot a.docx: a picture is written as"),
+        (["--plot", "a.png", "--vary", "batch,seq"], "--vary: --memory is needed"),
     ],
 )
 def test_options_that_make_no_sense(arguments: list[str], said: str) -> None:

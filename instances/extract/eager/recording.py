@@ -1,12 +1,14 @@
-"""Trace a registered model by name, on fake tensors or on a GPU."""
+"""Trace a model by name, on fake tensors or on a GPU."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import asdict
 
 from instances.extract.eager.trace_settings import TraceSettings
 from instances.extract.models import find_model
+from instances.extract.models.configured_model import is_configuration, transformers_errors
 from instances.extract.models.required_packages import package_versions, require_packages
 from instances.extract.step_settings import command_option
 from instances.traces.allocation_trace import AllocationTrace
@@ -15,7 +17,7 @@ from planners.model.problem import Scalar
 
 DEVICES = ("fake", "cuda")
 # The settings of a step that a trace takes as well.
-SHAPE = ("batch", "seq", "image", "layers", "checkpointing")
+SHAPE = ("batch", "seq", "image", "layers", "checkpointing", "selective", "lora")
 
 
 def record(
@@ -23,7 +25,7 @@ def record(
     settings: TraceSettings,
     device: str = "fake",
     on_stage: Callable[[str], None] = lambda _text: None,
-    **options: int | bool,
+    **options: int | bool | str,
 ) -> AllocationTrace:
     """Trace the training of a registered model; `device` is one of :data:`DEVICES`.
 
@@ -51,7 +53,8 @@ def record(
     origin: dict[str, Scalar] = {
         "model": model.source,
         **given,
-        "command": f"python -m instances.extract trace {name} {words}",
+        "command": f"python -m instances.extract trace {model.name} {words}",
         **package_versions(),
     }
-    return trace(lambda: build_module(model, shape), settings, name, origin)
+    with transformers_errors() if is_configuration(name) else nullcontext():
+        return trace(lambda: build_module(model, shape), settings, model.name, origin)

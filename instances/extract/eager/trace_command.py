@@ -15,17 +15,20 @@ from instances.extract.eager.trace_settings import (
     Checkpointing,
     Image,
     Layers,
+    Lora,
     Microbatches,
     Optimizer,
     Precision,
+    Selective,
     Seq,
     Set,
     TraceSettings,
     given,
 )
 from instances.extract.models.model_registry import Models, register_own_models
+from instances.extract.models.named_model import files_of
 from instances.extract.own.own_extraction import open_own, trace_own, write_made
-from instances.extract.own.own_function import files_of, is_own, require_left_out, require_no_set
+from instances.extract.own.own_function import is_own, require_left_out, require_no_set
 from instances.formats.recorded_trace import write_recorded_trace
 from instances.traces.allocation_trace import AllocationTrace
 from instances.traces.trace_problem import iteration_problem
@@ -58,6 +61,8 @@ def trace(
     image: Image = None,
     layers: Layers = None,
     checkpointing: Checkpointing = None,
+    selective: Selective = None,
+    lora: Lora = None,
     steps: Annotated[int, typer.Option(help="Iterations.")] = DEFAULTS.steps,
     microbatches: Microbatches = None,
     precision: Precision = None,
@@ -73,7 +78,10 @@ def trace(
 
     Options left out take the model's defaults.
     """
-    shape = given(batch=batch, seq=seq, image=image, layers=layers, checkpointing=checkpointing)
+    shape: dict[str, Any] = {
+        **given(batch=batch, seq=seq, image=image, layers=layers),
+        **given(checkpointing=checkpointing, selective=selective, lora=lora),
+    }
     loop: dict[str, Any] = given(
         microbatches=microbatches, precision=precision, optimizer=optimizer
     )

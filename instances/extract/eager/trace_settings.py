@@ -54,6 +54,14 @@ Checkpointing = Annotated[
     bool | None,
     typer.Option("--checkpointing/--no-checkpointing", help="Recompute activations by layer."),
 ]
+Selective = Annotated[
+    bool | None,
+    typer.Option("--selective", help="With --checkpointing: keep matrix products and attention."),
+]
+Lora = Annotated[
+    str | None,
+    typer.Option(metavar="r=16,...", help="Train weights that peft adds, by its LoraConfig."),
+]
 Microbatches = Annotated[
     int | None,
     typer.Option(help="Forward and backward passes for each step of the optimizer; 1 by default."),

@@ -99,10 +99,14 @@ def make_inputs(
     """
     inputs: dict[str, Tensor] = {}
     tokens = batch.get("input_ids")
-    parameters = signature(module.forward).parameters
+    needed = {
+        name
+        for name, parameter in signature(module.forward).parameters.items()
+        if parameter.default is Parameter.empty
+    }
     for name, like in batch.items():
         if name == "labels" and tokens is not None and like.shape == tokens.shape:
             inputs[name] = inputs["input_ids"]
-        elif name not in LEFT_OUT or parameters[name].default is Parameter.empty:
+        elif name not in LEFT_OUT or name in needed:
             inputs[name] = make(name, like)
     return inputs

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from instances.extract.own.own_function import is_own, run_user_file
+from instances.extract.own.own_function import run_user_file
 from instances.extract.step_settings import INFERENCE, TRAINING_SETTINGS, StepSettings
 from planners.errors import InstanceError
 from planners.registry import Registry
@@ -83,15 +83,6 @@ def register(
         return MODELS.add(name, model)
 
     return add
-
-
-def find_model(name: str) -> Model:
-    if is_own(name):
-        raise InstanceError(
-            f"{name}: the name of a model is needed, found a function of a file; register a model "
-            f"in the file and give it by --models"
-        )
-    return MODELS.find(name)
 
 
 def _for_mode(changes: dict[str, Any]) -> dict[str, Any]:

@@ -184,7 +184,7 @@ def find_own_function(name: str, settings: Iterable[str] = ()) -> OwnFunction:
     file, _, function_name = name.rpartition(":")
     if not file or not file.endswith(".py"):
         raise InstanceError(f"{name}: FILE.py:FUNCTION is needed, such as my_script.py:make_step")
-    arguments = dict(map(_parse, settings))
+    arguments = dict(parse_argument("--set", one) for one in settings)
     module = run_user_file(Path(file))
     found = getattr(module, function_name, None)
     if not callable(found):
@@ -216,10 +216,11 @@ def run_user_file(path: Path) -> ModuleType:
     return module
 
 
-def _parse(setting: str) -> tuple[str, Argument]:
+def parse_argument(option: str, setting: str) -> tuple[str, Argument]:
+    """Return name and value of a text such as ``batch=16``, which an option gives."""
     name, equals, text = setting.partition("=")
     if not equals or not name.isidentifier():
-        raise InstanceError(f"--set: NAME=VALUE is needed, such as batch=16, found {setting!r}")
+        raise InstanceError(f"{option}: NAME=VALUE is needed, such as batch=16, found {setting!r}")
     try:
         value = ast.literal_eval(text)
     except (ValueError, SyntaxError):
@@ -254,9 +255,3 @@ def require_no_set(name: str, settings: Sequence[str] | None) -> None:
             f"--set {setting}: parameters are those of FILE.py:FUNCTION; {name} is a registered "
             f"model, which has options"
         )
-
-
-def files_of(name: str, models: Iterable[Path] | None) -> list[Path]:
-    """Return the files that a command is about to read."""
-    own = [Path(name.rpartition(":")[0])] if is_own(name) else []
-    return [*own, *(models or ())]

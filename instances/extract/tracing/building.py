@@ -5,16 +5,34 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import Module
-from torch.utils.checkpoint import checkpoint
+from torch.utils.checkpoint import (
+    checkpoint,
+    create_selective_checkpoint_contexts,
+    noop_context_fn,
+)
 from transformers import PreTrainedModel
 from transformers.initialization import no_init_weights
 
 from instances.extract.models import Model
+from instances.extract.models.adapters import with_lora
 from instances.extract.step_settings import StepSettings
+
+aten = torch.ops.aten
+# Operators whose results selective recomputation keeps: those that compute most.
+KEPT = (
+    aten.mm.default,
+    aten.addmm.default,
+    aten.bmm.default,
+    aten.baddbmm.default,
+    aten._scaled_dot_product_cudnn_attention.default,
+    aten._scaled_dot_product_flash_attention.default,
+    aten._scaled_dot_product_efficient_attention.default,
+)
 
 Build = Callable[[], tuple[Module, dict[str, Tensor]]]
 
@@ -37,14 +55,23 @@ def build_module(
         module.tie_weights()
     if settings.checkpointing:
         for name in model.recomputed:
-            recompute_layers(module.get_submodule(name), keeps_random_state=is_computed)
+            recompute_layers(
+                module.get_submodule(name),
+                keeps_random_state=is_computed,
+                is_selective=bool(settings.selective),
+            )
+    if settings.lora is not None:
+        module = with_lora(module, settings.lora)
     return module.train(settings.training), batch
 
 
-def recompute_layers(layers: Module, *, keeps_random_state: bool = False) -> None:
+def recompute_layers(
+    layers: Module, *, keeps_random_state: bool = False, is_selective: bool = False
+) -> None:
     """Let the backward pass recompute each layer, of which only the inputs are kept.
 
-    The random state, with which a layer draws the same numbers again, is kept on the host.
+    If selective, what matrix products and attention return is kept as well. The random state, with
+    which a layer draws the same numbers again, is kept on the host.
     """
     for layer in layers.children():
         layer.forward = partial(
@@ -52,7 +79,13 @@ def recompute_layers(layers: Module, *, keeps_random_state: bool = False) -> Non
             layer.forward,
             use_reentrant=False,
             preserve_rng_state=keeps_random_state,
+            context_fn=_keeping_products if is_selective else noop_context_fn,
         )
+
+
+def _keeping_products() -> Any:
+    make_contexts: Any = create_selective_checkpoint_contexts  # PyTorch leaves it untyped
+    return make_contexts(list(KEPT))
 
 
 @contextmanager

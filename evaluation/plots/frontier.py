@@ -1,0 +1,48 @@
+"""The largest batch that fits by the length of its sequences, a line for each allocator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from evaluation.plots.drawing import DOTS_PER_INCH, Look, line_figure, line_looks, logarithmic
+from evaluation.plots.layout import LAYOUT
+from gpu_runtime.fitting.frontier import Frontier, FrontierPicture
+from planners.files.output_file import replacing
+
+
+def draw_frontier(frontier: Frontier, path: Path) -> None:
+    """Draw the largest value that fits for each value of the other parameter."""
+    figure = frontier_figure(frontier)
+    with replacing(path) as file:
+        figure.savefig(
+            file, dpi=DOTS_PER_INCH, format=path.suffix.lower().removeprefix(".") or None
+        )
+
+
+def frontier_figure(frontier: Frontier) -> Figure:
+    """Return the picture, see :func:`draw_frontier`."""
+    points = {
+        label: {value: largest for value, found in frontier.found.items()
+                if (largest := found.largest(label))}
+        for label in frontier.labels
+    }  # fmt: skip
+
+    def draw(axes: Any, label: str, look: Look) -> None:
+        # Lines often lie on each other, so those below are wider.
+        width = 1.5 + list(points)[::-1].index(label)
+        values, largest = list(points[label]), list(points[label].values())
+        axes.plot(values, largest, markersize=2 + 2 * width, linewidth=width, **look)
+
+    def dress(axes: Any) -> None:
+        logarithmic(axes, "y", lambda value: f"{value:,.0f}")
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(list(frontier.found), [f"{value:,}" for value in frontier.found])
+
+    words = (frontier.doubled, f"largest {frontier.searched}")
+    return line_figure({label: label for label in points}, line_looks(points), draw, dress, words)
+
+
+FRONTIER = FrontierPicture(draw_frontier, LAYOUT.suffixes)

@@ -1,0 +1,74 @@
+"""The largest value of a parameter for ever larger values of another: batch by sequence, say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from gpu_runtime.fitting.fit_check import FitCheck
+from gpu_runtime.fitting.largest_value import MOST, LargestValues, search_largest
+from planners.errors import InstanceError
+
+
+@dataclass
+class Frontier:
+    """For each value of a parameter, the values of the other that were tried."""
+
+    # The parameter that is doubled, and the one whose largest value is searched.
+    doubled: str
+    searched: str
+    found: dict[int, LargestValues] = field(default_factory=dict)
+    # Why no larger value was tried; empty if nothing fits then.
+    ended: str = ""
+
+    @property
+    def labels(self) -> list[str]:
+        rows = (row for one in self.found.values() for check in one.tried.values()
+                for row in check.rows)  # fmt: skip
+        return list(dict.fromkeys(row.label for row in rows))
+
+    @property
+    def fits(self) -> bool:
+        """Return True if some value fits, so that there is something to draw."""
+        return any(one.largest(label) for one in self.found.values() for label in self.labels)
+
+
+@dataclass(frozen=True)
+class FrontierPicture:
+    """A picture of a frontier, which an installed package offers in ``gapless.plots``."""
+
+    draw: Callable[[Frontier, Path], None]
+    suffixes: tuple[str, ...]
+
+
+def search_frontier(
+    frontier: Frontier,
+    found: LargestValues,
+    labels: Sequence[str],
+    start: tuple[int, int],
+    check: Callable[[int, int], FitCheck],
+) -> None:
+    """Double one parameter until no value of the other fits under any label.
+
+    `found` has what is known for the first value. `start` has the first value and, for the other
+    parameter, the value with which the search begins. `check` takes such a pair. A larger value
+    that cannot be traced, of a model with so many positions say, is the last.
+    """
+    value, guess = start
+    while True:
+        frontier.found[value] = found
+        try:
+            search_largest(found, labels, guess, partial(check, value))
+        except InstanceError as error:
+            if value == start[0]:
+                raise
+            frontier.ended = str(error)
+            return
+        largest = max(found.largest(label) or 0 for label in labels)
+        if not largest or 2 * value > MOST:
+            return
+        # About half as many fit of what is twice as large.
+        value, guess = 2 * value, max(largest // 2, 1)
+        found = LargestValues(found.parameter, found.room, found.by)

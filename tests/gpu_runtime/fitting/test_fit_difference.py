@@ -1,0 +1,135 @@
+"""What grew between two answers, and which growth is allowed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gpu_runtime.fit import app
+from gpu_runtime.fitting.fit_check import LIVE, AllocatorFit, FitCheck
+from gpu_runtime.fitting.fit_difference import (
+    FitDifference,
+    Threshold,
+    changed_groups_table,
+    read_fit,
+    reserved_table,
+)
+from gpu_runtime.fitting.fit_report import fit_json
+from gpu_runtime.fitting.live_peak import LiveGroup, LivePeak
+from gpu_runtime.fitting.traced_program import Traced
+from planners.errors import GaplessError, InstanceError
+from tests.command_line import require_one_line, run_command
+from tests.gpu_runtime.fitting.test_fit_check import fragmenting_trace
+from tests.gpu_runtime.replaying.recordings import MIB
+
+CACHING = "pytorch-caching"
+OLD = {("forward", "Net.layers.*"): 6, ("before the steps", ""): 3, ("forward", "Net.head"): 1}
+NEW = {("forward", "Net.layers.*"): 5, ("before the steps", ""): 3, ("backward", "Net.loss"): 4}
+
+
+def written(path: Path, groups: dict[tuple[str, str], int], reserved: int, **origin: int) -> Path:
+    live = sum(groups.values()) * MIB
+    peak = LivePeak(
+        live, 1, "forward", tuple(LiveGroup(*key, size * MIB, 1) for key, size in groups.items())
+    )
+    rows = (AllocatorFit(LIVE, live, None), AllocatorFit(CACHING, reserved * MIB, None))
+    trace = fragmenting_trace()
+    traced = Traced("net", origin, [], trace)
+    path.write_text(fit_json(traced, FitCheck(trace, peak, rows), None, 0, None, None))
+    return path
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    return (
+        written(tmp_path / "old.json", OLD, 20, batch=8, seq=4),
+        written(tmp_path / "new.json", NEW, 21, batch=16, seq=4),
+    )
+
+
+def difference(files: tuple[Path, Path], threshold: str = "0") -> FitDifference:
+    old, new = map(read_fit, files)
+    return FitDifference(old, new, Threshold.parse(threshold))
+
+
+def test_growth_by_allocator_and_by_module(files: tuple[Path, Path]) -> None:
+    found = difference(files)
+    assert [list(row.cells) for row in reserved_table(found).rows] == [
+        [LIVE, "10.00 MiB", "12.00 MiB", "+2,097,152", "+20.00 %"],
+        [CACHING, "20.00 MiB", "21.00 MiB", "+1,048,576", "+5.00 %"],
+    ]
+    assert [list(row.cells) for row in changed_groups_table(found, 9).rows] == [
+        ["0 B", "4.000 MiB", "+4,194,304", "-", "backward", "Net.loss"],
+        ["6.000 MiB", "5.000 MiB", "-1,048,576", "-16.67 %", "forward", "Net.layers.*"],
+        ["1.000 MiB", "0 B", "-1,048,576", "-100.00 %", "forward", "Net.head"],
+    ]
+    largest, more = changed_groups_table(found, 1).rows
+    assert (largest.cells[-1], more.cells[-1]) == ("Net.loss", "... and 2 more")
+    assert found.notes == ["batch: 8 -> 16", f"grew under {LIVE}, {CACHING}"]
+
+
+@pytest.mark.parametrize(
+    ("threshold", "grown"),
+    [
+        ("0", [LIVE, CACHING]),
+        ("1MiB", [LIVE]),
+        ("2MiB", []),
+        ("2,097,151", [LIVE]),
+        ("5%", [LIVE]),
+        ("4.99 %", [LIVE, CACHING]),
+        ("20%", []),
+    ],
+)
+def test_growth_up_to_the_threshold_is_allowed(
+    threshold: str, grown: list[str], files: tuple[Path, Path]
+) -> None:
+    assert difference(files, threshold).grown == grown
+    answer = run_command(app, "--diff", *files, "--threshold", threshold)
+    assert answer.exit_code == bool(grown), answer.stderr
+    assert answer.stdout.splitlines()[-1].startswith("grew under" if grown else "did not grow")
+
+
+def test_less_memory_is_no_growth(files: tuple[Path, Path]) -> None:
+    answer = run_command(app, "--diff", *reversed(files))
+    assert answer.exit_code == 0
+    assert answer.stdout.splitlines()[1].split()[-3:] == ["-2,097,152", "-16.67", "%"]
+    assert "Net.loss" not in run_command(app, "--diff", *files, "--groups", "0").stdout
+
+
+def test_an_allocator_that_was_not_asked_is_not_compared(files: tuple[Path, Path]) -> None:
+    old, new = files
+    fields = json.loads(old.read_text())
+    fields["allocators"] = fields["allocators"][:1]
+    old.write_text(json.dumps(fields))
+    found = difference((old, new))
+    assert list(reserved_table(found).rows[1].cells) == [CACHING, "-", "21.00 MiB", "-", "-"]
+    assert found.grown == [LIVE]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("schema", "gapless-comparison", "schema gapless-fit, version 1 is needed, found 'gapl"),
+        ("version", 2, "version 1 is needed, found 'gapless-fit', version 2"),
+        ("allocators", [{"label": "live", "reserved_peak": "much"}], "reserved_peak"),
+        ("peak", {}, "missing required field `groups`"),
+    ],
+)
+def test_only_answers_of_fit_are_read(
+    field: str, value: object, said: str, files: tuple[Path, Path]
+) -> None:
+    old, _ = files
+    old.write_text(json.dumps({**json.loads(old.read_text()), field: value}))
+    with pytest.raises(InstanceError) as caught:
+        read_fit(old)
+    assert str(caught.value).startswith(f"{old}: ")
+    assert said in str(caught.value)
+    require_one_line(run_command(app, "--diff", old, old), said)
+
+
+@pytest.mark.parametrize("threshold", ["%", "-1%", "1/0%", "much", "nan%"])
+def test_a_threshold_is_a_percentage_or_bytes(threshold: str) -> None:
+    with pytest.raises(GaplessError, match="--threshold: "):
+        Threshold.parse(threshold)

@@ -1,0 +1,130 @@
+"""The GitHub action: its steps run with bash, in the environment that GitHub would give them."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.gpu_runtime.test_fit import FRAGMENTING
+from tests.repository import ROOT
+
+# What the action asks of GitHub's program: the comments of a pull request, or to write one.
+GH = """#!/bin/sh
+printf '%s\\n' "$*" >> "$GH_CALLS"
+case "$*" in *--jq*) printf "$EARLIER" ;; esac
+"""
+
+
+class Runner:
+    """Runs the steps of the action as GitHub documents it for `shell: bash`."""
+
+    def __init__(self, folder: Path, earlier: str = "", **inputs: str) -> None:
+        import yaml  # comes with transformers
+
+        self.action: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text("utf-8"))
+        self.folder = folder
+        defaults = {name: one.get("default") for name, one in self.action["inputs"].items()}
+        self.known = {f"inputs.{name}": one for name, one in {**defaults, **inputs}.items()}
+        self.known |= {
+            "runner.temp": str(folder), "github.action_path": str(ROOT),
+            "github.repository": "someone/model", "github.event.pull_request.number": "7",
+        }  # fmt: skip
+        self.said: dict[str, str] = {}
+        (folder / "gh").write_text(GH)
+        (folder / "gh").chmod(0o755)
+        self.calls, self.summary = folder / "calls", folder / "summary"
+        self.environment = {
+            **os.environ, "EARLIER": earlier, "GH_CALLS": str(self.calls),
+            "GITHUB_STEP_SUMMARY": str(self.summary),
+            "PATH": f"{folder}:{Path(sys.executable).parent}:{os.environ['PATH']}",
+        }  # fmt: skip
+
+    def value(self, text: str) -> str:
+        return re.sub(r"\$\{\{ (.+?) \}\}", lambda found: self.known[found[1]], text)
+
+    def run(self, *, installs: bool = False) -> int:
+        """Return the exit status of the first step that fails, else 0."""
+        for step in self.action["runs"]["steps"]:
+            if "run" not in step or (step["name"] == "Install") is not installs:
+                continue
+            if step.get("if") and not self.known["inputs.token"]:
+                continue
+            output, script = self.folder / "output", self.folder / "step.sh"
+            output.write_text("")
+            script.write_text(step["run"])
+            given = {name: self.value(text) for name, text in step["env"].items()}
+            done = subprocess.run(
+                ["bash", "--noprofile", "--norc", "-eo", "pipefail", script],
+                env={**self.environment, "GITHUB_OUTPUT": str(output), **given},
+                cwd=self.folder, capture_output=True, text=True, check=False,
+            )  # fmt: skip
+            self.said[step["name"]] = done.stdout + done.stderr
+            if done.returncode:
+                return done.returncode
+            for line in output.read_text().splitlines():
+                name, _, value = line.partition("=")
+                self.known[f"steps.{step['id']}.outputs.{name}"] = value
+        return 0
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "train.py").write_text(FRAGMENTING.replace("{ending}", "ValueError"))
+    return tmp_path
+
+
+@pytest.mark.torch
+def test_growth_fails_and_is_told(folder: Path) -> None:
+    program = "train.py:make_step"
+    first = Runner(folder, program=program, baseline="memory.json")
+    assert first.run() == 0, first.said
+    assert "did not grow" in first.summary.read_text()
+    Path(first.known["steps.predict.outputs.prediction"]).rename(folder / "memory.json")
+
+    grown = {"program": program, "arguments": "--set 'parts=2'", "baseline": "memory.json"}
+    later = Runner(folder, token="secret", **grown)
+    assert later.run() == 1
+    assert later.said["Answer"] == "::error::the memory of the training step grew\n"
+    table = Path(later.known["steps.compare.outputs.table"]).read_text().splitlines()
+    assert table[:2] == [f"### Memory of {program}", "```"]
+    assert table[3].split() == [
+        "live", "50.00", "MiB", "100.0", "MiB", "+52,428,800", "+100.00", "%",
+    ]  # fmt: skip
+    asked, written = later.calls.read_text().splitlines()
+    assert asked.startswith("api --paginate repos/someone/model/issues/7/comments --jq")
+    assert written.startswith("api --method POST repos/someone/model/issues/7/comments --field")
+
+    again = Runner(folder, earlier="41\\n42\\n", token="secret", threshold="100%", **grown)
+    assert again.run() == 0, again.said
+    assert "--method PATCH repos/someone/model/issues/comments/41 " in again.calls.read_text()
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("arguments", "status"), [("--memory 49MiB", 1), ("--memory 51MiB", 3), ("--bathc 3", 2)]
+)
+def test_a_step_that_does_not_fit_fails(arguments: str, status: int, folder: Path) -> None:
+    given = f"{arguments} --beside 0"
+    assert Runner(folder, program="train.py:make_step", arguments=given).run() == status
+
+
+@pytest.mark.torch
+def test_the_package_of_the_action_is_installed(folder: Path) -> None:
+    requirements = "--dry-run --no-deps --no-build-isolation --no-index"
+    runner = Runner(folder, program="train.py:make_step", requirements=requirements)
+    assert runner.run(installs=True) == 0, runner.said
+    assert "Would install gapless-" in runner.said["Install"]
+
+
+def test_expressions_stand_in_no_script() -> None:
+    """Else a title of a pull request, say, would be run as a part of it."""
+    text = (ROOT / "action.yml").read_text("utf-8")
+    scripts = text.split("      run: ")[1:]
+    assert scripts
+    assert not any("${{" in script.partition("    - name")[0] for script in scripts)
