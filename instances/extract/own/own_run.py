@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass_type
 
 from instances.extract.eager.allocation_mode import AllocationMode
 from instances.extract.eager.fake_trace import recorded_on_fake_tensors
@@ -32,6 +33,7 @@ from instances.extract.own.gpu_names import cuda_named_cpu
 from instances.extract.own.one_step import TrainingStep
 from instances.extract.own.own_function import OwnFunction
 from instances.extract.own.step_phases import StepPhases
+from instances.extract.ranks.traced_streams import traced_streams
 from instances.extract.tracing.storages import StepPhase, Trace, TracedOp
 from instances.extract.tracing.traced_graph import written_arguments
 from instances.traces.allocation_trace import (
@@ -69,7 +71,7 @@ class OperatorMode(AllocationMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         """Run an operator and record it."""
-        if not self.recording:
+        if not self.recording or any(map(is_traceable_wrapper_subclass_type, types)):
             return super().__torch_dispatch__(func, types, args, kwargs)
         written = written_arguments(func._schema, args, kwargs or {})
         inputs, mutated = self._blocks_of((args, kwargs)), self._blocks_of(written)
@@ -109,7 +111,11 @@ def run_own_steps(function: OwnFunction, steps: int, origin: Mapping[str, Scalar
     Tensors that the function makes and keeps are on the GPU before the first step, except the
     inputs of a ``TrainingStep``.
     """
-    with recorded_on_fake_tensors(OperatorMode) as mode, cuda_named_cpu():
+    with (
+        recorded_on_fake_tensors(OperatorMode) as mode,
+        cuda_named_cpu(),
+        traced_streams(mode),
+    ):
         with mode.not_recorded():
             step = function.make()
         mode.adopt_all(but=step.host_tensors() if isinstance(step, TrainingStep) else ())

@@ -1,0 +1,107 @@
+"""A process group of which one rank is here, and the others are only counted.
+
+Note: how one rank is traced alone
+----------------------------------
+Rationale. A rank asks its allocator for the same memory whether the others answer or not, because
+no size depends on what they send.
+
+Approach. PyTorch's own fake process group takes the place of NCCL's. Its collectives return at
+once, and all code around them is PyTorch's: buckets, buffers, shards and streams. A device mesh
+computes with tensors of ranks, which need values; so it is built outside of the fake tensors.
+``RANK`` and its kin are set as ``torchrun`` sets them.
+
+Limits. A mesh that is given as a tensor has its ranks in their natural order. NCCL's own buffers
+are not PyTorch's memory.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import wraps
+from types import FunctionType
+from typing import Any
+from unittest import mock
+
+import torch
+from torch import distributed
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.distributed.device_mesh import DeviceMesh
+from torch.utils._python_dispatch import _disable_current_modes
+
+# GPUs of one host, which `torchrun` counts apart; a usual number.
+RANKS_OF_A_HOST = 8
+
+
+@dataclass(frozen=True)
+class Rank:
+    """A process of a distributed training, by its number from 0."""
+
+    number: int
+    ranks: int
+
+
+@contextmanager
+def fake_group(rank: Rank) -> Iterator[None]:
+    """Within this context this process is one rank of several."""
+    # Importing it registers the backend.
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    hosts = min(rank.ranks, RANKS_OF_A_HOST)
+    variables = {
+        "RANK": rank.number,
+        "WORLD_SIZE": rank.ranks,
+        "LOCAL_RANK": rank.number % hosts,
+        "LOCAL_WORLD_SIZE": hosts,
+        "MASTER_ADDR": "localhost",
+        "MASTER_PORT": 0,
+    }
+    make_group: Any = distributed.init_process_group
+    make_group("fake", rank=rank.number, world_size=rank.ranks, store=FakeStore())
+    try:
+        with ExitStack() as stack:
+            stack.enter_context(
+                mock.patch.dict(os.environ, {key: str(value) for key, value in variables.items()})
+            )
+            for owner, name, value in (
+                (distributed, "init_process_group", _nothing),
+                (distributed, "destroy_process_group", _nothing),
+                (torch.cuda, "set_device", _nothing),
+            ):
+                stack.enter_context(mock.patch.object(owner, name, value))
+            for name, member in list(vars(DeviceMesh).items()):
+                if isinstance(member, FunctionType) and name not in _WITHOUT_TENSORS:
+                    stack.enter_context(mock.patch.object(DeviceMesh, name, _real(member)))
+                elif isinstance(member, property) and member.fget is not None:
+                    real = property(_real(member.fget))
+                    stack.enter_context(mock.patch.object(DeviceMesh, name, real))
+            yield
+    finally:
+        distributed.destroy_process_group()
+
+
+# Methods of a mesh that are called often and compute nothing with ranks.
+_WITHOUT_TENSORS = ("__eq__", "__hash__", "size", "get_group", "get_rank", "get_local_rank")
+
+
+def _real(method: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(method)
+    def run(*args: Any, **named: Any) -> Any:
+        with _disable_current_modes():
+            return method(*map(_with_values, args), **{
+                name: _with_values(value) for name, value in named.items()
+            })  # fmt: skip
+
+    return run
+
+
+def _with_values(value: Any) -> Any:
+    if isinstance(value, FakeTensor):
+        return torch.arange(value.numel(), dtype=torch.int).reshape(value.shape)
+    return "cpu" if value == "cuda" and isinstance(value, str) else value
+
+
+def _nothing(*_: object, **__: object) -> None:
+    pass
