@@ -12,7 +12,7 @@ Views and in-place results bring no new storage. Kernels' own workspaces come fr
 :mod:`instances.extract.eager.workspaces`.
 
 Autograd adds up the gradients of a tensor that is used several times. On a GPU it adds into the
-first gradient if nothing else holds that one. It never adds into a tensor subclass: under fake
+first gradient if nothing else holds that one, so never into a view. It never adds into a tensor subclass: under fake
 tensors it allocates a new tensor and drops the old one. The recorder undoes such an addition, and
 the result lives on in the block of the first summand. An addition is autograd's own if it runs
 within a backward pass with gradients switched off (recomputation switches them on), and if the
@@ -161,6 +161,14 @@ class AllocationMode(_Mode):
             self.recorder.free(request)
         self._watch(storage, self.recorder.allocate(size) if size and self.recording else None)
 
+    def take_back(self, tensor: Tensor) -> None:
+        """Forget the latest request if it was for this tensor, which belongs to the host."""
+        key = tensor.untyped_storage()._cdata
+        reference, request = self._watched[key]
+        if request is not None and request is self.recorder.requests[-1]:
+            self.recorder.take_back_last()
+            self._watched[key] = (reference, None)
+
     def block_of(self, tensor: Tensor) -> AllocatorRequest | None:
         """Return the request that a tensor on the device was answered with."""
         return self._watched.get(tensor.untyped_storage()._cdata, (None, None))[1]
@@ -246,7 +254,8 @@ class AllocationMode(_Mode):
             and summand.shape == addend.shape == result.shape
             and summand.dtype == addend.dtype
         )
-        if not (differentiating and alike and _fills_its_range(summand)):
+        # The engine gets a view together with the tensor that it is a view of.
+        if not (differentiating and alike and _fills_its_range(summand)) or summand._is_view():
             return None
         return summand.untyped_storage()._cdata, result.untyped_storage()._cdata
 

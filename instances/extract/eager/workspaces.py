@@ -197,10 +197,16 @@ def cudnn_attention_script(_: Sequence[Any], __: Sequence[Tensor]) -> Script:
 
 
 def cudnn_attention_backward_script(arguments: Sequence[Any], _: Sequence[Tensor]) -> Script:
-    """Differentiate attention by cuDNN: queries' gradients and row sums in float32."""
-    query = arguments[1]
+    """Differentiate attention by cuDNN: queries' gradients and row sums in float32.
+
+    Where queries share keys and values, each query has gradients of its own for them, in 16 bits.
+    """
+    query, key, value = arguments[1:4]
     row_sums = prod(query.shape[:3])
-    return (RESULTS, FLOAT32_BYTES * (query.numel() + row_sums) + CUDNN_BYTES)
+    own = 0
+    if key.shape[1] != query.shape[1]:
+        own = (key.nbytes + value.nbytes) // key.shape[1] * query.shape[1]
+    return (RESULTS, FLOAT32_BYTES * (query.numel() + row_sums) + own + CUDNN_BYTES)
 
 
 def mean_squared_error_script(arguments: Sequence[Any], results: Sequence[Tensor]) -> Script:

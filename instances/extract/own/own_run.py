@@ -18,6 +18,7 @@ uses are in the graph, because eager programs run them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +34,7 @@ from instances.extract.own.gpu_names import cuda_named_cpu
 from instances.extract.own.one_step import TrainingStep
 from instances.extract.own.own_function import OwnFunction
 from instances.extract.own.step_phases import StepPhases
+from instances.extract.ranks.fake_group import Rank, fake_group
 from instances.extract.ranks.traced_streams import traced_streams
 from instances.extract.tracing.storages import StepPhase, Trace, TracedOp
 from instances.extract.tracing.traced_graph import written_arguments
@@ -105,17 +107,28 @@ class OwnRun:
     operators: list[RanOperator]
 
 
-def run_own_steps(function: OwnFunction, steps: int, origin: Mapping[str, Scalar]) -> OwnRun:
+def run_own_steps(
+    function: OwnFunction, steps: int, origin: Mapping[str, Scalar], rank: Rank | None = None
+) -> OwnRun:
     """Run a user's function and some steps that it returns, without a GPU and its memory.
 
     Tensors that the function makes and keeps are on the GPU before the first step, except the
-    inputs of a ``TrainingStep``.
+    inputs of a ``TrainingStep``. Of a rank of several, all is recorded from the first move of a
+    tensor to the GPU on: whole parameters live there until their shards are made.
     """
-    with (
-        recorded_on_fake_tensors(OperatorMode) as mode,
-        cuda_named_cpu(),
-        traced_streams(mode),
-    ):
+    with ExitStack() as stack:
+        mode = stack.enter_context(recorded_on_fake_tensors(OperatorMode))
+        if rank is None:
+            stack.enter_context(cuda_named_cpu())
+        else:
+
+            def moved(tensor: Tensor) -> None:
+                mode.recording = True
+                mode.adopt([tensor])
+
+            stack.enter_context(cuda_named_cpu(moved))
+            stack.enter_context(fake_group(rank, mode))
+        stack.enter_context(traced_streams(mode))
         with mode.not_recorded():
             step = function.make()
         mode.adopt_all(but=step.host_tensors() if isinstance(step, TrainingStep) else ())
@@ -125,6 +138,7 @@ def run_own_steps(function: OwnFunction, steps: int, origin: Mapping[str, Scalar
                 mode.operators.clear()
                 with phases.step():
                     function.run(step)
+                mode.recorder.device_is_done()
         trace = mode.recorder.trace(function.label, origin)
         run = OwnRun(trace, mode.recorder.requests, mode.operators)
         # Until here, so that weights and state outlive the trace.

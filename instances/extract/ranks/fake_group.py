@@ -29,7 +29,10 @@ import torch
 from torch import distributed
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor._sharding_prop import ShardingPropagator
 from torch.utils._python_dispatch import _disable_current_modes
+
+from instances.extract.eager.allocation_mode import AllocationMode
 
 # GPUs of one host, which `torchrun` counts apart; a usual number.
 RANKS_OF_A_HOST = 8
@@ -44,8 +47,8 @@ class Rank:
 
 
 @contextmanager
-def fake_group(rank: Rank) -> Iterator[None]:
-    """Within this context this process is one rank of several."""
+def fake_group(rank: Rank, mode: AllocationMode) -> Iterator[None]:
+    """Within this context this process is one rank of several, as a mode records it."""
     # Importing it registers the backend.
     from torch.testing._internal.distributed.fake_pg import FakeStore
 
@@ -71,11 +74,22 @@ def fake_group(rank: Rank) -> Iterator[None]:
                 (torch.cuda, "set_device", _nothing),
             ):
                 stack.enter_context(mock.patch.object(owner, name, value))
+            derive: Any = ShardingPropagator._propagate_tensor_meta_non_cached
+
+            def derive_unrecorded(*args: Any) -> Any:
+                # It makes whole tensors to learn the shape of a result.
+                with mode.not_recorded():
+                    return derive(*args)
+
+            stack.enter_context(
+                mock.patch.object(ShardingPropagator, derive.__name__, derive_unrecorded)
+            )
             for name, member in list(vars(DeviceMesh).items()):
                 if isinstance(member, FunctionType) and name not in _WITHOUT_TENSORS:
-                    stack.enter_context(mock.patch.object(DeviceMesh, name, _real(member)))
+                    real = _real(member, mode)
+                    stack.enter_context(mock.patch.object(DeviceMesh, name, real))
                 elif isinstance(member, property) and member.fget is not None:
-                    real = property(_real(member.fget))
+                    real = property(_real(member.fget, mode))
                     stack.enter_context(mock.patch.object(DeviceMesh, name, real))
             yield
     finally:
@@ -86,21 +100,24 @@ def fake_group(rank: Rank) -> Iterator[None]:
 _WITHOUT_TENSORS = ("__eq__", "__hash__", "size", "get_group", "get_rank", "get_local_rank")
 
 
-def _real(method: Callable[..., Any]) -> Callable[..., Any]:
+def _real(method: Callable[..., Any], mode: AllocationMode) -> Callable[..., Any]:
+    """Return a method that computes with ranks outside of the fake tensors."""
+
+    def with_values(value: Any) -> Any:
+        if isinstance(value, FakeTensor):
+            mode.take_back(value)
+            with _disable_current_modes():
+                return torch.arange(value.numel(), dtype=torch.int).reshape(value.shape)
+        return "cpu" if isinstance(value, str) and value == "cuda" else value
+
     @wraps(method)
     def run(*args: Any, **named: Any) -> Any:
+        args = tuple(map(with_values, args))
+        named = {name: with_values(value) for name, value in named.items()}
         with _disable_current_modes():
-            return method(*map(_with_values, args), **{
-                name: _with_values(value) for name, value in named.items()
-            })  # fmt: skip
+            return method(*args, **named)
 
     return run
-
-
-def _with_values(value: Any) -> Any:
-    if isinstance(value, FakeTensor):
-        return torch.arange(value.numel(), dtype=torch.int).reshape(value.shape)
-    return "cpu" if value == "cuda" and isinstance(value, str) else value
 
 
 def _nothing(*_: object, **__: object) -> None:
