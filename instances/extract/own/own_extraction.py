@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from shlex import quote
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from instances.extract.models.required_packages import package_versions, require_packages
 from instances.extract.own.own_function import OwnFunction, find_own_function, is_own
@@ -21,6 +22,9 @@ from planners.files.file_limits import MAX_MODEL_BYTES
 from planners.files.output_file import say_written, write_output
 from planners.model.problem import Scalar
 from planners.processes.isolated_process import answer_apart
+
+if TYPE_CHECKING:
+    from instances.extract.ranks.fake_group import Rank
 
 # An eager program has one stream for its kernels.
 OWN_DEFAULTS = StepSettings(streams=StreamScheme.ROLES.value)
@@ -46,16 +50,22 @@ def extract_own(
 
 
 def trace_own(
-    function: OwnFunction, steps: int, on_stage: Callable[[str], None] = lambda _text: None
+    function: OwnFunction,
+    steps: int,
+    on_stage: Callable[[str], None] = lambda _text: None,
+    rank: Rank | None = None,
 ) -> AllocationTrace:
-    """Trace the requests of steps to the GPU's allocator, after those of the function itself."""
+    """Trace the requests of steps to the GPU's allocator, after those of the function itself.
+
+    With a rank, the trace is that of one process of several.
+    """
     from instances.extract.own.own_run import run_own_steps
 
     if steps < 1:
         raise InstanceError(f"setting steps: at least 1, found {steps}")
     on_stage(f"{function.label}: tracing {steps} steps")
     origin = _origin(function, "python -m instances.extract trace", f"--steps {steps}")
-    return run_own_steps(function, steps, {**origin, "steps": steps}).trace
+    return run_own_steps(function, steps, {**origin, "steps": steps}, rank).trace
 
 
 def open_own(

@@ -32,9 +32,10 @@ from instances.extract.eager.fake_trace import recorded_on_fake_tensors
 from instances.extract.eager.request_recorder import AllocatorRequest, RequestRecorder
 from instances.extract.own.gpu_names import cuda_named_cpu
 from instances.extract.own.one_step import TrainingStep
-from instances.extract.own.own_function import OwnFunction
+from instances.extract.own.own_function import OwnFunction, user_code
 from instances.extract.own.step_phases import StepPhases
 from instances.extract.ranks.fake_group import Rank, fake_group
+from instances.extract.ranks.parallel_model import parallel_step
 from instances.extract.ranks.traced_streams import traced_streams
 from instances.extract.tracing.storages import StepPhase, Trace, TracedOp
 from instances.extract.tracing.traced_graph import written_arguments
@@ -131,6 +132,10 @@ def run_own_steps(
         stack.enter_context(traced_streams(mode))
         with mode.not_recorded():
             step = function.make()
+            if rank is not None and rank.parallel:
+                with user_code(function.path, function.line):
+                    step = parallel_step(step, rank.parallel, function.where)
+            found = {} if rank is None else rank.facts
         mode.adopt_all(but=step.host_tensors() if isinstance(step, TrainingStep) else ())
         phases = StepPhases(mode)
         with phases.told():
@@ -139,7 +144,7 @@ def run_own_steps(
                 with phases.step():
                     function.run(step)
                 mode.recorder.device_is_done()
-        trace = mode.recorder.trace(function.label, origin)
+        trace = mode.recorder.trace(function.label, {**origin, **found})
         run = OwnRun(trace, mode.recorder.requests, mode.operators)
         # Until here, so that weights and state outlive the trace.
         del step

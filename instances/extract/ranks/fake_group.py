@@ -17,9 +17,9 @@ are not PyTorch's memory.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import wraps
 from types import FunctionType
 from typing import Any
@@ -33,6 +33,9 @@ from torch.distributed.tensor._sharding_prop import ShardingPropagator
 from torch.utils._python_dispatch import _disable_current_modes
 
 from instances.extract.eager.allocation_mode import AllocationMode
+from instances.extract.ranks.bucket_reducer import bucket_reducers
+from instances.extract.ranks.unlike_ranks import unlike_ranks
+from planners.model.problem import Scalar
 
 # GPUs of one host, which `torchrun` counts apart; a usual number.
 RANKS_OF_A_HOST = 8
@@ -44,6 +47,22 @@ class Rank:
 
     number: int
     ranks: int
+    # The kinds of parallelism that the command adds, each with its number of ranks.
+    parallel: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def facts(self) -> dict[str, Scalar]:
+        """What is known of the group within it: ranks of all kinds, and sizes of the groups."""
+        groups: Any = distributed.distributed_c10d._world.pg_map
+        sizes = [group.size() for group in groups if group.size() > 1]
+        with _disable_current_modes():
+            unlike = unlike_ranks(self.ranks)
+        return {
+            "rank": self.number,
+            "ranks": self.ranks,
+            "unlike_ranks": " ".join(map(str, unlike)),
+            "groups": " ".join(map(str, sizes)),
+        }
 
 
 @contextmanager
@@ -74,6 +93,7 @@ def fake_group(rank: Rank, mode: AllocationMode) -> Iterator[None]:
                 (torch.cuda, "set_device", _nothing),
             ):
                 stack.enter_context(mock.patch.object(owner, name, value))
+            stack.enter_context(bucket_reducers())
             derive: Any = ShardingPropagator._propagate_tensor_meta_non_cached
 
             def derive_unrecorded(*args: Any) -> Any:
