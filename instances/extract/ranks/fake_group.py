@@ -26,9 +26,10 @@ from typing import Any
 from unittest import mock
 
 import torch
-from torch import distributed
+from torch import Tensor, distributed
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp._fully_shard import _fsdp_param
 from torch.distributed.tensor._sharding_prop import ShardingPropagator
 from torch.utils._python_dispatch import _disable_current_modes
 
@@ -91,6 +92,7 @@ def fake_group(rank: Rank, mode: AllocationMode) -> Iterator[None]:
                 (distributed, "init_process_group", _nothing),
                 (distributed, "destroy_process_group", _nothing),
                 (torch.cuda, "set_device", _nothing),
+                (_fsdp_param, "_chunk_with_empty", _Chunks),
             ):
                 stack.enter_context(mock.patch.object(owner, name, value))
             stack.enter_context(bucket_reducers())
@@ -114,6 +116,21 @@ def fake_group(rank: Rank, mode: AllocationMode) -> Iterator[None]:
             yield
     finally:
         distributed.destroy_process_group()
+
+
+class _Chunks:
+    """The shards of a tensor, of which a rank takes its own: the others are not made."""
+
+    def __init__(self, tensor: Tensor, count: int, dim: int) -> None:
+        self._tensor, self._count, self._dim = tensor, count, dim
+
+    def __getitem__(self, number: int) -> Tensor:
+        length = self._tensor.shape[self._dim]
+        most = -(-length // self._count)
+        start = number * most
+        if start >= length:
+            return self._tensor.new_empty(0)
+        return self._tensor.narrow(self._dim, start, min(most, length - start))
 
 
 # Methods of a mesh that are called often and compute nothing with ranks.

@@ -74,8 +74,13 @@ def parallel_step(step: Step, parallel: Mapping[str, int], where: str) -> Traini
         _shard(module, mesh[FSDP])
     now = dict(module.named_parameters())
     new = {id(old): now[name] for name, old in before.items()}
-    for group in step.optimizer.param_groups:
-        group["params"] = [new.get(id(old), old) for old in group["params"]]
+    groups = step.optimizer.param_groups
+    for group in list(groups):
+        params = [new.get(id(old), old) for old in group["params"]]
+        # Fused kernels take tensors of one kind.
+        kinds = [[one for one in params if isinstance(one, DTensor) is is_shard] for is_shard in (True, False)]
+        group["params"], *more = [kind for kind in kinds if kind]
+        groups += [{**group, "params": kind} for kind in more]
     return replace(step, module=DistributedDataParallel(module) if DDP in parallel else module)
 
 
