@@ -13,9 +13,17 @@ from typing import Annotated, Any
 
 import typer
 
-from gpu_runtime.fitting.fit_check import FitCheck, Fits, check_fit
-from gpu_runtime.fitting.fit_report import fit_json, fit_notes, fit_table, peak_line, peak_table
+from gpu_runtime.fitting.fit_check import FitCheck, Fits, RankFit, check_fit, worst_rank
+from gpu_runtime.fitting.fit_report import (
+    fit_json,
+    fit_notes,
+    fit_table,
+    peak_line,
+    peak_table,
+    ranks_table,
+)
 from gpu_runtime.fitting.largest_value import LargestValues, search_largest
+from gpu_runtime.fitting.outside_memory import CHANNELS, OutsideMemory
 from gpu_runtime.fitting.traced_program import (
     OwnProgram,
     RegisteredProgram,
@@ -42,6 +50,8 @@ from instances.extract.models.model_registry import Models, register_own_models
 from instances.extract.models.required_packages import require_packages
 from instances.extract.own.own_extraction import open_own
 from instances.extract.own.own_function import is_own, require_left_out, require_no_set
+from instances.extract.ranks.parallel_model import parse_parallel
+from instances.extract.ranks.rank import GroupFacts, Rank
 from planners.command_line import standard_output
 from planners.command_line.progress_line import show_progress
 from planners.command_line.typer_frame import AsJson, CommandLine
@@ -61,33 +71,43 @@ app = CommandLine()
 @dataclass(frozen=True)
 class _Terms:
     # Traces the program with changed parameters. Given a name, also asks the program for its own
-    # value of that parameter.
-    trace: Callable[[Mapping[str, int], str | None], Traced]
+    # value of that parameter. Of a distributed program, the trace is that of the rank.
+    trace: Callable[[Mapping[str, int], str | None, int], Traced]
     allocators: list[ChosenOnline]
     memory: int | None
     beside: int
-
-    @property
-    def room(self) -> int | None:
-        return None if self.memory is None else self.memory - self.beside
+    channels: int
 
     def check(
         self, label: str, changes: Mapping[str, int], vary: str | None = None
-    ) -> tuple[Traced, FitCheck]:
-        """Trace the program with changed parameters, and replay the trace on every allocator."""
-        values = "".join(f" {name}={value}" for name, value in changes.items())
-        show_progress(f"{label}{values}: tracing")
+    ) -> list[RankFit]:
+        """Trace the program with changed parameters, and replay the trace on every allocator.
+
+        A distributed program has an entry for each kind of rank, any other program one.
+        """
+        label += "".join(f" {name}={value}" for name, value in changes.items())
         try:
             with standard_output.kept_for_the_answer():
-                traced = self.trace(changes, vary)
-                return traced, check_fit(
-                    traced.trace,
-                    self.allocators,
-                    self.room,
-                    lambda allocator: show_progress(f"{traced.label}{values}: {allocator}"),
-                )
+                first = self._check_rank(label, self.trace(changes, vary, 0))
+                others = GroupFacts.of(first.traced.origin).unlike[1:]
+                return [first, *(
+                    self._check_rank(f"{label}, rank {number}", self.trace(changes, None, number))
+                    for number in others
+                )]  # fmt: skip
         finally:
             show_progress("")
+
+    def _check_rank(self, label: str, traced: Traced) -> RankFit:
+        groups = GroupFacts.of(traced.origin).groups
+        outside = OutsideMemory(self.beside, groups, self.channels)
+        room = None if self.memory is None else max(self.memory - outside.total, 0)
+        check = check_fit(
+            traced.trace,
+            self.allocators,
+            room,
+            lambda allocator: show_progress(f"{label}: {allocator}"),
+        )
+        return RankFit(traced, check, outside, room)
 
 
 @app.command("fit")
@@ -105,6 +125,20 @@ def fit_program(
     beside: Annotated[
         str, typer.Option(metavar="BYTES", help="Part of it for libraries and kernels.")
     ] = BESIDE,
+    ranks: Annotated[
+        int, typer.Option(help="Processes of a distributed training, a GPU for each.")
+    ] = 1,
+    parallel: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KINDS",
+            help="Make the model parallel: ddp, fsdp2, tp, or fsdp2=4,tp=2. By default the "
+            "function has done so.",
+        ),
+    ] = None,
+    channels: Annotated[
+        int, typer.Option(help="Channels of NCCL, by which it takes buffers; 0 for none.")
+    ] = CHANNELS,
     vary: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="Find the largest value that fits, of batch say."),
@@ -138,7 +172,12 @@ def fit_program(
     """
     if vary is not None and memory is None:
         raise GaplessError("--vary: --memory is needed, the limit for the largest value")
-    for option, value, least in (("--by", by, 1), ("--groups", groups, 0)):
+    for option, value, least in (
+        ("--by", by, 1),
+        ("--groups", groups, 0),
+        ("--ranks", ranks, 1),
+        ("--channels", channels, 0),
+    ):
         if value < least:
             raise GaplessError(f"{option}: at least {least} is needed, found {value}")
     shape = given(batch=batch, seq=seq, image=image, layers=layers, checkpointing=checkpointing)
@@ -152,31 +191,39 @@ def fit_program(
         require_left_out(name, {**shape, **loop})
     else:
         require_no_set(name, set_)
+        if ranks > 1 or parallel is not None:
+            raise GaplessError(f"--ranks: FILE.py:FUNCTION is needed, found the model {name}")
+    kinds = {} if parallel is None else parse_parallel(parallel, ranks)
 
-    def opened() -> TracedProgram:
+    def opened(number: int) -> TracedProgram:
         register_own_models(models or ())
         if is_own(name):
-            return OwnProgram(open_own(name, set_ or [], show_progress), steps)
+            rank = Rank(number, ranks, kinds) if ranks > 1 else None
+            return OwnProgram(open_own(name, set_ or [], show_progress), steps, rank)
         find_model(name)
         return RegisteredProgram(name, TraceSettings(steps, **loop), shape)
 
-    def trace(changes: Mapping[str, int], varied: str | None) -> Traced:
+    def trace(changes: Mapping[str, int], varied: str | None, number: int) -> Traced:
+        which = f", rank {number} of {ranks}" if ranks > 1 else ""
+        values = "".join(f" {key}={value}" for key, value in changes.items())
+        show_progress(f"{name}{values}{which}: tracing")
         if is_own(name) or models:
             require_packages()  # imported here, for all forked processes
-            return trace_apart(name, opened, changes, varied)
-        return trace_program(opened(), changes, varied)
+            return trace_apart(name, lambda: opened(number), changes, varied)
+        return trace_program(opened(number), changes, varied)
 
-    terms = _Terms(trace, chosen, total, taken)
-    traced, check = terms.check(name, {}, vary)
-    start = traced.value or 0
+    terms = _Terms(trace, chosen, total, taken, channels)
+    every = terms.check(name, {}, vary)
+    worst = worst_rank(every)
+    start = worst.traced.value or 0
     found: LargestValues | None = None
     try:
-        if vary is not None and terms.room is not None:
-            found = LargestValues(vary, terms.room, by, {} if start % by else {start: check})
-            _search(terms, traced.label, found, start, check)
+        if vary is not None and worst.room is not None:
+            found = LargestValues(vary, worst.room, by, {} if start % by else {start: worst.check})
+            _search(terms, found, start, worst)
     finally:  # even if a value cannot be traced, or at Ctrl-C
-        _print(terms, traced, check, found, groups, as_json=as_json)
-    raise typer.Exit(0 if total is None else EXIT[check.answer])
+        _print(every, worst, total, found, groups, as_json=as_json)
+    raise typer.Exit(0 if total is None else EXIT[worst.check.answer])
 
 
 def _parse_memory(memory: str | None, beside: str) -> tuple[int | None, int]:
@@ -192,32 +239,34 @@ def _parse_memory(memory: str | None, beside: str) -> tuple[int | None, int]:
     return total, taken
 
 
-def _search(terms: _Terms, label: str, found: LargestValues, start: int, check: FitCheck) -> None:
+def _search(terms: _Terms, found: LargestValues, start: int, first: RankFit) -> None:
     def try_value(value: int) -> FitCheck:
         with errors_at(f"{found.parameter} {value}"):
-            return terms.check(label, {found.parameter: value})[1]
+            return worst_rank(terms.check(first.traced.label, {found.parameter: value})).check
 
-    search_largest(found, [row.label for row in check.rows], start, try_value)
+    search_largest(found, [row.label for row in first.check.rows], start, try_value)
 
 
 def _print(
-    terms: _Terms,
-    traced: Traced,
-    check: FitCheck,
+    every: list[RankFit],
+    worst: RankFit,
+    memory: int | None,
     found: LargestValues | None,
     groups: int,
     *,
     as_json: bool,
 ) -> None:
-    label, write = traced.label, standard_output.write
+    check, write = worst.check, standard_output.write
     if as_json:
-        write(fit_json(traced, check, terms.memory, terms.beside, found))
+        write(fit_json(every, worst, memory, found))
         return
-    above = f"{peak_line(label, check)}\n"
-    standard_output.write_table(fit_table(check, terms.room, found), above=above)
+    above = f"{peak_line(worst)}\n"
+    standard_output.write_table(fit_table(worst, found), above=above)
+    if len(every) > 1:
+        standard_output.write_table(ranks_table(every), above="\n")
     if groups:
         standard_output.write_table(peak_table(check.peak, groups), above="\n")
-    notes = fit_notes(check, terms.memory, terms.beside, found)
+    notes = fit_notes(worst, memory, found)
     if notes:
         write("\n" + "".join(f"{note}\n" for note in notes))
 

@@ -13,6 +13,7 @@ from instances.extract.eager.trace_settings import TraceSettings
 from instances.extract.models import find_model
 from instances.extract.own.own_extraction import trace_own
 from instances.extract.own.own_function import OwnFunction
+from instances.extract.ranks.rank import Rank
 from instances.formats.recorded_trace import read_recorded_trace_file, write_recorded_trace
 from instances.traces.allocation_trace import AllocationTrace
 from planners.errors import InstanceError, near_names
@@ -65,6 +66,8 @@ class RegisteredProgram:
 class OwnProgram:
     function: OwnFunction
     steps: int
+    # The process of a distributed program that is traced; None of a program that is alone.
+    rank: Rank | None = None
 
     @property
     def label(self) -> str:
@@ -77,7 +80,7 @@ class OwnProgram:
         )
 
     def trace(self, changes: Mapping[str, int]) -> AllocationTrace:
-        return trace_own(self.function.with_arguments(changes), self.steps)
+        return trace_own(self.function.with_arguments(changes), self.steps, rank=self.rank)
 
 
 def _with_values(name: str, values: Mapping[str, object]) -> str:

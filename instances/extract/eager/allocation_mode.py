@@ -12,11 +12,11 @@ Views and in-place results bring no new storage. Kernels' own workspaces come fr
 :mod:`instances.extract.eager.workspaces`.
 
 Autograd adds up the gradients of a tensor that is used several times. On a GPU it adds into the
-first gradient if nothing else holds that one, so never into a view. It never adds into a tensor subclass: under fake
-tensors it allocates a new tensor and drops the old one. The recorder undoes such an addition, and
-the result lives on in the block of the first summand. An addition is autograd's own if it runs
-within a backward pass with gradients switched off (recomputation switches them on), and if the
-first summand ends before anything else happens.
+first gradient if nothing else holds that one, so never into a view. It never adds into a tensor
+subclass: under fake tensors it allocates a new tensor and drops the old one. The recorder undoes
+such an addition, and the result lives on in the block of the first summand. An addition is
+autograd's own if it runs within a backward pass with gradients switched off (recomputation switches
+them on), and if the first summand ends before anything else happens.
 
 Some programs ask questions that depend on data. "Does this hold for all elements?" is answered
 with yes: such programs ask whether no token is padding and no sequence is packed with others, as

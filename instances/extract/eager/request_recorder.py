@@ -35,9 +35,11 @@ class RequestRecorder:
     A free takes two events, as on a device: the program requests it, then it is complete. Nothing
     lies between them, unless the program said that another stream uses the block
     (``record_stream``). Such a free is complete when the host has waited for the device, at the end
-    of the step at the latest. PyTorch may be earlier, as it asks the device. Blocks that are freed between two allocations are recorded in
-    the order of their allocations. No peak depends on that order, and the true one differs from run
-    to run if a hash table frees them, as at the end of autocast.
+    of the step at the latest. PyTorch may be earlier, as it asks the device.
+
+    Blocks that are freed between two allocations are recorded in the order of their allocations. No
+    peak depends on that order, and the true one differs from run to run if a hash table frees them,
+    as at the end of autocast.
     """
 
     current_module: Callable[[], str] = lambda: ""

@@ -318,7 +318,7 @@ def split_copy_script(arguments: Sequence[Any], _: Sequence[Tensor]) -> Script:
     return (INT64_BYTES * numbers, FREE)
 
 
-def chunk_cat_script(arguments: Sequence[Any], results: Sequence[Tensor]) -> Script:
+def chunk_cat_script(arguments: Sequence[Any], _: Sequence[Tensor]) -> Script:
     """Join gradients by shards, before FSDP reduces them.
 
     The lists have six numbers for each tensor, two more, and the tensor of each block.

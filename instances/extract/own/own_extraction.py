@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from shlex import quote
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 from instances.extract.models.required_packages import package_versions, require_packages
 from instances.extract.own.own_function import OwnFunction, find_own_function, is_own
 from instances.extract.parallel.kernel_problem import build_problem
 from instances.extract.parallel.streams import StreamScheme
+from instances.extract.ranks.rank import Rank
 from instances.extract.step_settings import StepSettings
 from instances.traces.allocation_trace import AllocationTrace
 from planners import Problem
@@ -22,9 +22,6 @@ from planners.files.file_limits import MAX_MODEL_BYTES
 from planners.files.output_file import say_written, write_output
 from planners.model.problem import Scalar
 from planners.processes.isolated_process import answer_apart
-
-if TYPE_CHECKING:
-    from instances.extract.ranks.fake_group import Rank
 
 # An eager program has one stream for its kernels.
 OWN_DEFAULTS = StepSettings(streams=StreamScheme.ROLES.value)

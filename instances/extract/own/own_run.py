@@ -34,8 +34,9 @@ from instances.extract.own.gpu_names import cuda_named_cpu
 from instances.extract.own.one_step import TrainingStep
 from instances.extract.own.own_function import OwnFunction, user_code
 from instances.extract.own.step_phases import StepPhases
-from instances.extract.ranks.fake_group import Rank, fake_group
+from instances.extract.ranks.fake_group import fake_group, group_facts
 from instances.extract.ranks.parallel_model import parallel_step
+from instances.extract.ranks.rank import Rank
 from instances.extract.ranks.traced_streams import traced_streams
 from instances.extract.tracing.storages import StepPhase, Trace, TracedOp
 from instances.extract.tracing.traced_graph import written_arguments
@@ -135,7 +136,7 @@ def run_own_steps(
             if rank is not None and rank.parallel:
                 with user_code(function.path, function.line):
                     step = parallel_step(step, rank.parallel, function.where)
-            found = {} if rank is None else rank.facts
+            found = {} if rank is None else group_facts(rank).fields(rank)
         mode.adopt_all(but=step.host_tensors() if isinstance(step, TrainingStep) else ())
         phases = StepPhases(mode)
         with phases.told():

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import wraps
+from inspect import signature
 from typing import Any
 from unittest import mock
 
@@ -102,12 +103,11 @@ def bucket_reducers() -> Iterator[None]:
     start: Any = DistributedDataParallel.__init__
 
     @wraps(start)
-    def start_alone(
-        model: Any, module: Any, device_ids: Any = None, output_device: Any = None, *args: Any,
-        **named: Any,
-    ) -> None:  # fmt: skip
-        # Other devices than the module's are not there, nor are the other ranks' weights.
-        start(model, module, None, None, *args, **{**named, "init_sync": False})
+    def start_alone(model: Any, module: Any, *args: Any, **named: Any) -> None:
+        # Other devices than the module's are not there, nor are the weights of other ranks.
+        bound = signature(start).bind(model, module, *args, **named)
+        bound.arguments |= {"device_ids": None, "output_device": None, "init_sync": False}
+        start(*bound.args, **bound.kwargs)
 
     with ExitStack() as stack:
         for owner, name, value in (

@@ -17,9 +17,8 @@ are not PyTorch's memory.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from functools import wraps
 from types import FunctionType
 from typing import Any
@@ -35,35 +34,22 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from instances.extract.eager.allocation_mode import AllocationMode
 from instances.extract.ranks.bucket_reducer import bucket_reducers
+from instances.extract.ranks.rank import GroupFacts, Rank
 from instances.extract.ranks.unlike_ranks import unlike_ranks
-from planners.model.problem import Scalar
 
 # GPUs of one host, which `torchrun` counts apart; a usual number.
 RANKS_OF_A_HOST = 8
 
 
-@dataclass(frozen=True)
-class Rank:
-    """A process of a distributed training, by its number from 0."""
-
-    number: int
-    ranks: int
-    # The kinds of parallelism that the command adds, each with its number of ranks.
-    parallel: Mapping[str, int] = field(default_factory=dict)
-
-    @property
-    def facts(self) -> dict[str, Scalar]:
-        """What is known of the group within it: ranks of all kinds, and sizes of the groups."""
-        groups: Any = distributed.distributed_c10d._world.pg_map
-        sizes = [group.size() for group in groups if group.size() > 1]
-        with _disable_current_modes():
-            unlike = unlike_ranks(self.ranks)
-        return {
-            "rank": self.number,
-            "ranks": self.ranks,
-            "unlike_ranks": " ".join(map(str, unlike)),
-            "groups": " ".join(map(str, sizes)),
-        }
+def group_facts(rank: Rank) -> GroupFacts:
+    """Return what is known of all ranks, once the program has made its model."""
+    groups: Any = distributed.distributed_c10d._world.pg_map
+    with _disable_current_modes():
+        unlike = unlike_ranks(rank.ranks)
+    if not rank.parallel:
+        # A function may ask which rank it is.
+        unlike = sorted({*unlike, rank.ranks - 1})
+    return GroupFacts(unlike, [group.size() for group in groups if group.size() > 1])
 
 
 @contextmanager

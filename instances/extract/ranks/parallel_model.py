@@ -25,7 +25,9 @@ def parse_parallel(text: str, ranks: int) -> dict[str, int]:
     for part in text.split(","):
         kind, equals, count = part.strip().partition("=")
         if kind not in KINDS:
-            raise InstanceError(f"--parallel: no kind is called {kind!r}; {near_names(kind, KINDS)}")
+            raise InstanceError(
+                f"--parallel: no kind is called {kind!r}; {near_names(kind, KINDS)}"
+            )
         if kind in found or (equals and not (count.isdecimal() and int(count))):
             raise InstanceError(
                 f"--parallel: each kind once, with its number of ranks, such as fsdp2=4,tp=2, "
@@ -78,7 +80,10 @@ def parallel_step(step: Step, parallel: Mapping[str, int], where: str) -> Traini
     for group in list(groups):
         params = [new.get(id(old), old) for old in group["params"]]
         # Fused kernels take tensors of one kind.
-        kinds = [[one for one in params if isinstance(one, DTensor) is is_shard] for is_shard in (True, False)]
+        kinds = [
+            [one for one in params if isinstance(one, DTensor) is is_shard]
+            for is_shard in (True, False)
+        ]
         group["params"], *more = [kind for kind in kinds if kind]
         groups += [{**group, "params": kind} for kind in more]
     return replace(step, module=DistributedDataParallel(module) if DDP in parallel else module)

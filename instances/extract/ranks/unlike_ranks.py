@@ -10,7 +10,7 @@ from torch.distributed.tensor._utils import _compute_local_shape_and_global_offs
 
 
 def unlike_ranks(ranks: int) -> list[int]:
-    """Return one rank of each kind, the first and the last among them.
+    """Return the first rank of each kind.
 
     Ranks are alike if they hold shards of the same shapes, of all distributed tensors that live
     now. Other differences, such as the stages of a pipeline, are not seen.
@@ -23,7 +23,7 @@ def unlike_ranks(ranks: int) -> list[int]:
     first_of: dict[Any, int] = {}
     for rank in range(ranks):
         first_of.setdefault(tuple(_local_shape(rank, *spec) for spec in specs), rank)
-    return sorted({0, ranks - 1, *first_of.values()} if ranks > 1 else {0})
+    return list(first_of.values())
 
 
 def _local_shape(rank: int, mesh: Any, placements: Any, shape: Any) -> tuple[int, ...]:
