@@ -7,6 +7,7 @@ from planners.command_line.starting import start
 if __name__ == "__main__":
     start()
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -199,6 +200,8 @@ def fit_program(
         register_own_models(models or ())
         if is_own(name):
             rank = Rank(number, ranks, kinds) if ranks > 1 else None
+            if rank is not None:
+                os.environ.update(rank.variables)  # those of the process of the user's file
             return OwnProgram(open_own(name, set_ or [], show_progress), steps, rank)
         find_model(name)
         return RegisteredProgram(name, TraceSettings(steps, **loop), shape)

@@ -162,12 +162,15 @@ class AllocationMode(_Mode):
         self._watch(storage, self.recorder.allocate(size) if size and self.recording else None)
 
     def take_back(self, tensor: Tensor) -> None:
-        """Forget the latest request if it was for this tensor, which belongs to the host."""
+        """Record that a tensor belongs to the host, after all."""
         key = tensor.untyped_storage()._cdata
         reference, request = self._watched[key]
-        if request is not None and request is self.recorder.requests[-1]:
-            self.recorder.take_back_last()
+        if request is not None:
             self._watched[key] = (reference, None)
+            if request is self.recorder.requests[-1]:
+                self.recorder.take_back_last()
+            else:
+                self.recorder.free(request)
 
     def block_of(self, tensor: Tensor) -> AllocatorRequest | None:
         """Return the request that a tensor on the device was answered with."""

@@ -36,10 +36,10 @@ def extract_own(
     on_stage: Callable[[str], None] = lambda _text: None,
 ) -> Problem:
     """Extract the graph of a steady step; only the settings of streams are used."""
-    from instances.extract.own.own_run import run_own_steps, step_graph
+    from instances.extract.own.own_run import OperatorMode, run_own_steps, step_graph
 
     on_stage(f"{function.label}: tracing {STEPS_OF_A_GRAPH} steps")
-    graph = step_graph(run_own_steps(function, STEPS_OF_A_GRAPH, {}))
+    graph = step_graph(run_own_steps(function, STEPS_OF_A_GRAPH, {}, make_mode=OperatorMode))
     on_stage(f"{function.label}: building the problem of {len(graph.ops):,} operations")
     streams = f"--streams {settings.streams} --nodes-per-stream {settings.nodes_per_stream}"
     origin = _origin(function, "python -m instances.extract", streams)

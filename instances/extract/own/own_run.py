@@ -17,7 +17,7 @@ uses are in the graph, because eager programs run them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -34,7 +34,6 @@ from instances.extract.own.gpu_names import cuda_named_cpu
 from instances.extract.own.one_step import TrainingStep
 from instances.extract.own.own_function import OwnFunction, user_code
 from instances.extract.own.step_phases import StepPhases
-from instances.extract.ranks.fake_group import fake_group, group_facts
 from instances.extract.ranks.parallel_model import parallel_step
 from instances.extract.ranks.rank import Rank
 from instances.extract.ranks.traced_streams import traced_streams
@@ -105,12 +104,16 @@ class OwnRun:
     trace: AllocationTrace
     # In the order of the trace.
     requests: list[AllocatorRequest]
-    # The operators of the last step.
+    # The operators of the last step; none if the run recorded no operators.
     operators: list[RanOperator]
 
 
 def run_own_steps(
-    function: OwnFunction, steps: int, origin: Mapping[str, Scalar], rank: Rank | None = None
+    function: OwnFunction,
+    steps: int,
+    origin: Mapping[str, Scalar],
+    rank: Rank | None = None,
+    make_mode: Callable[[RequestRecorder], AllocationMode] = AllocationMode,
 ) -> OwnRun:
     """Run a user's function and some steps that it returns, without a GPU and its memory.
 
@@ -119,10 +122,12 @@ def run_own_steps(
     tensor to the GPU on: whole parameters live there until their shards are made.
     """
     with ExitStack() as stack:
-        mode = stack.enter_context(recorded_on_fake_tensors(OperatorMode))
+        mode = stack.enter_context(recorded_on_fake_tensors(make_mode))
         if rank is None:
             stack.enter_context(cuda_named_cpu())
         else:
+            # PyTorch takes seconds to import its distributed part.
+            from instances.extract.ranks.fake_group import fake_group, group_facts
 
             def moved(tensor: Tensor) -> None:
                 mode.recording = True
@@ -133,22 +138,27 @@ def run_own_steps(
         stack.enter_context(traced_streams(mode))
         with mode.not_recorded():
             step = function.make()
-            if rank is not None and rank.parallel:
-                with user_code(function.path, function.line):
-                    step = parallel_step(step, rank.parallel, function.where)
-            found = {} if rank is None else group_facts(rank).fields(rank)
-        mode.adopt_all(but=step.host_tensors() if isinstance(step, TrainingStep) else ())
+            if rank is not None:
+                if rank.parallel:
+                    with user_code(function.path, function.line):
+                        step = parallel_step(step, rank.parallel, function.where)
+                origin = {**origin, **group_facts(rank).fields(rank)}
+        on_host = list(step.host_tensors()) if isinstance(step, TrainingStep) else []
+        for tensor in on_host:
+            mode.take_back(tensor)
+        mode.adopt_all(but=on_host)
+        operators = mode.operators if isinstance(mode, OperatorMode) else []
         phases = StepPhases(mode)
         with phases.told():
             for _ in range(steps):
-                mode.operators.clear()
+                operators.clear()
                 with phases.step():
                     function.run(step)
                 mode.recorder.device_is_done()
-        trace = mode.recorder.trace(function.label, {**origin, **found})
-        run = OwnRun(trace, mode.recorder.requests, mode.operators)
+        trace = mode.recorder.trace(function.label, origin)
+        run = OwnRun(trace, mode.recorder.requests, operators)
         # Until here, so that weights and state outlive the trace.
-        del step
+        del step, on_host
         return run
 
 

@@ -54,6 +54,8 @@ class BucketReducer:
         self._views: dict[int, Tensor] = {}
         self._used = torch.empty(len(parameters), dtype=torch.int32)
         self._make(buckets)
+        # PyTorch leaves it untyped; the name lets types check alike with PyTorch and without.
+        parameter: Any
         for number, parameter in enumerate(parameters):
             parameter.register_post_accumulate_grad_hook(self._hook(number))
 
@@ -66,8 +68,8 @@ class BucketReducer:
             return False
         self._is_final = True
         order = list(self._ready)
-        assign: Any = distributed._compute_bucket_assignment_by_size
-        buckets, _ = assign(
+        library: Any = distributed
+        buckets, _ = library._compute_bucket_assignment_by_size(
             [self._parameters[number] for number in order],
             self._most_bytes,
             [self._is_sparse[number] for number in order],
@@ -82,7 +84,7 @@ class BucketReducer:
         for numbers in buckets:
             of_bucket = [self._parameters[number] for number in numbers]
             sizes = [parameter.numel() for parameter in of_bucket]
-            bucket = torch.empty(sum(sizes), dtype=of_bucket[0].dtype)
+            bucket: Any = torch.empty(sum(sizes), dtype=of_bucket[0].dtype)
             self._buckets.append(bucket)
             if self._are_views:
                 parts = zip(numbers, of_bucket, bucket.split(sizes), strict=True)

@@ -37,9 +37,6 @@ from instances.extract.ranks.bucket_reducer import bucket_reducers
 from instances.extract.ranks.rank import GroupFacts, Rank
 from instances.extract.ranks.unlike_ranks import unlike_ranks
 
-# GPUs of one host, which `torchrun` counts apart; a usual number.
-RANKS_OF_A_HOST = 8
-
 
 def group_facts(rank: Rank) -> GroupFacts:
     """Return what is known of all ranks, once the program has made its model."""
@@ -58,22 +55,11 @@ def fake_group(rank: Rank, mode: AllocationMode) -> Iterator[None]:
     # Importing it registers the backend.
     from torch.testing._internal.distributed.fake_pg import FakeStore
 
-    hosts = min(rank.ranks, RANKS_OF_A_HOST)
-    variables = {
-        "RANK": rank.number,
-        "WORLD_SIZE": rank.ranks,
-        "LOCAL_RANK": rank.number % hosts,
-        "LOCAL_WORLD_SIZE": hosts,
-        "MASTER_ADDR": "localhost",
-        "MASTER_PORT": 0,
-    }
     make_group: Any = distributed.init_process_group
     make_group("fake", rank=rank.number, world_size=rank.ranks, store=FakeStore())
     try:
         with ExitStack() as stack:
-            stack.enter_context(
-                mock.patch.dict(os.environ, {key: str(value) for key, value in variables.items()})
-            )
+            stack.enter_context(mock.patch.dict(os.environ, rank.variables))
             for owner, name, value in (
                 (distributed, "init_process_group", _nothing),
                 (distributed, "destroy_process_group", _nothing),
@@ -93,11 +79,12 @@ def fake_group(rank: Rank, mode: AllocationMode) -> Iterator[None]:
                 mock.patch.object(ShardingPropagator, derive.__name__, derive_unrecorded)
             )
             for name, member in list(vars(DeviceMesh).items()):
+                real: Any = None
                 if isinstance(member, FunctionType) and name not in _WITHOUT_TENSORS:
                     real = _real(member, mode)
-                    stack.enter_context(mock.patch.object(DeviceMesh, name, real))
                 elif isinstance(member, property) and member.fget is not None:
                     real = property(_real(member.fget, mode))
+                if real is not None:
                     stack.enter_context(mock.patch.object(DeviceMesh, name, real))
             yield
     finally:

@@ -126,10 +126,9 @@ def _split(module: Module, mesh: Any, where: str) -> None:
                 f"{name} of {type(module).__name__}; call parallelize_module in the function"
             )
     split: Any = parallelize_module
-    base = getattr(module, "base_model", module)
+    base: Any = getattr(module, "base_model", module)
     split(base, mesh, {name: make[style]() for name, style in plan.items()})
-    head = getattr(module, "_tp_plan", {}).get("lm_head")
-    if head is not None and hasattr(module, "lm_head"):
-        tied = module.lm_head.weight is base.get_input_embeddings().weight
-        if not tied:
-            split(module, mesh, {"lm_head": ColwiseParallel(output_layouts=Replicate())})
+    head: Any = getattr(module, "lm_head", None)
+    # Tied weights are those of the embedding, which stays whole.
+    if head is not None and head.weight is not base.get_input_embeddings().weight:
+        split(module, mesh, {"lm_head": ColwiseParallel(output_layouts=Replicate())})

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 
 from planners.model.problem import Scalar
 
+# GPUs of one host, which `torchrun` counts apart; a usual number.
+RANKS_OF_A_HOST = 8
+
 
 @dataclass(frozen=True)
 class Rank:
@@ -16,6 +19,19 @@ class Rank:
     ranks: int
     # The kinds of parallelism that the command adds, each with its number of ranks.
     parallel: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The environment variables that ``torchrun`` sets for it."""
+        of_a_host = min(self.ranks, RANKS_OF_A_HOST)
+        found = {
+            "RANK": self.number,
+            "WORLD_SIZE": self.ranks,
+            "LOCAL_RANK": self.number % of_a_host,
+            "LOCAL_WORLD_SIZE": of_a_host,
+            "MASTER_PORT": 0,
+        }
+        return {"MASTER_ADDR": "localhost", **{name: str(found[name]) for name in found}}
 
 
 @dataclass(frozen=True)
