@@ -114,7 +114,7 @@ def fit_notes(fit: RankFit, memory: int | None, found: LargestValues | None) -> 
         groups = " and ".join(counted(size, "rank") for size in outside.groups)
         lines.append(
             f"outside of PyTorch: {human_bytes(outside.libraries)} for libraries, "
-            f"{human_bytes(outside.nccl)} for NCCL ({outside.channels} channels in "
+            f"{human_bytes(outside.nccl)} for NCCL ({counted(outside.channels, 'channel')} in "
             f"{counted(len(outside.groups), 'group')} of {groups})"
         )
     if memory is None or room is None:

@@ -54,7 +54,7 @@ def make_step(views=False, width=1000):
 
     def step():
         model(torch.zeros(2, width, device="cuda")).sum().backward()
-        model.zero_grad(set_to_none=not views)
+        model.zero_grad()
 
     return step
 """
