@@ -92,7 +92,7 @@ class _Terms:
                 first = self._check_rank(label, self.trace(changes, vary, 0))
                 others = GroupFacts.of(first.traced.origin).unlike[1:]
                 return [first, *(
-                    self._check_rank(f"{label}, rank {number}", self.trace(changes, None, number))
+                    self._check_rank(f"{label}, rank {number}", self.trace(changes, vary, number))
                     for number in others
                 )]  # fmt: skip
         finally:
