@@ -7,6 +7,7 @@ from planners.command_line.starting import start
 if __name__ == "__main__":
     start()
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
-from gpu_runtime.fitting.fit_check import FitCheck, Fits, check_fit
+from gpu_runtime.fitting.fit_check import FitCheck, Fits, RankFit, check_fit, worst_rank
 from gpu_runtime.fitting.fit_difference import (
     FitDifference,
     Threshold,
@@ -29,9 +30,11 @@ from gpu_runtime.fitting.fit_report import (
     frontier_table,
     peak_line,
     peak_table,
+    ranks_table,
 )
 from gpu_runtime.fitting.frontier import Frontier, FrontierPicture, search_frontier
 from gpu_runtime.fitting.largest_value import LargestValues, search_largest
+from gpu_runtime.fitting.outside_memory import CHANNELS, OutsideMemory
 from gpu_runtime.fitting.traced_program import (
     OwnProgram,
     RegisteredProgram,
@@ -61,6 +64,8 @@ from instances.extract.models.named_model import files_of
 from instances.extract.models.required_packages import require_packages
 from instances.extract.own.own_extraction import open_own
 from instances.extract.own.own_function import is_own, require_left_out, require_no_set
+from instances.extract.ranks.parallel_model import parse_parallel
+from instances.extract.ranks.rank import GroupFacts, Rank
 from planners.command_line import standard_output
 from planners.command_line.progress_line import show_progress
 from planners.command_line.typer_frame import AsJson, CommandLine
@@ -82,33 +87,43 @@ app = CommandLine()
 @dataclass(frozen=True)
 class _Terms:
     # Traces the program with changed parameters. Given names, also asks the program for its own
-    # values of those parameters.
-    trace: Callable[[Mapping[str, int], Sequence[str]], Traced]
+    # values of those parameters. Of a distributed program, the trace is that of the rank.
+    trace: Callable[[Mapping[str, int], Sequence[str], int], Traced]
     allocators: list[ChosenOnline]
     memory: int | None
     beside: int
-
-    @property
-    def room(self) -> int | None:
-        return None if self.memory is None else self.memory - self.beside
+    channels: int
 
     def check(
         self, label: str, changes: Mapping[str, int], vary: Sequence[str] = ()
-    ) -> tuple[Traced, FitCheck]:
-        """Trace the program with changed parameters, and replay the trace on every allocator."""
-        values = "".join(f" {name}={value}" for name, value in changes.items())
-        show_progress(f"{label}{values}: tracing")
+    ) -> list[RankFit]:
+        """Trace the program with changed parameters, and replay the trace on every allocator.
+
+        A distributed program has an entry for each kind of rank, any other program one.
+        """
+        label += "".join(f" {name}={value}" for name, value in changes.items())
         try:
             with standard_output.kept_for_the_answer():
-                traced = self.trace(changes, vary)
-                return traced, check_fit(
-                    traced.trace,
-                    self.allocators,
-                    self.room,
-                    lambda allocator: show_progress(f"{traced.label}{values}: {allocator}"),
-                )
+                first = self._check_rank(label, self.trace(changes, vary, 0))
+                others = GroupFacts.of(first.traced.origin).unlike[1:]
+                return [first, *(
+                    self._check_rank(f"{label}, rank {number}", self.trace(changes, vary, number))
+                    for number in others
+                )]  # fmt: skip
         finally:
             show_progress("")
+
+    def _check_rank(self, label: str, traced: Traced) -> RankFit:
+        groups = GroupFacts.of(traced.origin).groups
+        outside = OutsideMemory(self.beside, groups, self.channels)
+        room = None if self.memory is None else max(self.memory - outside.total, 0)
+        check = check_fit(
+            traced.trace,
+            self.allocators,
+            room,
+            lambda allocator: show_progress(f"{label}: {allocator}"),
+        )
+        return RankFit(traced, check, outside, room)
 
 
 @app.command("fit")
@@ -132,6 +147,20 @@ def fit_program(
     beside: Annotated[
         str, typer.Option(metavar="BYTES", help="Part of it for libraries and kernels.")
     ] = BESIDE,
+    ranks: Annotated[
+        int, typer.Option(help="Processes of a distributed training, a GPU for each.")
+    ] = 1,
+    parallel: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KINDS",
+            help="Make the model parallel: ddp, fsdp2, tp, or fsdp2=4,tp=2. By default the "
+            "function has done so.",
+        ),
+    ] = None,
+    channels: Annotated[
+        int, typer.Option(help="Channels of NCCL, by which it takes buffers; 0 for none.")
+    ] = CHANNELS,
     vary: Annotated[
         str | None,
         typer.Option(
@@ -200,7 +229,12 @@ def fit_program(
         require_suffix("--plot", plot, "a picture", picture.suffixes)
     if vary is not None and memory is None:
         raise GaplessError("--vary: --memory is needed, the limit for the largest value")
-    for option, value, least in (("--by", by, 1), ("--groups", groups, 0)):
+    for option, value, least in (
+        ("--by", by, 1),
+        ("--groups", groups, 0),
+        ("--ranks", ranks, 1),
+        ("--channels", channels, 0),
+    ):
         if value < least:
             raise GaplessError(f"{option}: at least {least} is needed, found {value}")
     shape: dict[str, Any] = {
@@ -217,34 +251,45 @@ def fit_program(
         require_left_out(name, {**shape, **loop})
     else:
         require_no_set(name, set_)
+        if ranks > 1 or parallel is not None:
+            raise GaplessError(f"--ranks: FILE.py:FUNCTION is needed, found the model {name}")
+    kinds = {} if parallel is None else parse_parallel(parallel, ranks)
 
-    def opened() -> TracedProgram:
+    def opened(number: int) -> TracedProgram:
         register_own_models(models or ())
         if is_own(name):
-            return OwnProgram(open_own(name, set_ or [], show_progress), steps)
+            rank = Rank(number, ranks, kinds) if ranks > 1 else None
+            if rank is not None:
+                os.environ.update(rank.variables)  # those of the process of the user's file
+            return OwnProgram(open_own(name, set_ or [], show_progress), steps, rank)
         find_model(name)
         return RegisteredProgram(name, TraceSettings(steps, **loop), shape)
 
-    def trace(changes: Mapping[str, int], asked: Sequence[str]) -> Traced:
+    def trace(changes: Mapping[str, int], asked: Sequence[str], number: int) -> Traced:
+        which = f", rank {number} of {ranks}" if ranks > 1 else ""
+        values = "".join(f" {key}={value}" for key, value in changes.items())
+        show_progress(f"{name}{values}{which}: tracing")
         if is_own(name) or models:
             require_packages()  # imported here, for all forked processes
-            return trace_apart(name, opened, changes, asked)
-        return trace_program(opened(), changes, asked)
+            return trace_apart(name, lambda: opened(number), changes, asked)
+        return trace_program(opened(number), changes, asked)
 
-    terms = _Terms(trace, chosen, total, taken)
-    traced, check = terms.check(name, {}, varied)
+    terms = _Terms(trace, chosen, total, taken, channels)
+    every = terms.check(name, {}, varied)
+    worst = worst_rank(every)
     found: LargestValues | None = None
     frontier = Frontier(varied[1], varied[0]) if len(varied) > 1 else None
     try:
-        if varied and terms.room is not None:
-            start = traced.values[0]
-            found = LargestValues(varied[0], terms.room, by, {} if start % by else {start: check})
-            _search(terms, traced, found, frontier, check)
+        if varied and worst.room is not None:
+            start = worst.traced.values[0]
+            tried = {} if start % by else {start: worst.check}
+            found = LargestValues(varied[0], worst.room, by, tried)
+            _search(terms, found, frontier, worst)
     finally:  # even if a value cannot be traced, or at Ctrl-C
-        _print(terms, traced, check, found, frontier, groups, as_json=as_json)
+        _print(every, worst, total, found, frontier, groups, as_json=as_json)
         if plot is not None and picture is not None and frontier is not None and frontier.fits:
             picture.draw(frontier, plot)
-    raise typer.Exit(0 if total is None else EXIT[check.answer])
+    raise typer.Exit(0 if total is None else EXIT[worst.check.answer])
 
 
 def _parse_memory(memory: str | None, beside: str) -> tuple[int | None, int]:
@@ -260,18 +305,12 @@ def _parse_memory(memory: str | None, beside: str) -> tuple[int | None, int]:
     return total, taken
 
 
-def _search(
-    terms: _Terms,
-    traced: Traced,
-    found: LargestValues,
-    frontier: Frontier | None,
-    check: FitCheck,
-) -> None:
+def _search(terms: _Terms, found: LargestValues, frontier: Frontier | None, first: RankFit) -> None:
     def try_values(changes: Mapping[str, int]) -> FitCheck:
         with errors_at(", ".join(f"{name} {value}" for name, value in changes.items())):
-            return terms.check(traced.label, changes)[1]
+            return worst_rank(terms.check(first.traced.label, changes)).check
 
-    labels, start = [row.label for row in check.rows], traced.values[0]
+    labels, start = [row.label for row in first.check.rows], first.traced.values[0]
     if frontier is None:
         search_largest(found, labels, start, lambda value: try_values({found.parameter: value}))
         return
@@ -280,35 +319,37 @@ def _search(
         frontier,
         found,
         labels,
-        (traced.values[1], start),
+        (first.traced.values[1], start),
         lambda *pair: try_values(dict(zip(names, pair, strict=True))),
     )
 
 
 def _print(
-    terms: _Terms,
-    traced: Traced,
-    check: FitCheck,
+    every: list[RankFit],
+    worst: RankFit,
+    memory: int | None,
     found: LargestValues | None,
     frontier: Frontier | None,
     groups: int,
     *,
     as_json: bool,
 ) -> None:
-    label, write = traced.label, standard_output.write
+    check, write = worst.check, standard_output.write
     if as_json:
-        write(fit_json(traced, check, terms.memory, terms.beside, found, frontier))
+        write(fit_json(every, worst, memory, found, frontier))
         return
-    above = f"{peak_line(label, check)}\n"
-    standard_output.write_table(fit_table(check, terms.room, found), above=above)
+    above = f"{peak_line(worst)}\n"
+    standard_output.write_table(fit_table(worst, found), above=above)
+    if len(every) > 1:
+        standard_output.write_table(ranks_table(every), above="\n")
     if groups:
         standard_output.write_table(peak_table(check.peak, groups), above="\n")
     if frontier is not None and frontier.found:
-        above = f"\nlargest {frontier.searched} in {human_bytes(terms.room or 0)}\n"
+        above = f"\nlargest {frontier.searched} in {human_bytes(worst.room or 0)}\n"
         standard_output.write_table(frontier_table(frontier), above=above)
         if frontier.ended:
             write(f"no larger {frontier.doubled}: {frontier.ended}\n")
-    notes = fit_notes(check, terms.memory, terms.beside, found)
+    notes = fit_notes(worst, memory, found)
     if notes:
         write("\n" + "".join(f"{note}\n" for note in notes))
 

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gpu_runtime.fitting.live_peak import LivePeak, find_live_peak
+from gpu_runtime.fitting.outside_memory import OutsideMemory
+from gpu_runtime.fitting.traced_program import Traced
 from instances.traces.allocation_trace import AllocationTrace
 from instances.traces.trace_requests import requests_of_trace
 from planners.errors import GaplessError, InstanceError
@@ -65,6 +67,23 @@ class FitCheck:
         if any(label.startswith(PYTORCH) for label in self.fitting):
             return Fits.YES
         return Fits.ONLY_PLANNED if self.fitting else Fits.NO
+
+
+@dataclass(frozen=True)
+class RankFit:
+    """The memory of one process: the only one, or one of several."""
+
+    traced: Traced
+    check: FitCheck
+    outside: OutsideMemory
+    # What is left of the GPU's memory for PyTorch's allocator; None if no memory is given.
+    room: int | None
+
+
+def worst_rank(every: Sequence[RankFit]) -> RankFit:
+    """Return the rank that fits the least, of those the one with the most live bytes."""
+    answers = list(Fits)
+    return max(every, key=lambda one: (answers.index(one.check.answer), one.check.peak.size))
 
 
 def check_fit(

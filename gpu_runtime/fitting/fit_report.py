@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from gpu_runtime.fitting.fit_check import LIVE, AllocatorFit, FitCheck, Fits
+from gpu_runtime.fitting.fit_check import LIVE, AllocatorFit, FitCheck, Fits, RankFit
 from gpu_runtime.fitting.frontier import Frontier
 from gpu_runtime.fitting.largest_value import LargestValues
 from gpu_runtime.fitting.live_peak import LivePeak
-from gpu_runtime.fitting.traced_program import Traced
 from planners.compare.records import environment
 from planners.model.problem_fields import MOST_SHOWN_NAME
 from planners.text.byte_units import both_bytes, counted, exact_bytes, human_bytes
@@ -28,9 +28,12 @@ OUTSIDE = "-"
 MOST_VALUES = 12
 
 
-def peak_line(label: str, check: FitCheck) -> str:
+def peak_line(fit: RankFit) -> str:
     """Return the line above the table: the trace, and the step of the live peak."""
-    peak, trace = check.peak, check.trace
+    peak, trace = fit.check.peak, fit.check.trace
+    origin = fit.traced.origin
+    which = f", rank {origin['rank']} of {origin['ranks']}" if "rank" in origin else ""
+    label = f"{fit.traced.label}{which}"
     when = f", in step {peak.step}, {peak.phase}" if peak.step else ""
     return (
         f"{one_line(label, MOST_SHOWN_NAME)}: {counted(trace.request_count, 'request')} in "
@@ -38,8 +41,9 @@ def peak_line(label: str, check: FitCheck) -> str:
     )
 
 
-def fit_table(check: FitCheck, room: int | None, found: LargestValues | None) -> Table:
+def fit_table(fit: RankFit, found: LargestValues | None) -> Table:
     """Return a line an allocator, the least reserved marked."""
+    check, room = fit.check, fit.room
     columns = [
         *columns_of("allocator", "reserved\npeak", "bytes", "over live"),
         *([] if room is None else [Column(f"fits in\n{human_bytes(room)}")]),
@@ -62,6 +66,22 @@ def fit_table(check: FitCheck, room: int | None, found: LargestValues | None) ->
         else:
             rows.append(Row(cells, style=TOO_LARGE_STYLE if row.fits is False else ""))
     return Table(columns, rows, is_marked=True, first_left_out=("bytes",))
+
+
+def ranks_table(every: Sequence[RankFit]) -> Table:
+    """Return a line for the first rank of each kind: the peak of reserved bytes by allocator."""
+    labels = [row.label for row in every[0].check.rows]
+    with_memory = every[0].room is not None
+    rows = [
+        Row([
+            str(fit.traced.origin["rank"]),
+            *(human_bytes(row.reserved_peak) for row in fit.check.rows),
+            *([ANSWERS[fit.check.answer]] if with_memory else []),
+        ])
+        for fit in every
+    ]  # fmt: skip
+    answer = [Column("answer", is_left=True)] if with_memory else []
+    return Table([*columns_of("rank", *labels, left=0), *answer], rows)
 
 
 def peak_table(peak: LivePeak, most: int) -> Table:
@@ -98,21 +118,27 @@ def frontier_table(frontier: Frontier) -> Table:
     return Table(columns_of(frontier.doubled, *labels, left=0), rows)
 
 
-def fit_notes(
-    check: FitCheck, memory: int | None, beside: int, found: LargestValues | None
-) -> list[str]:
+def fit_notes(fit: RankFit, memory: int | None, found: LargestValues | None) -> list[str]:
     """Return the lines below the tables, the answer last."""
-    if memory is None:
-        return []
-    room = memory - beside
+    check, room, outside = fit.check, fit.room, fit.outside
     lines = []
+    if outside.groups:
+        groups = " and ".join(counted(size, "rank") for size in outside.groups)
+        lines.append(
+            f"outside of PyTorch: {human_bytes(outside.libraries)} for libraries, "
+            f"{human_bytes(outside.nccl)} for NCCL ({counted(outside.channels, 'channel')} in "
+            f"{counted(len(outside.groups), 'group')} of {groups})"
+        )
+    if memory is None or room is None:
+        return lines
     if any(row.gives_back(room) for row in check.rows):
         lines.append("giving back: out of memory, it returns idle memory to the GPU and goes on")
     if found is not None:
         lines += _about_search(found)
     by = f" under {', '.join(check.fitting)}" if check.answer is Fits.YES else ""
-    less = f", which is {human_bytes(memory)} less {human_bytes(beside)} for libraries"
-    lines.append(f"{ANSWERS[check.answer]}{by}: {both_bytes(room)}{less if beside else ''}")
+    what = "libraries and NCCL" if outside.groups else "libraries"
+    less = f", which is {human_bytes(memory)} less {human_bytes(outside.total)} for {what}"
+    lines.append(f"{ANSWERS[check.answer]}{by}: {both_bytes(room)}{less if outside.total else ''}")
     return lines
 
 
@@ -154,14 +180,14 @@ SCHEMA_VERSION = 1
 
 
 def fit_json(
-    traced: Traced,
-    check: FitCheck,
+    every: Sequence[RankFit],
+    fit: RankFit,
     memory: int | None,
-    beside: int,
     found: LargestValues | None,
     frontier: Frontier | None,
 ) -> str:
     """Return the output of ``--json``; a field that the user did not ask for is null."""
+    traced, check, outside = fit.traced, fit.check, fit.outside
     record = {
         "schema": SCHEMA,
         "version": SCHEMA_VERSION,
@@ -169,14 +195,24 @@ def fit_json(
         "program": traced.label,
         "origin": dict(traced.origin),
         "memory": memory,
-        "beside": beside,
+        "beside": outside.libraries,
+        "nccl": outside.nccl,
         "answer": None if memory is None else check.answer.value,
         "peak": asdict(check.peak),
         "allocators": [asdict(row) for row in check.rows],
+        "ranks": [_rank_record(one) for one in every] if "rank" in traced.origin else None,
         "vary": None if found is None else _search_record(found, check),
         "frontier": None if frontier is None else _frontier_record(frontier, check),
     }
     return json.dumps(record, indent=1, allow_nan=False) + "\n"
+
+
+def _rank_record(fit: RankFit) -> dict[str, Any]:
+    return {
+        "rank": fit.traced.origin["rank"],
+        "peak": fit.check.peak.size,
+        "allocators": [asdict(row) for row in fit.check.rows],
+    }
 
 
 def _frontier_record(frontier: Frontier, check: FitCheck) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from instances.extract.eager.trace_settings import TraceSettings
 from instances.extract.models import find_model
 from instances.extract.own.own_extraction import trace_own
 from instances.extract.own.own_function import OwnFunction
+from instances.extract.ranks.rank import Rank
 from instances.extract.step_settings import COUNTS
 from instances.formats.recorded_trace import read_recorded_trace_file, write_recorded_trace
 from instances.traces.allocation_trace import AllocationTrace
@@ -66,6 +67,8 @@ class RegisteredProgram:
 class OwnProgram:
     function: OwnFunction
     steps: int
+    # The process of a distributed program that is traced; None of a program that is alone.
+    rank: Rank | None = None
 
     @property
     def label(self) -> str:
@@ -78,7 +81,7 @@ class OwnProgram:
         )
 
     def trace(self, changes: Mapping[str, int]) -> AllocationTrace:
-        return trace_own(self.function.with_arguments(changes), self.steps)
+        return trace_own(self.function.with_arguments(changes), self.steps, rank=self.rank)
 
 
 def _with_values(name: str, values: Mapping[str, object]) -> str:

@@ -215,8 +215,8 @@ def test_what_was_found_is_printed_when_a_search_ends_early(
 def test_json_says_how_the_trace_is_made_again(tmp_path: Path) -> None:
     found = record(script(tmp_path), "--set", "parts=2")
     assert found.keys() == {
-        "schema", "version", "environment", "program", "origin", "memory", "beside", "answer",
-        "peak", "allocators", "vary", "frontier",
+        "schema", "version", "environment", "program", "origin", "memory", "beside", "nccl",
+        "answer", "peak", "allocators", "ranks", "vary", "frontier",
     }  # fmt: skip
     assert found["origin"]["command"] == (
         "python -m instances.extract trace my_script.py:make_step --set parts=2 --steps 3"
@@ -296,3 +296,51 @@ def test_what_a_script_prints_is_not_in_the_answer(does: str, tmp_path: Path) ->
     answer = fit(name, "--memory", "1GiB", "--json")
     assert answer.exit_code == 0, answer.stderr
     assert json.loads(answer.stdout)["answer"] == "yes"
+
+
+RANKED = """
+import os
+
+import torch
+
+RANK = int(os.environ["RANK"])
+
+
+def make_step(parts=1):
+    def step():
+        block = torch.empty(parts * (RANK + 1) << 20, dtype=torch.uint8, device="cuda")
+
+    return step
+"""
+
+
+@pytest.mark.torch
+def test_ranks_are_shown_apart_and_the_worst_answers(tmp_path: Path) -> None:
+    given = (script(tmp_path, RANKED), "--ranks", "3", "--beside", "0", "--channels", "1")
+    nccl = 2 * (512 * 1024 + 4_915_200 + 4 * MIB)
+    found = json.loads(fit(*given, "--memory", str(nccl + 2 * MIB), "--json").stdout)
+    assert (found["answer"], found["nccl"], found["origin"]["rank"]) == ("no", nccl, 2)
+    assert [(one["rank"], one["peak"]) for one in found["ranks"]] == [(0, MIB), (2, 3 * MIB)]
+    answer = fit(*given, "--memory", str(nccl + 20 * MIB), "--groups", "0")
+    assert answer.exit_code == 0, answer.stderr
+    above, *_, outside, last = answer.stdout.splitlines()
+    assert above.startswith("my_script.py:make_step, rank 2 of 3: 3 requests in 3 steps")
+    assert outside == (
+        "outside of PyTorch: 0 B for libraries, 18.38 MiB for NCCL (1 channel in 1 group of 3 "
+        "ranks)"
+    )
+    assert last.endswith("less 18.38 MiB for libraries and NCCL")
+    rows = [line.split() for line in answer.stdout.splitlines()]
+    assert [row[0] for row in rows if row[-1:] == ["fits"]] == ["0", "2"]
+    most = json.loads(fit(*given, "--memory", "40MiB", "--vary", "parts", "--json").stdout)["vary"]
+    assert most["largest"]["live"]["value"] == (40 * MIB - nccl) // (3 * MIB)
+
+
+@pytest.mark.torch
+def test_ranks_that_cannot_be(tmp_path: Path) -> None:
+    own = script(tmp_path, STEP)
+    assert "--ranks: at least 1" in refused(own, "--ranks", "0")
+    assert "multiply to those of --ranks, 8" in refused(own, "--ranks", "8", "--parallel", "tp=2")
+    assert "found the model bert-base" in refused("bert-base", "--ranks", "2")
+    said = refused(own, "--ranks", "2", "--parallel", "tp")
+    assert "a base_model_tp_plan, found Network without one" in said

@@ -12,11 +12,11 @@ Views and in-place results bring no new storage. Kernels' own workspaces come fr
 :mod:`instances.extract.eager.workspaces`.
 
 Autograd adds up the gradients of a tensor that is used several times. On a GPU it adds into the
-first gradient if nothing else holds that one. It never adds into a tensor subclass: under fake
-tensors it allocates a new tensor and drops the old one. The recorder undoes such an addition, and
-the result lives on in the block of the first summand. An addition is autograd's own if it runs
-within a backward pass with gradients switched off (recomputation switches them on), and if the
-first summand ends before anything else happens.
+first gradient if nothing else holds that one, so never into a view. It never adds into a tensor
+subclass: under fake tensors it allocates a new tensor and drops the old one. The recorder undoes
+such an addition, and the result lives on in the block of the first summand. An addition is
+autograd's own if it runs within a backward pass with gradients switched off (recomputation switches
+them on), and if the first summand ends before anything else happens.
 
 Some programs ask questions that depend on data. "Does this hold for all elements?" is answered
 with yes: such programs ask whether no token is padding and no sequence is packed with others, as
@@ -44,7 +44,10 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._python_dispatch import (
+    TorchDispatchMode,
+    is_traceable_wrapper_subclass_type,
+)
 from torch.utils.weak import WeakIdKeyDictionary
 
 from instances.extract.eager.request_recorder import AllocatorRequest, RequestRecorder
@@ -52,6 +55,7 @@ from instances.extract.eager.workspaces import (
     FREE,
     NEXT_RESULT,
     RESULTS,
+    WITHOUT_RESULTS,
     LibraryWorkspaces,
     result_bytes,
     workspace_script,
@@ -101,6 +105,9 @@ class AllocationMode(_Mode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         """Run an operator and record its allocations."""
+        if any(map(is_traceable_wrapper_subclass_type, types)):
+            # A tensor of several, such as a shard of a distributed one: they come by themselves.
+            return NotImplemented
         name = f"{func.overloadpacket.__name__}.{func._overloadname}"
         if name == ASK_FOR_VALUE and args[0].dtype == torch.bool:
             return self._compared.get(args[0], True)
@@ -114,6 +121,8 @@ class AllocationMode(_Mode):
         self._addition = None
         new = self._new_tensors(results, ALLOCATION_ORDER.get(name))
         if not new:
+            if self.recording and name in WITHOUT_RESULTS:
+                self._follow(workspace_script(name, in_order(func, args, kwargs), ()), (), ())
             return results
         if self.recording and not self._is_on_host(name, args, new):
             sizes = [result_bytes(name, args, tensor) for tensor in new]
@@ -145,6 +154,24 @@ class AllocationMode(_Mode):
                 del self._watched[key]
                 self._watch(storage, self.recorder.allocate(storage.nbytes()))
 
+    def resize(self, storage: Any, size: int) -> None:
+        """Record that a program gives back the bytes of a storage, or asks for them again."""
+        request = self._watched.pop(storage._cdata, (None, None))[1]
+        if request is not None:
+            self.recorder.free(request)
+        self._watch(storage, self.recorder.allocate(size) if size and self.recording else None)
+
+    def take_back(self, tensor: Tensor) -> None:
+        """Record that a tensor belongs to the host, after all."""
+        key = tensor.untyped_storage()._cdata
+        reference, request = self._watched[key]
+        if request is not None:
+            self._watched[key] = (reference, None)
+            if request is self.recorder.requests[-1]:
+                self.recorder.take_back_last()
+            else:
+                self.recorder.free(request)
+
     def block_of(self, tensor: Tensor) -> AllocatorRequest | None:
         """Return the request that a tensor on the device was answered with."""
         return self._watched.get(tensor.untyped_storage()._cdata, (None, None))[1]
@@ -152,11 +179,11 @@ class AllocationMode(_Mode):
     @contextmanager
     def not_recorded(self) -> Iterator[None]:
         """Within this context the mode records frees but no allocations, as on the host."""
-        self.recording = False
+        before, self.recording = self.recording, False
         try:
             yield
         finally:
-            self.recording = True
+            self.recording = before
 
     @contextmanager
     def host_scalars(self) -> Iterator[None]:
@@ -230,9 +257,16 @@ class AllocationMode(_Mode):
             and summand.shape == addend.shape == result.shape
             and summand.dtype == addend.dtype
         )
-        if not (differentiating and alike and _fills_its_range(summand)):
+        # The engine gets a view together with the tensor that it is a view of.
+        if not (differentiating and alike and _fills_its_range(summand)) or summand._is_view():
             return None
         return summand.untyped_storage()._cdata, result.untyped_storage()._cdata
+
+
+def in_order(func: Any, args: tuple[Any, ...], kwargs: Any) -> list[Any]:
+    """Return all arguments of an operator in the order of its schema."""
+    names = [argument.name for argument in func._schema.arguments]
+    return [*args, *((kwargs or {}).get(name) for name in names[len(args) :])]
 
 
 def in_engine() -> bool:

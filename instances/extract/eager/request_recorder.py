@@ -10,6 +10,7 @@ from instances.traces.event_log import number_phases
 from planners.model.problem import Scalar
 
 NEVER = -1
+DEFAULT_STREAM = 0
 
 
 @dataclass
@@ -22,23 +23,32 @@ class AllocatorRequest:
     free_requested: int = NEVER
     freed: int = NEVER
     free_module: int = NO_MODULE
+    stream: int = DEFAULT_STREAM
+    # True if another stream may use the block until the host waits for the device.
+    is_shared: bool = False
 
 
 @dataclass
 class RequestRecorder:
     """Collects the requests of a run in the order in which they are made.
 
-    A free takes two events, as on a device: the program requests it, then it is complete. On one
-    stream nothing lies between them. Blocks that are freed between two allocations are recorded in
-    the order of their allocations. No peak depends on that order, and the true one differs from run
-    to run if a hash table frees them, as at the end of autocast.
+    A free takes two events, as on a device: the program requests it, then it is complete. Nothing
+    lies between them, unless the program said that another stream uses the block
+    (``record_stream``). Such a free is complete when the host has waited for the device, at the end
+    of the step at the latest. PyTorch may be earlier, as it asks the device.
+
+    Blocks that are freed between two allocations are recorded in the order of their allocations. No
+    peak depends on that order, and the true one differs from run to run if a hash table frees them,
+    as at the end of autocast.
     """
 
     current_module: Callable[[], str] = lambda: ""
+    current_stream: Callable[[], int] = lambda: DEFAULT_STREAM
     requests: list[AllocatorRequest] = field(default_factory=list)
     _module_index: dict[str, int] = field(default_factory=dict)
     _marks: list[tuple[int, Phase]] = field(default_factory=list)
     _given_back: list[AllocatorRequest] = field(default_factory=list)
+    _in_use: list[AllocatorRequest] = field(default_factory=list)
     _events: int = 0
 
     @property
@@ -50,13 +60,21 @@ class RequestRecorder:
         """Record an allocation."""
         self._tell_frees()
         request = AllocatorRequest(size, self._event(), self._module())
+        request.stream = self.current_stream()
         self.requests.append(request)
         return request
 
     def free(self, request: AllocatorRequest) -> None:
-        """Record that a block is given back and that the device is done with it."""
+        """Record that a block is given back."""
         request.free_module = self._module()
         self._given_back.append(request)
+
+    def device_is_done(self) -> None:
+        """Record that the host has waited until the device was done with all its work."""
+        self._tell_frees()
+        for request in self._in_use:
+            request.freed = self._event()
+        self._in_use.clear()
 
     def take_back_last(self) -> None:
         """Forget the latest request: it was answered with a block that its maker held already."""
@@ -71,7 +89,7 @@ class RequestRecorder:
         self._marks.append((self._event(), phase))
 
     def trace(self, name: str, origin: Mapping[str, Scalar]) -> AllocationTrace:
-        """Return the recorded requests, on one stream and without addresses."""
+        """Return the recorded requests, without addresses."""
         self._tell_frees()
         count = max(self._events, 1)
 
@@ -87,6 +105,7 @@ class RequestRecorder:
             [request.alloc for request in self.requests],
             events("free_requested"),
             events("freed"),
+            stream=[request.stream for request in self.requests],
             address=self._addresses(),
             alloc_module=[request.alloc_module for request in self.requests],
             free_module=[request.free_module for request in self.requests],
@@ -102,7 +121,10 @@ class RequestRecorder:
     def _tell_frees(self) -> None:
         for request in sorted(self._given_back, key=lambda request: request.alloc):
             request.free_requested = self._event()
-            request.freed = self._event()
+            if request.is_shared:
+                self._in_use.append(request)
+            else:
+                request.freed = self._event()
         self._given_back.clear()
 
     def _addresses(self) -> list[int]:

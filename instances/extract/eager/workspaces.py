@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from math import prod
+from math import ceil, prod, sqrt
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -197,10 +197,16 @@ def cudnn_attention_script(_: Sequence[Any], __: Sequence[Tensor]) -> Script:
 
 
 def cudnn_attention_backward_script(arguments: Sequence[Any], _: Sequence[Tensor]) -> Script:
-    """Differentiate attention by cuDNN: queries' gradients and row sums in float32."""
-    query = arguments[1]
+    """Differentiate attention by cuDNN: queries' gradients and row sums in float32.
+
+    Where queries share keys and values, each query has gradients of its own for them, in 16 bits.
+    """
+    query, key, value = arguments[1:4]
     row_sums = prod(query.shape[:3])
-    return (RESULTS, FLOAT32_BYTES * (query.numel() + row_sums) + CUDNN_BYTES)
+    own = 0
+    if key.shape[1] != query.shape[1]:
+        own = (key.nbytes + value.nbytes) // key.shape[1] * query.shape[1]
+    return (RESULTS, FLOAT32_BYTES * (query.numel() + row_sums) + own + CUDNN_BYTES)
 
 
 def mean_squared_error_script(arguments: Sequence[Any], results: Sequence[Tensor]) -> Script:
@@ -290,12 +296,59 @@ def weight_bytes_over_pixels(weight: Tensor) -> int:
     return padded_bytes(weight) if prod(weight.shape[2:]) > 1 else 0
 
 
+# A kernel that copies many tensors at once gets lists of whole numbers, in a tensor of their own. A
+# block of threads copies so many bytes.
+TILE_BYTES = 128 * 16
+
+
+def split_copy_script(arguments: Sequence[Any], _: Sequence[Tensor]) -> Script:
+    """Copy parts of a tensor to tensors of their own, after FSDP has gathered shards.
+
+    The lists have four numbers for each part, one more, and the part of each block.
+    """
+    source, parts, dim = arguments[:3]
+    chunks = prod(source.shape[:dim])
+    part_bytes = [part * source.stride(dim) * source.element_size() for part in parts]
+    blocks = sum(_divided_up(size, TILE_BYTES) for size in part_bytes)
+    threads = HOPPER.multiprocessors * HOPPER.threads_per_multiprocessor
+    rounds = _divided_up(blocks * chunks, threads // 128 * 2)
+    chunks_each = min(ceil(sqrt(rounds)), chunks)
+    tile = TILE_BYTES * _divided_up(rounds, chunks_each)
+    numbers = 4 * len(parts) + 1 + sum(_divided_up(size, tile) for size in part_bytes)
+    return (INT64_BYTES * numbers, FREE)
+
+
+def chunk_cat_script(arguments: Sequence[Any], _: Sequence[Tensor]) -> Script:
+    """Join gradients by shards, before FSDP reduces them.
+
+    The lists have six numbers for each tensor, two more, and the tensor of each block.
+    """
+    tensors, dim, chunks, out = arguments
+    blocks = 0
+    for tensor in tensors:
+        padded = _divided_up(tensor.shape[dim], chunks)
+        blocks += _divided_up(
+            padded * prod(tensor.shape[dim + 1 :]) * out.element_size(), TILE_BYTES
+        )
+    return (INT64_BYTES * (6 * len(tensors) + 2 + blocks), FREE)
+
+
+def _divided_up(number: int, by: int) -> int:
+    return -(-number // by)
+
+
 def _power_of_two(number: int) -> int:
     """Return the largest power of two that is at most a positive number."""
     return 1 << (number.bit_length() - 1) if number else 1
 
 
+# Operators of FSDP that write into tensors that are there.
+WITHOUT_RESULTS: dict[str, Rule] = {
+    "split_with_sizes_copy.default": split_copy_script,
+    "chunk_cat.default": chunk_cat_script,
+}
 RULES: dict[str, Rule] = {
+    **WITHOUT_RESULTS,
     "convolution.default": convolution_script,
     "convolution_backward.default": convolution_backward_script,
     "mse_loss.default": mean_squared_error_script,

@@ -43,30 +43,43 @@ _Mode: Any = TorchFunctionMode
 
 
 class _NamesAsHost(_Mode):
+    def __init__(self, moved: Callable[[Tensor], None]) -> None:
+        super().__init__()
+        self.moved = moved
+
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         named = kwargs or {}
         if func is Tensor.cuda:
+            self.moved(args[0])
             return args[0]
+        goes = func is Tensor.to and any(map(_is_cuda, [*args[1:], named.get("device")]))
         if func in _TAKES_DEVICE:
             args = tuple(map(_on_host, args))
         if "device" in named:
             named = {**named, "device": _on_host(named["device"])}
-        return func(*args, **named)
+        result = func(*args, **named)
+        if goes:
+            self.moved(result)
+        return result
 
 
 def _on_host(value: Any) -> Any:
-    if isinstance(value, str) and value.partition(":")[0] == "cuda":
-        return _CPU
-    if isinstance(value, torch.device) and value.type == "cuda":
-        return _CPU
-    return value
+    return _CPU if _is_cuda(value) else value
+
+
+def _is_cuda(value: Any) -> bool:
+    named = isinstance(value, str) and value.partition(":")[0] == "cuda"
+    return named or (isinstance(value, torch.device) and value.type == "cuda")
 
 
 @contextmanager
-def cuda_named_cpu() -> Iterator[None]:
-    """Within this context a program that is written for a GPU runs on fake tensors of the CPU."""
+def cuda_named_cpu(moved: Callable[[Tensor], None] = lambda _tensor: None) -> Iterator[None]:
+    """Within this context a program that is written for a GPU runs on fake tensors of the CPU.
+
+    Each tensor that the program moves to the GPU is passed to `moved`.
+    """
     with ExitStack() as stack:
         for target, name, value in (
             (torch.cuda, "is_available", _never),
@@ -74,11 +87,11 @@ def cuda_named_cpu() -> Iterator[None]:
             (torch.nn.init, "_no_grad_trunc_normal_", _undrawn),
             (autocast, "__init__", _autocast_on_host(autocast.__init__)),
             (optimizer, "_get_foreach_kernels_supported_devices", _cpu_too),
-            (optimizer, "_foreach_supported_types", [FakeTensor, torch.nn.Parameter]),
-            (_foreach_utils, "_foreach_supported_types", [FakeTensor]),
+            (optimizer, "_foreach_supported_types", _with_fake(optimizer)),
+            (_foreach_utils, "_foreach_supported_types", _with_fake(_foreach_utils)),
         ):
             stack.enter_context(mock.patch.object(target, name, value))
-        stack.enter_context(_NamesAsHost())
+        stack.enter_context(_NamesAsHost(moved))
         yield
 
 
@@ -111,6 +124,11 @@ def _convert(module: Any, convert: Callable[[Tensor], Tensor], recurse: bool = T
 def _undrawn(tensor: Tensor, *_: Any, **__: Any) -> Tensor:
     """Stand for a draw that repeats while a value is out of bounds; fake values never say so."""
     return tensor
+
+
+def _with_fake(library: Any) -> list[type]:
+    # Distributed tensors are in this list as soon as they are imported.
+    return [*library._foreach_supported_types, FakeTensor]
 
 
 def _never() -> bool:

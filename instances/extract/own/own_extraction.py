@@ -11,6 +11,7 @@ from instances.extract.models.required_packages import package_versions, require
 from instances.extract.own.own_function import OwnFunction, find_own_function, is_own
 from instances.extract.parallel.kernel_problem import build_problem
 from instances.extract.parallel.streams import StreamScheme
+from instances.extract.ranks.rank import Rank
 from instances.extract.step_settings import StepSettings
 from instances.traces.allocation_trace import AllocationTrace
 from planners import Problem
@@ -35,10 +36,10 @@ def extract_own(
     on_stage: Callable[[str], None] = lambda _text: None,
 ) -> Problem:
     """Extract the graph of a steady step; only the settings of streams are used."""
-    from instances.extract.own.own_run import run_own_steps, step_graph
+    from instances.extract.own.own_run import OperatorMode, run_own_steps, step_graph
 
     on_stage(f"{function.label}: tracing {STEPS_OF_A_GRAPH} steps")
-    graph = step_graph(run_own_steps(function, STEPS_OF_A_GRAPH, {}))
+    graph = step_graph(run_own_steps(function, STEPS_OF_A_GRAPH, {}, make_mode=OperatorMode))
     on_stage(f"{function.label}: building the problem of {len(graph.ops):,} operations")
     streams = f"--streams {settings.streams} --nodes-per-stream {settings.nodes_per_stream}"
     origin = _origin(function, "python -m instances.extract", streams)
@@ -46,16 +47,22 @@ def extract_own(
 
 
 def trace_own(
-    function: OwnFunction, steps: int, on_stage: Callable[[str], None] = lambda _text: None
+    function: OwnFunction,
+    steps: int,
+    on_stage: Callable[[str], None] = lambda _text: None,
+    rank: Rank | None = None,
 ) -> AllocationTrace:
-    """Trace the requests of steps to the GPU's allocator, after those of the function itself."""
+    """Trace the requests of steps to the GPU's allocator, after those of the function itself.
+
+    With a rank, the trace is that of one process of several.
+    """
     from instances.extract.own.own_run import run_own_steps
 
     if steps < 1:
         raise InstanceError(f"setting steps: at least 1, found {steps}")
     on_stage(f"{function.label}: tracing {steps} steps")
     origin = _origin(function, "python -m instances.extract trace", f"--steps {steps}")
-    return run_own_steps(function, steps, {**origin, "steps": steps}).trace
+    return run_own_steps(function, steps, {**origin, "steps": steps}, rank).trace
 
 
 def open_own(

@@ -17,21 +17,26 @@ uses are in the graph, because eager programs run them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from torch import Tensor
 from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass_type
 
 from instances.extract.eager.allocation_mode import AllocationMode
 from instances.extract.eager.fake_trace import recorded_on_fake_tensors
 from instances.extract.eager.request_recorder import AllocatorRequest, RequestRecorder
 from instances.extract.own.gpu_names import cuda_named_cpu
 from instances.extract.own.one_step import TrainingStep
-from instances.extract.own.own_function import OwnFunction
+from instances.extract.own.own_function import OwnFunction, user_code
 from instances.extract.own.step_phases import StepPhases
+from instances.extract.ranks.parallel_model import parallel_step
+from instances.extract.ranks.rank import Rank
+from instances.extract.ranks.traced_streams import traced_streams
 from instances.extract.tracing.storages import StepPhase, Trace, TracedOp
 from instances.extract.tracing.traced_graph import written_arguments
 from instances.traces.allocation_trace import (
@@ -69,7 +74,7 @@ class OperatorMode(AllocationMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         """Run an operator and record it."""
-        if not self.recording:
+        if not self.recording or any(map(is_traceable_wrapper_subclass_type, types)):
             return super().__torch_dispatch__(func, types, args, kwargs)
         written = written_arguments(func._schema, args, kwargs or {})
         inputs, mutated = self._blocks_of((args, kwargs)), self._blocks_of(written)
@@ -99,30 +104,61 @@ class OwnRun:
     trace: AllocationTrace
     # In the order of the trace.
     requests: list[AllocatorRequest]
-    # The operators of the last step.
+    # The operators of the last step; none if the run recorded no operators.
     operators: list[RanOperator]
 
 
-def run_own_steps(function: OwnFunction, steps: int, origin: Mapping[str, Scalar]) -> OwnRun:
+def run_own_steps(
+    function: OwnFunction,
+    steps: int,
+    origin: Mapping[str, Scalar],
+    rank: Rank | None = None,
+    make_mode: Callable[[RequestRecorder], AllocationMode] = AllocationMode,
+) -> OwnRun:
     """Run a user's function and some steps that it returns, without a GPU and its memory.
 
     Tensors that the function makes and keeps are on the GPU before the first step, except the
-    inputs of a ``TrainingStep``.
+    inputs of a ``TrainingStep``. Of a rank of several, all is recorded from the first move of a
+    tensor to the GPU on: whole parameters live there until their shards are made.
     """
-    with recorded_on_fake_tensors(OperatorMode) as mode, cuda_named_cpu():
+    with ExitStack() as stack:
+        mode = stack.enter_context(recorded_on_fake_tensors(make_mode))
+        if rank is None:
+            stack.enter_context(cuda_named_cpu())
+        else:
+            # PyTorch takes seconds to import its distributed part.
+            from instances.extract.ranks.fake_group import fake_group, group_facts
+
+            def moved(tensor: Tensor) -> None:
+                mode.recording = True
+                mode.adopt([tensor])
+
+            stack.enter_context(cuda_named_cpu(moved))
+            stack.enter_context(fake_group(rank, mode))
+        stack.enter_context(traced_streams(mode))
         with mode.not_recorded():
             step = function.make()
-        mode.adopt_all(but=step.host_tensors() if isinstance(step, TrainingStep) else ())
+            if rank is not None:
+                if rank.parallel:
+                    with user_code(function.path, function.line):
+                        step = parallel_step(step, rank.parallel, function.where)
+                origin = {**origin, **group_facts(rank).fields(rank)}
+        on_host = list(step.host_tensors()) if isinstance(step, TrainingStep) else []
+        for tensor in on_host:
+            mode.take_back(tensor)
+        mode.adopt_all(but=on_host)
+        operators = mode.operators if isinstance(mode, OperatorMode) else []
         phases = StepPhases(mode)
         with phases.told():
             for _ in range(steps):
-                mode.operators.clear()
+                operators.clear()
                 with phases.step():
                     function.run(step)
+                mode.recorder.device_is_done()
         trace = mode.recorder.trace(function.label, origin)
-        run = OwnRun(trace, mode.recorder.requests, mode.operators)
+        run = OwnRun(trace, mode.recorder.requests, operators)
         # Until here, so that weights and state outlive the trace.
-        del step
+        del step, on_host
         return run
 
 

@@ -75,9 +75,12 @@ class StepPhases:
     def _before_module(self, *_: object) -> None:
         self._reach(Phase.FORWARD)
 
-    def _before_update(self, *_: object) -> None:
+    def _before_update(self, optimizer: Any, *_: object) -> None:
         self._reach(Phase.OPTIMIZER)
-        self.mode.scalars_on_host = True
+        # Fused and capturable optimizers count their steps on the device.
+        groups = optimizer.param_groups
+        on_device = any(group.get("fused") or group.get("capturable") for group in groups)
+        self.mode.scalars_on_host = not on_device
 
     def _after_update(self, *_: object) -> None:
         self.mode.scalars_on_host = False

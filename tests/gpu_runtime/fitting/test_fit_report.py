@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from gpu_runtime.fitting.fit_check import LIVE, AllocatorFit, FitCheck
+from gpu_runtime.fitting.fit_check import LIVE, AllocatorFit, FitCheck, RankFit, worst_rank
 from gpu_runtime.fitting.fit_report import fit_notes, fit_table, peak_table
 from gpu_runtime.fitting.largest_value import LargestValues
 from gpu_runtime.fitting.live_peak import LiveGroup, LivePeak
+from gpu_runtime.fitting.outside_memory import OutsideMemory
+from gpu_runtime.fitting.traced_program import Traced
 from tests.gpu_runtime.fitting.test_fit_check import fragmenting_trace
 from tests.gpu_runtime.replaying.recordings import MIB
 
@@ -24,16 +26,21 @@ def checked(reserved: int, *, fits: bool | None) -> FitCheck:
     return FitCheck(fragmenting_trace(), peak, (live, row))
 
 
+def fit_of(check: FitCheck, beside: int = 0) -> RankFit:
+    traced = Traced("step", {}, None, check.trace)
+    return RankFit(traced, check, OutsideMemory(beside), 12 * MIB)
+
+
 def cells(check: FitCheck, found: LargestValues | None = None) -> list[str]:
     """Return the allocator's cells behind its bytes."""
-    return list(fit_table(check, 12 * MIB, found).rows[1].cells[3:])
+    return list(fit_table(fit_of(check), found).rows[1].cells[3:])
 
 
 def test_a_fit_that_needs_memory_back_says_so() -> None:
     assert cells(checked(11, fits=True)) == ["10.00 %", "yes"]
     assert cells(checked(13, fits=False)) == ["30.00 %", "no"]
     assert cells(checked(13, fits=True)) == ["30.00 %", "giving back"]
-    lines = fit_notes(checked(13, fits=True), 14 * MIB, 2 * MIB, None)
+    lines = fit_notes(fit_of(checked(13, fits=True), 2 * MIB), 14 * MIB, None)
     assert [line.partition(":")[0] for line in lines] == [
         "giving back", "fits under pytorch-caching",
     ]  # fmt: skip
@@ -60,7 +67,7 @@ def test_values_that_break_the_rule_are_named() -> None:
     found.tried = {
         8: checked(11, fits=True), 9: checked(13, fits=False), 12: checked(12, fits=True),
     }  # fmt: skip
-    tried, broken, _ = fit_notes(checked(11, fits=True), 12 * MIB, 0, found)
+    tried, broken, _ = fit_notes(fit_of(checked(11, fits=True)), 12 * MIB, found)
     assert tried == "batch: tried 8, 9, 12"
     assert broken.startswith("pytorch-caching: batch 9 does not fit, though 12 does")
 
@@ -71,3 +78,10 @@ def test_what_the_peak_table_leaves_out_is_added_up() -> None:
         ["4.000 MiB", "40.0 %", "3", "", "... and 2 more"],
     ]
     assert len(peak_table(checked(11, fits=True).peak, 3).rows) == len(GROUPS)
+
+
+def test_the_worst_rank_fits_least_and_then_holds_most() -> None:
+    fits, does_not = fit_of(checked(11, fits=True)), fit_of(checked(13, fits=False))
+    assert worst_rank([fits, does_not, fits]) is does_not
+    more = fit_of(FitCheck(fits.check.trace, LivePeak(11 * MIB, 1, "", ()), fits.check.rows))
+    assert worst_rank([fits, more]) is more

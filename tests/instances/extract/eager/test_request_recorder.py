@@ -73,5 +73,21 @@ def test_a_request_that_is_taken_back_never_was() -> None:
     assert trace.event_count == 3
 
 
+def test_a_block_that_another_stream_uses_is_free_once_the_host_has_waited() -> None:
+    stream = [0]
+    recorder = RequestRecorder(current_stream=lambda: stream[0])
+    shared = recorder.allocate(1)
+    stream[0] = 7
+    alone = recorder.allocate(2)
+    shared.is_shared = True
+    recorder.free(shared)
+    recorder.free(alone)
+    recorder.allocate(3)
+    recorder.device_is_done()
+    trace = recorder.trace("run", {})
+    assert trace.stream.tolist() == [0, 7, 7]
+    assert (trace.free_requested.tolist(), trace.freed.tolist()) == ([2, 3, 7], [6, 4, 7])
+
+
 def test_nothing_recorded_is_an_empty_trace() -> None:
     assert RequestRecorder().trace("run", {}).request_count == 0
