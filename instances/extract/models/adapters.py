@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 from unittest import mock
 
@@ -29,7 +30,9 @@ def with_lora(module: Module, settings: str) -> Module:
     stays = mock.patch.object(Module, "to", lambda module, *_, **__: module)
     wrap: Any = get_peft_model  # typed for models of transformers only
     try:
-        with stays:
+        with stays, warnings.catch_warnings():
+            # peft asks transformers by a name that the latter deprecates.
+            warnings.simplefilter("ignore", FutureWarning)
             made: Module = wrap(module, LoraConfig(**given))
     except (TypeError, ValueError) as error:
         raise InstanceError(f"{LORA} {settings}: peft: {describe_error(error)}") from error
