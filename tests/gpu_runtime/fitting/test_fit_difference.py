@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpu_runtime.fit import app
-from gpu_runtime.fitting.fit_check import LIVE, AllocatorFit, FitCheck
+from gpu_runtime.fitting.fit_check import LIVE, AllocatorFit, FitCheck, RankFit
 from gpu_runtime.fitting.fit_difference import (
     FitDifference,
     Threshold,
@@ -18,6 +18,7 @@ from gpu_runtime.fitting.fit_difference import (
 )
 from gpu_runtime.fitting.fit_report import fit_json
 from gpu_runtime.fitting.live_peak import LiveGroup, LivePeak
+from gpu_runtime.fitting.outside_memory import OutsideMemory
 from gpu_runtime.fitting.traced_program import Traced
 from planners.errors import GaplessError, InstanceError
 from tests.command_line import require_one_line, run_command
@@ -36,8 +37,9 @@ def written(path: Path, groups: dict[tuple[str, str], int], reserved: int, **ori
     )
     rows = (AllocatorFit(LIVE, live, None), AllocatorFit(CACHING, reserved * MIB, None))
     trace = fragmenting_trace()
-    traced = Traced("net", origin, [], trace)
-    path.write_text(fit_json(traced, FitCheck(trace, peak, rows), None, 0, None, None))
+    traced, check = Traced("net", origin, [], trace), FitCheck(trace, peak, rows)
+    fit = RankFit(traced, check, OutsideMemory(0), None)
+    path.write_text(fit_json([fit], fit, None, None, None))
     return path
 
 

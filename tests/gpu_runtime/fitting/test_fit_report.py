@@ -27,7 +27,7 @@ def checked(reserved: int, *, fits: bool | None) -> FitCheck:
 
 
 def fit_of(check: FitCheck, beside: int = 0) -> RankFit:
-    traced = Traced("step", {}, None, check.trace)
+    traced = Traced("step", {}, [], check.trace)
     return RankFit(traced, check, OutsideMemory(beside), 12 * MIB)
 
 

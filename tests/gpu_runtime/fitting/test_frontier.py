@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from evaluation.plots.frontier import draw_frontier, frontier_figure
-from gpu_runtime.fitting.fit_check import FitCheck
+from gpu_runtime.fitting.fit_check import FitCheck, RankFit
 from gpu_runtime.fitting.fit_report import fit_json, frontier_table
 from gpu_runtime.fitting.frontier import Frontier, search_frontier
 from gpu_runtime.fitting.largest_value import LargestValues
+from gpu_runtime.fitting.outside_memory import OutsideMemory
 from gpu_runtime.fitting.traced_program import Traced
 from planners.errors import InstanceError
 from tests.gpu_runtime.fitting.test_largest_value import NOTHING, ROOM, checking
@@ -52,7 +53,8 @@ def test_it_ends_at_a_value_that_cannot_be_traced() -> None:
 def test_json_has_every_value() -> None:
     frontier = searched(300)
     traced, first = Traced("net", {}, [1, 300], NOTHING), frontier.found[300].tried[1]
-    text = fit_json(traced, first, ROOM, 0, frontier.found[300], frontier)
+    fit = RankFit(traced, first, OutsideMemory(0), ROOM)
+    text = fit_json([fit], fit, ROOM, frontier.found[300], frontier)
     found = json.loads(text)["frontier"]
     assert (found["doubled"], found["ended"]) == ("seq", "seq 1200 is too long")
     assert {seq: one["largest"]["lean"]["value"] for seq, one in found["found"].items()} == {
