@@ -11,8 +11,8 @@ three protocols. Their sizes are the defaults in NCCL's source, ``computeBuffSiz
 ``NCCL_STEPS``, ``NCCL_LL_*`` and ``NCCL_LL128_*`` in device.h. They do not depend on the number of
 ranks, and a group of one has none.
 
-Limits. The number of channels is NCCL's choice by the links of the GPUs: the default here is what
-it prints for eight H100 behind NVSwitches (``NCCL_DEBUG=INFO``); ``NCCL_MAX_NCHANNELS`` limits it.
+Limits. None of this was measured. NCCL chooses the number of channels by the links of the GPUs, and
+prints it under ``NCCL_DEBUG=INFO``; the default here is a guess for eight H100 behind NVSwitches.
 Buffers of NVLink SHARP, of network cards, and of point-to-point messages are left out.
 """
 
