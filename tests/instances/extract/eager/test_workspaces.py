@@ -116,7 +116,11 @@ def test_few_indices_are_not_sorted_and_scattered_ones_are_copied() -> None:
 def test_attention_by_cudnn_sums_gradients_in_float32() -> None:
     query = Shape((32, 12, 512, 64))
     name = "_scaled_dot_product_cudnn_attention_backward.default"
-    assert script(name, query, query) == [RESULTS, 51_118_336]
+    assert script(name, query, query, query, query) == [RESULTS, 51_118_336]
+    # Four queries share keys and values: 3 of 12 heads.
+    shared = Shape((32, 3, 512, 64))
+    own = 2 * query.nbytes
+    assert script(name, query, query, shared, shared) == [RESULTS, 51_118_336 + own]
     assert script("_scaled_dot_product_cudnn_attention.default", query) == [RESULTS, 256]
 
 
