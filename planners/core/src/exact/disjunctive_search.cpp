@@ -4,7 +4,6 @@
 #include <array>
 #include <bitset>
 #include <limits>
-#include <tuple>
 #include <utility>
 
 namespace gapless {
@@ -71,27 +70,13 @@ constexpr int kDeepest = 10'000;
 // The depths of the decisions that a conclusion rests on. All depths from the last one on are one.
 using Reasons = std::bitset<256>;
 
-std::vector<std::int64_t> extents_of(const SearchProblem& problem) {
-    std::vector<std::int64_t> extent(problem.modulus.size(), 0);
-    for (std::int32_t m = 0; m < problem.member_count(); ++m) {
-        std::int64_t& reach = extent[problem.block[m]];
-        reach = std::max(reach, problem.before[m] + problem.size[m]);
-    }
-    return extent;
-}
-
-std::int64_t residue_of(const SearchProblem& problem, std::int32_t b) {
-    const std::int64_t at = problem.pinned[b] >= 0 ? problem.pinned[b] : problem.residue[b];
-    return at & (problem.modulus[b] - 1);
-}
-
 }  // namespace
 
 class DisjunctiveSearch::Engine {
   public:
-    Engine(const SearchProblem& problem, const std::vector<std::vector<Clash>>& clashes,
-           std::int64_t capacity, std::int64_t node_limit, Branching branching,
-           DisjunctiveRules rules, bool logs, std::vector<double>& blame, Stop& stop)
+    Engine(const SearchProblem& problem, const Clashes& clashes, std::int64_t capacity,
+           std::int64_t node_limit, Branching branching, DisjunctiveRules rules, bool logs,
+           std::vector<double>& blame, Stop& stop)
         : problem_(problem),
           clashes_(clashes),
           capacity_(capacity),
@@ -105,7 +90,7 @@ class DisjunctiveSearch::Engine {
           waiting_(problem.modulus.size(), 0),
           alive_(static_cast<std::size_t>(problem.sections)),
           total_(alive_.size(), 0) {
-        const std::vector<std::int64_t> extent = extents_of(problem);
+        const std::vector<std::int64_t> extent = problem.extents();
         for (std::int32_t m = 0; m < problem.member_count(); ++m) {
             const std::int64_t before = problem.before[m];
             sides_[kBottom].before.push_back(before);
@@ -125,7 +110,7 @@ class DisjunctiveSearch::Engine {
         for (std::int32_t b = 0; b < problem.block_count(); ++b) {
             period_ = std::max(period_, problem.modulus[b]);
             room_[b] = capacity - extent[b];
-            const std::int64_t residue = residue_of(problem, b), pin = problem.pinned[b];
+            const std::int64_t residue = problem.residue_of(b), pin = problem.pinned[b];
             sides_[kBottom].residue.push_back(residue);
             sides_[kTop].residue.push_back((room_[b] - residue) & (problem.modulus[b] - 1));
             sides_[kBottom].least.push_back(pin >= 0 ? pin : residue);
@@ -534,7 +519,7 @@ class DisjunctiveSearch::Engine {
     }
 
     const SearchProblem& problem_;
-    const std::vector<std::vector<Clash>>& clashes_;
+    const Clashes& clashes_;
     const std::int64_t capacity_, node_limit_;
     const Branching branching_;
     const DisjunctiveRules rules_;
@@ -565,44 +550,6 @@ class DisjunctiveSearch::Engine {
     std::vector<int> entered_;
 };
 
-std::vector<std::vector<DisjunctiveSearch::Clash>> DisjunctiveSearch::clashes_of(
-    const SearchProblem& problem, const Neighbours& neighbours, bool merges, Stop& stop) {
-    std::vector<std::vector<Clash>> clashes(problem.modulus.size());
-    for (std::int32_t m = 0; m < problem.member_count(); ++m) {
-        const std::int32_t a = problem.block[m];
-        for (const std::int32_t other : neighbours.of(m)) {
-            const std::int32_t b = problem.block[other];
-            if (a == b) continue;
-            const std::int64_t step = std::min(problem.modulus[a], problem.modulus[b]) - 1;
-            const std::int64_t residue = residue_of(problem, b) - residue_of(problem, a);
-            const std::int64_t below =
-                problem.before[m] - problem.before[other] - problem.size[other];
-            const std::int64_t above = problem.before[m] + problem.size[m] - problem.before[other];
-            clashes[a].push_back({b, below - ((below - residue) & step),
-                                  above + ((residue - above) & step), m, other});
-        }
-        stop.poll();
-    }
-    if (!merges) return clashes;
-    for (std::vector<Clash>& of_block : clashes) {
-        std::sort(of_block.begin(), of_block.end(), [](const Clash& x, const Clash& y) {
-            return std::tie(x.other, x.below) < std::tie(y.other, y.below);
-        });
-        std::size_t kept = 0;
-        for (const Clash& clash : of_block) {
-            Clash& last = of_block[kept == 0 ? 0 : kept - 1];
-            if (kept > 0 && last.other == clash.other && clash.below < last.above) {
-                last.above = std::max(last.above, clash.above);
-            } else {
-                of_block[kept++] = clash;
-            }
-        }
-        of_block.resize(kept);
-        stop.poll();
-    }
-    return clashes;
-}
-
 DisjunctiveSearch::DisjunctiveSearch(SearchProblem problem, Stop& stop)
     : problem_(std::move(problem)),
       neighbours_(neighbours_of(problem_, stop)),
@@ -613,8 +560,7 @@ Decision DisjunctiveSearch::decide(std::int64_t capacity, std::int64_t node_limi
                                    Branching branching, DisjunctiveRules rules, bool logs,
                                    Stop& stop) {
     // A logged decision names two members, so clashes stay apart.
-    const auto apart =
-        logs ? clashes_of(problem_, neighbours_, false, stop) : std::vector<std::vector<Clash>>();
+    const auto apart = logs ? clashes_of(problem_, neighbours_, false, stop) : Clashes();
     return Engine(problem_, logs ? apart : clashes_, capacity, node_limit, branching, rules, logs,
                   blame_, stop)
         .decide();

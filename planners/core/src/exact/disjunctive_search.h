@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "exact/clashes.h"
 #include "exact/search_problem.h"
 #include "model/stop.h"
 
@@ -28,23 +29,10 @@ class DisjunctiveSearch {
 
   private:
     class Engine;
-    // In every plan the offset of `other`, less that of the block with the clash, is at most
-    // `below` or at least `above`, because the two members are unsafe.
-    struct Clash {
-        std::int32_t other;
-        std::int64_t below, above;
-        std::int32_t member, other_member;
-    };
-
-    // The clashes of each block. If `merges`, those of two blocks that leave no difference between
-    // them are one.
-    static std::vector<std::vector<Clash>> clashes_of(const SearchProblem& problem,
-                                                      const Neighbours& neighbours, bool merges,
-                                                      Stop& stop);
 
     SearchProblem problem_;
     Neighbours neighbours_;
-    std::vector<std::vector<Clash>> clashes_;
+    Clashes clashes_;
     // How often each block was to blame for a refutation, plus 1.
     std::vector<double> blame_;
 };

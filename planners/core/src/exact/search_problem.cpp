@@ -41,16 +41,11 @@ void require_columns(const SearchProblem& problem) {
 }
 
 std::int64_t horizon_of(const SearchProblem& problem) {
-    std::vector<std::int64_t> extent(problem.modulus.size(), 0);
-    for (std::int32_t m = 0; m < problem.member_count(); ++m) {
-        std::int64_t& reach = extent[problem.block[m]];
-        reach = std::max(reach, problem.before[m] + problem.size[m]);
-    }
     std::int64_t farthest = 0;
     for (const std::int64_t pin : problem.pinned) farthest = std::max(farthest, pin);
     const std::int64_t total =
         require_total("modulus", problem.modulus, require_total("pinned", {&farthest, 1}));
-    return require_total("size", extent, total);
+    return require_total("size", problem.extents(), total);
 }
 
 void add_ranges(SearchProblem& problem, std::span<const std::int64_t> rows) {
@@ -99,6 +94,15 @@ void add_ranges(SearchProblem& problem, std::span<const std::int64_t> rows) {
 }
 
 }  // namespace
+
+std::vector<std::int64_t> SearchProblem::extents() const {
+    std::vector<std::int64_t> extent(modulus.size(), 0);
+    for (std::int32_t m = 0; m < member_count(); ++m) {
+        std::int64_t& reach = extent[block[m]];
+        reach = std::max(reach, before[m] + size[m]);
+    }
+    return extent;
+}
 
 SearchProblem make_search_problem(SearchProblem columns, std::span<const std::int64_t> rows) {
     require_columns(columns);

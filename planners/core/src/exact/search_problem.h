@@ -36,6 +36,12 @@ struct SearchProblem {
 
     std::int32_t block_count() const { return static_cast<std::int32_t>(modulus.size()); }
     std::int32_t member_count() const { return static_cast<std::int32_t>(size.size()); }
+    // The offset of a block modulo its modulus, also of a pinned one.
+    std::int64_t residue_of(std::int32_t b) const {
+        return (pinned[b] >= 0 ? pinned[b] : residue[b]) & (modulus[b] - 1);
+    }
+    // The bytes of each block.
+    std::vector<std::int64_t> extents() const;
     std::span<const SectionRange> ranges_of(std::int32_t member) const {
         return {ranges.data() + range_offsets[member],
                 static_cast<std::size_t>(range_offsets[member + 1] - range_offsets[member])};
