@@ -95,12 +95,13 @@ def _network_of(fields: dict[str, Any]) -> Any:
     kind = str(fields.get("model_type"))
     named = fields.get("architectures") or [MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(kind)]
     name = named[0] if isinstance(named, list) else named
-    network = getattr(transformers, name, None) if isinstance(name, str) else None
-    if not (isinstance(network, type) and issubclass(network, transformers.PreTrainedModel)):
+    found = getattr(transformers, name, None) if isinstance(name, str) else None
+    if not (isinstance(found, type) and issubclass(found, transformers.PreTrainedModel)):
         raise InstanceError(
             f"field architectures: a model of transformers {transformers.__version__} is needed, "
             f"such as LlamaForCausalLM, found {shown(name)}; for another one write a function"
         )
+    network: Any = found
     if "labels" not in inspect.signature(network.forward).parameters:
         raise InstanceError(
             f"field architectures: a model that computes a loss from labels is needed, such as "
