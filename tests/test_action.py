@@ -116,7 +116,7 @@ def test_a_step_that_does_not_fit_fails(arguments: str, status: int, folder: Pat
 
 @pytest.mark.torch
 def test_the_package_of_the_action_is_installed(folder: Path) -> None:
-    requirements = "--dry-run --no-deps --no-build-isolation --no-index"
+    requirements = "--dry-run --no-deps"
     runner = Runner(folder, program="train.py:make_step", requirements=requirements)
     assert runner.run(installs=True) == 0, runner.said
     assert "Would install gapless-" in runner.said["Install"]
