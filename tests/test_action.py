@@ -14,7 +14,7 @@ import pytest
 from tests.gpu_runtime.test_fit import FRAGMENTING
 from tests.repository import ROOT
 
-# What the action asks of GitHub's program: the comments of a pull request, or to write one.
+# Takes the place of GitHub's program `gh`: it records its calls, and lists earlier comments.
 GH = """#!/bin/sh
 printf '%s\\n' "$*" >> "$GH_CALLS"
 case "$*" in *--jq*) printf "$EARLIER" ;; esac
@@ -123,7 +123,7 @@ def test_the_package_of_the_action_is_installed(folder: Path) -> None:
 
 
 def test_expressions_stand_in_no_script() -> None:
-    """Else a title of a pull request, say, would be run as a part of it."""
+    """Bash would run an expression in a script, such as the title of a pull request."""
     text = (ROOT / "action.yml").read_text("utf-8")
     scripts = text.split("      run: ")[1:]
     assert scripts

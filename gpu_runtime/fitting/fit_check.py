@@ -76,7 +76,7 @@ class RankFit:
     traced: Traced
     check: FitCheck
     outside: OutsideMemory
-    # What is left of the GPU's memory for PyTorch's allocator; None if no memory is given.
+    # The bytes of the GPU that PyTorch's allocator may take; None if the user gave no limit.
     room: int | None
 
 

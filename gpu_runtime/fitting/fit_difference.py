@@ -1,4 +1,4 @@
-"""What grew between two answers of ``gpu_runtime.fit --json``: by allocator and by module."""
+"""Compares two answers of ``gpu_runtime.fit --json``: growth by allocator and by module."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class _Row(msgspec.Struct, frozen=True):
 
 
 class FitRecord(msgspec.Struct, frozen=True):
-    """What a comparison needs of an answer of ``gpu_runtime.fit --json``."""
+    """The fields of an answer of ``gpu_runtime.fit --json`` that a comparison reads."""
 
     schema: str
     version: int

@@ -199,7 +199,8 @@ def cudnn_attention_script(_: Sequence[Any], __: Sequence[Tensor]) -> Script:
 def cudnn_attention_backward_script(arguments: Sequence[Any], _: Sequence[Tensor]) -> Script:
     """Differentiate attention by cuDNN: queries' gradients and row sums in float32.
 
-    Where queries share keys and values, each query has gradients of its own for them, in 16 bits.
+    If several heads of queries share a head of keys and values, the kernel first computes the
+    gradients of keys and values for each head of queries, in 16 bits.
     """
     query, key, value = arguments[1:4]
     row_sums = prod(query.shape[:3])

@@ -36,7 +36,7 @@ class Rank:
 
 @dataclass(frozen=True)
 class GroupFacts:
-    """What one rank knows of all: the first rank of each kind, and the sizes of its groups."""
+    """The first rank of each kind, and the sizes of the process groups of one rank."""
 
     unlike: list[int]
     groups: list[int]

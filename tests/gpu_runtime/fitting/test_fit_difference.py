@@ -1,4 +1,4 @@
-"""What grew between two answers, and which growth is allowed."""
+"""Two answers are compared: the growth of memory, and the growth that is allowed."""
 
 from __future__ import annotations
 

@@ -10,8 +10,8 @@
 
 namespace gapless {
 
-// What a node decides: the order of two blocks that are often to blame and have little room; or
-// which of the members of a section is the lowest.
+// A node decides the order of two blocks that had a part in many refutations and have little room
+// to part (kBlamed), or it decides which member of a section is the lowest (kLowest).
 enum class Branching { kBlamed, kLowest };
 
 // Rules that can be switched off one by one for an ablation.
