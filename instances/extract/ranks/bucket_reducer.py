@@ -7,11 +7,12 @@ their buckets. Fake tensors have no values.
 
 Approach. ``DistributedDataParallel`` is PyTorch's, and so is the assignment of parameters to
 buckets. This class keeps the memory that the C++ one keeps: one tensor a bucket, one number a
-parameter, new buckets in the order of the gradients before the second forward pass, and gradients
-that are views of buckets if the program asks for that.
+parameter if the program looks for unused ones, new buckets in the order of the gradients before
+the second forward pass, and gradients that are views of buckets if the program asks for that.
+NCCL's process group gives a tensor back at its first collective after the one that used the
+tensor. So the first buckets live until the first of the new ones is full.
 
-Limits. Hooks that compress gradients are refused. The copies of parameters that rank 0 sends at
-the start, and give back at once, are left out.
+Limits. Hooks that compress gradients are refused.
 """
 
 from __future__ import annotations
@@ -52,7 +53,9 @@ class BucketReducer:
         self._is_final = finds_unused
         self._ready: dict[int, Tensor] = {}
         self._views: dict[int, Tensor] = {}
-        self._used = torch.empty(len(parameters), dtype=torch.int32)
+        self._in_collectives: list[Tensor] = []
+        if finds_unused:
+            self._used = torch.empty(len(parameters), dtype=torch.int32)
         self._make(buckets)
         # PyTorch leaves it untyped; the name lets types check alike with PyTorch and without.
         parameter: Any
@@ -76,11 +79,13 @@ class BucketReducer:
             order,
         )
         self._views.clear()
+        self._in_collectives = self._buckets
         self._make(buckets)
         return True
 
     def _make(self, buckets: Sequence[Sequence[int]]) -> None:
         self._buckets: list[Tensor] = []
+        self._before_collective = set(buckets[0])
         for numbers in buckets:
             of_bucket = [self._parameters[number] for number in numbers]
             sizes = [parameter.numel() for parameter in of_bucket]
@@ -93,6 +98,9 @@ class BucketReducer:
     def _hook(self, number: int) -> Callable[[Tensor], None]:
         def has_gradient(parameter: Tensor) -> None:
             self._ready[number] = parameter
+            self._before_collective.discard(number)
+            if not self._before_collective:
+                self._in_collectives.clear()
             if self._are_views:
                 parameter.grad = self._views[number]
 
@@ -106,14 +114,15 @@ def bucket_reducers() -> Iterator[None]:
 
     @wraps(start)
     def start_alone(model: Any, module: Any, *args: Any, **named: Any) -> None:
-        # Other devices than the module's are not there, nor are the weights of other ranks.
+        # Other devices than the module's are not there, nor are the shapes of other ranks.
         bound = signature(start).bind(model, module, *args, **named)
-        bound.arguments |= {"device_ids": None, "output_device": None, "init_sync": False}
+        bound.arguments |= {"device_ids": None, "output_device": None}
         start(*bound.args, **bound.kwargs)
 
     with ExitStack() as stack:
         for owner, name, value in (
             (DistributedDataParallel, "__init__", start_alone),
+            (distributed, "_verify_params_across_processes", _nothing),
             (distributed, "Reducer", BucketReducer),
             (distributed, "Logger", _Log),
         ):

@@ -43,13 +43,14 @@ from torch import distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
 
-def make_step(views=False, width=1000):
+def make_step(views=False, unused=False, width=1000):
     distributed.init_process_group("nccl")
     torch.cuda.set_device(distributed.get_rank())
     shapes = (width, width), (width, width), (width, 7)
     layers = nn.Sequential(*(nn.Linear(*shape, bias=False) for shape in shapes))
     model = DistributedDataParallel(
-        layers.cuda(), device_ids=[0], gradient_as_bucket_view=views, bucket_cap_mb=1
+        layers.cuda(), device_ids=[0], gradient_as_bucket_view=views,
+        find_unused_parameters=unused, bucket_cap_mb=1,
     )
 
     def step():
@@ -122,17 +123,26 @@ def live_peak(trace: AllocationTrace) -> int:
     return most
 
 
-def test_a_sharded_llama_holds_and_reserves_what_it_did_on_a_gpu() -> None:
-    # Recorded over five steps on one of two NVIDIA H100.
-    own = open_own(f"{Path(__file__).with_name('sharded_llama.py')}:make_step", [])
+@pytest.mark.parametrize(
+    ("function", "live", "reserved"),
+    [
+        ("make_sharded", 5_888_195_324, [7_440_695_296, 7_509_901_312]),
+        ("make_copied", 12_514_204_572, [13_071_548_416, 12_945_719_296]),
+    ],
+)
+def test_a_llama_holds_and_reserves_what_it_did_on_two_gpus(
+    function: str, live: int, reserved: list[int]
+) -> None:
+    # Both ranks reserved the same.
+    own = open_own(f"{Path(__file__).with_name('llama_on_two_gpus.py')}:{function}", [])
     trace = trace_own(own, 2, rank=Rank(0, 2))
-    assert live_peak(trace) == 5_888_195_324
+    assert live_peak(trace) == live
     allocators = choose_online("pytorch-caching,pytorch-expandable")
     rows = run_online(requests_of_trace(trace), allocators, OnlineTerms()).rows
-    reserved = [row.result.reserved_peak for row in rows if row.result is not None]
-    assert reserved == [7_440_695_296, 7_509_901_312]
-    # The lists by which kernels copy gathered layers and join gradients, as recorded.
-    assert {32_112, 32_568, 72_088, 194_016} <= set(trace.size.tolist())
+    assert [row.result.reserved_peak for row in rows if row.result is not None] == reserved
+    if function == "make_sharded":
+        # The lists by which kernels copy gathered layers and join gradients, as recorded.
+        assert {32_112, 32_568, 72_088, 194_016} <= set(trace.size.tolist())
 
 
 def test_whole_parameters_live_until_their_shards_are_made(tmp_path: Path) -> None:
@@ -155,16 +165,36 @@ def test_ranks_are_unlike_by_their_shards(tmp_path: Path) -> None:
 def test_copies_keep_gradients_in_buckets(tmp_path: Path) -> None:
     large, small = 4 * 1000 * 1000, 4 * 1000 * 7
     plain = trace_of(tmp_path, COPIED)
-    # Weights, one bucket for all gradients, and a number a parameter.
+    # Weights, and one bucket for all gradients.
     bucket = 2 * large + small
-    assert before_the_steps(plain) == sorted([large, large, small, bucket, 3 * 4])
+    assert before_the_steps(plain) == sorted([large, large, small, bucket])
     # The first step tells the order of the gradients. The second one begins with buckets in this
     # order, of 1 MiB or the parameter that exceeds it.
     second = plain.mark_event[plain.mark_iteration == 1][0]
     assert plain.size[plain.alloc > second][:3].tolist() == [4 * 2 * 1000, small + large, large]
-    assert second < plain.free_requested[plain.size.tolist().index(bucket)] < plain.event_count
     views = trace_of(tmp_path, COPIED, "views=True")
     assert live_peak(plain) > live_peak(views)
+
+
+def test_the_first_bucket_lives_until_the_next_collective(tmp_path: Path) -> None:
+    trace = trace_of(tmp_path, COPIED)
+    second, third = (trace.mark_event[trace.mark_iteration == number][0] for number in (1, 2))
+    bucket = 4 * (2 * 1000 * 1000 + 7 * 1000)
+    [end] = trace.free_requested[
+        (trace.size == bucket) & (trace.alloc < second) & (trace.free_requested > second)
+    ]
+    within = (trace.alloc > second) & (trace.alloc < third)
+    [*_, of_middle, of_first] = trace.alloc[within & (trace.size == 4 * 1000 * 1000)]
+    # The gradients of the last and the middle layer fill the first of the new buckets.
+    assert of_middle < end < of_first
+
+
+def test_a_number_a_parameter_tells_which_are_unused(tmp_path: Path) -> None:
+    [plain, looking] = (
+        before_the_steps(trace_of(tmp_path, COPIED, f"unused={unused}")) for unused in (False, True)
+    )
+    assert 3 * 4 not in plain
+    assert 3 * 4 in looking
 
 
 def test_tensor_parallel_ranks_share_what_the_plan_splits(tmp_path: Path) -> None:

@@ -1,0 +1,57 @@
+"""A Llama of 10 layers in two trainings, which were measured on two H100."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.nn.parallel import DistributedDataParallel
+from transformers import LlamaConfig, LlamaForCausalLM
+
+
+def make_sharded(batch: int = 8) -> Callable[[], None]:
+    """Shard every layer, and compute activations again."""
+    model = _llama()
+    model.gradient_checkpointing_enable()
+    shard: Any = fully_shard
+    for part in (*model.model.layers, model):
+        shard(part, mp_policy=MixedPrecisionPolicy(torch.bfloat16, torch.float32))
+    return _training(model, batch)
+
+
+def make_copied(batch: int = 4) -> Callable[[], None]:
+    """Give each GPU a copy of the model."""
+    return _training(
+        DistributedDataParallel(_llama(), device_ids=[int(os.environ["LOCAL_RANK"])]), batch
+    )
+
+
+# PyTorch's types differ between its versions.
+def _llama() -> Any:
+    config = LlamaConfig(
+        vocab_size=32_000,
+        hidden_size=1536,
+        intermediate_size=4096,
+        num_hidden_layers=10,
+        num_attention_heads=16,
+        num_key_value_heads=4,
+    )
+    model: Any = LlamaForCausalLM(config)
+    return model.to("cuda").train()
+
+
+def _training(model: Any, batch: int) -> Callable[[], None]:
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+
+    def step() -> None:
+        tokens = torch.zeros(batch, 1024, dtype=torch.int64).to("cuda")
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            loss = model(input_ids=tokens, labels=tokens).loss / 1
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+    return step
