@@ -251,19 +251,22 @@ def fit_program(
         require_left_out(name, {**shape, **loop})
     else:
         require_no_set(name, set_)
-        if ranks > 1 or parallel is not None:
-            raise GaplessError(f"--ranks: FILE.py:FUNCTION is needed, found the model {name}")
+        if ranks > 1 and parallel is None:
+            raise GaplessError(
+                f"--ranks: --parallel is needed, such as fsdp2, because the model {name} is not "
+                f"parallel by itself"
+            )
     kinds = {} if parallel is None else parse_parallel(parallel, ranks)
 
     def opened(number: int) -> TracedProgram:
         register_own_models(models or ())
+        rank = Rank(number, ranks, kinds) if ranks > 1 else None
         if is_own(name):
-            rank = Rank(number, ranks, kinds) if ranks > 1 else None
             if rank is not None:
                 os.environ.update(rank.variables)  # those of the process of the user's file
             return OwnProgram(open_own(name, set_ or [], show_progress), steps, rank)
         find_model(name)
-        return RegisteredProgram(name, TraceSettings(steps, **loop), shape)
+        return RegisteredProgram(name, TraceSettings(steps, **loop), shape, rank)
 
     def trace(changes: Mapping[str, int], asked: Sequence[str], number: int) -> Traced:
         which = f", rank {number} of {ranks}" if ranks > 1 else ""

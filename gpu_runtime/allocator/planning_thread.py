@@ -15,6 +15,14 @@ T = TypeVar("T")
 _GRACE_SECONDS = 30
 
 
+class Stopped(KeyboardInterrupt):
+    """Ctrl-C for one thread.
+
+    Python ends a program as if Ctrl-C had ended it if ``KeyboardInterrupt`` itself leaves code that
+    ``exec`` runs, in any thread. An import runs such code for each dataclass.
+    """
+
+
 class PlanningThread(Generic[T]):
     """Runs one function at a time in a thread, and ends it with the program."""
 
@@ -55,13 +63,13 @@ class PlanningThread(Generic[T]):
             self._thread.join()
 
     def interrupt(self) -> None:
-        """Raise ``KeyboardInterrupt`` in the thread, as Ctrl-C would; do not wait."""
+        """Raise :class:`Stopped` in the thread, as Ctrl-C would; do not wait."""
         thread = self._thread
         if thread is None or not thread.is_alive() or self._is_interrupted:
             return
         self._is_interrupted = True
         ctypes.pythonapi.PyThreadState_SetAsyncExc(
-            ctypes.c_ulong(thread.ident or 0), ctypes.py_object(KeyboardInterrupt)
+            ctypes.c_ulong(thread.ident or 0), ctypes.py_object(Stopped)
         )
 
     def stop(self) -> None:

@@ -42,6 +42,8 @@ class RegisteredProgram:
     name: str
     settings: TraceSettings
     shape: Mapping[str, Any]
+    # As of an `OwnProgram`.
+    rank: Rank | None = None
 
     @property
     def label(self) -> str:
@@ -60,7 +62,7 @@ class RegisteredProgram:
         return _whole_number(parameter, getattr(shape, parameter), self.name)
 
     def trace(self, changes: Mapping[str, int]) -> AllocationTrace:
-        return record(self.name, self.settings, **{**self.shape, **changes})
+        return record(self.name, self.settings, rank=self.rank, **{**self.shape, **changes})
 
 
 @dataclass(frozen=True)

@@ -341,6 +341,6 @@ def test_ranks_that_cannot_be(tmp_path: Path) -> None:
     own = script(tmp_path, STEP)
     assert "--ranks: at least 1" in refused(own, "--ranks", "0")
     assert "multiply to those of --ranks, 8" in refused(own, "--ranks", "8", "--parallel", "tp=2")
-    assert "found the model bert-base" in refused("bert-base", "--ranks", "2")
+    assert "the model bert-base is not parallel by itself" in refused("bert-base", "--ranks", "2")
     said = refused(own, "--ranks", "2", "--parallel", "tp")
     assert "a base_model_tp_plan, found Network without one" in said

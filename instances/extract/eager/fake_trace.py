@@ -24,6 +24,9 @@ from instances.extract.eager.module_names import innermost_module, track_modules
 from instances.extract.eager.request_recorder import RequestRecorder
 from instances.extract.eager.trace_settings import TraceSettings
 from instances.extract.eager.training_loop import TrainingLoop, zero_inputs
+from instances.extract.own.gpu_names import cuda_named_cpu
+from instances.extract.ranks.rank import Rank
+from instances.extract.ranks.traced_streams import traced_streams
 from instances.extract.tracing.gpu_kernels import cudnn_attention, fused_dropout
 from instances.traces.allocation_trace import AllocationTrace
 from planners.errors import InstanceError
@@ -37,18 +40,37 @@ _ASKS_WHETHER_TRACED = ("transformers.masking_utils", "is_tracing")
 
 
 def trace_on_fake_tensors(
-    build: Build, settings: TraceSettings, name: str, origin: Mapping[str, Scalar]
+    build: Build,
+    settings: TraceSettings,
+    name: str,
+    origin: Mapping[str, Scalar],
+    rank: Rank | None = None,
 ) -> AllocationTrace:
     """Trace a training loop without running it on a device; the model is built of fake tensors too.
 
-    Parameters and buffers come first. A model whose shapes depend on data raises ``InstanceError``,
-    because fake tensors have no data.
+    Parameters and buffers come first. With a rank, the trace is that of one process of several:
+    the model is built on the host, and what the rank keeps of it goes to the GPU. A model whose
+    shapes depend on data raises ``InstanceError``, because fake tensors have no data.
     """
-    with recorded_on_fake_tensors(AllocationMode) as mode:
+    with recorded_on_fake_tensors(AllocationMode) as mode, ExitStack() as stack:
         recorder = mode.recorder
+        if rank is not None:
+            # PyTorch takes seconds to import its distributed part.
+            from instances.extract.ranks.fake_group import fake_group, group_facts
+            from instances.extract.ranks.parallel_model import parallel_module
+
+            stack.enter_context(cuda_named_cpu())
+            stack.enter_context(fake_group(rank, mode))
+            stack.enter_context(traced_streams(mode))
         with mode.not_recorded():
             module, batch = build()
-        mode.adopt([*module.parameters(), *module.buffers()])
+            if rank is not None:
+                module = parallel_module(module, rank.parallel, name)
+                origin = {**origin, **group_facts(rank).fields(rank)}
+        if rank is None:
+            mode.adopt([*module.parameters(), *module.buffers()])
+        else:
+            mode.adopt_all(but=batch.values())
         inputs = partial(zero_inputs, batch, module, "cpu")
         loop = TrainingLoop(module, inputs, settings, "cpu", recorder.begin, mode.host_scalars)
         try:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import asdict
+from functools import partial
 
 from instances.extract.eager.trace_settings import TraceSettings
 from instances.extract.models import find_model
 from instances.extract.models.configured_model import is_configuration, transformers_errors
 from instances.extract.models.required_packages import package_versions, require_packages
+from instances.extract.ranks.rank import Rank
 from instances.extract.step_settings import command_option
 from instances.traces.allocation_trace import AllocationTrace
 from planners.errors import InstanceError, near_names
@@ -25,11 +27,13 @@ def record(
     settings: TraceSettings,
     device: str = "fake",
     on_stage: Callable[[str], None] = lambda _text: None,
+    rank: Rank | None = None,
     **options: int | bool | str,
 ) -> AllocationTrace:
     """Trace the training of a registered model; `device` is one of :data:`DEVICES`.
 
     Options are those in :data:`SHAPE`, of a microbatch; those left out are the model's defaults.
+    With a rank, the trace is that of one process of several, on fake tensors.
     """
     model = find_model(name)
     if device not in DEVICES:
@@ -42,7 +46,9 @@ def record(
     from instances.extract.eager.fake_trace import trace_on_fake_tensors
     from instances.extract.tracing.building import build_module
 
-    trace = trace_on_fake_tensors if device == "fake" else trace_on_device
+    trace = trace_on_device
+    if device == "fake":
+        trace = partial(trace_on_fake_tensors, rank=rank)
     found = {option: getattr(shape, option) for option in SHAPE}
     given: dict[str, Scalar] = {
         **{option: value for option, value in found.items() if value is not None},

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from inspect import Parameter, signature
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from instances.extract.eager.trace_settings import AUTOCAST_BFLOAT16, TraceSettings
 from instances.traces.allocation_trace import Phase
@@ -18,10 +20,20 @@ from instances.traces.allocation_trace import Phase
 LEFT_OUT = ("attention_mask", "token_type_ids")
 
 # PyTorch chooses `foreach` by itself if all parameters are on a GPU.
-_OPTIMIZERS: dict[str, Callable[[list[Tensor]], torch.optim.Optimizer]] = {
-    "adamw": lambda parameters: torch.optim.AdamW(parameters, lr=1e-4, foreach=True),
-    "sgd": lambda parameters: torch.optim.SGD(parameters, lr=1e-2, momentum=0.9, foreach=True),
+_OPTIMIZERS: dict[str, Callable[[list[dict[str, Any]]], torch.optim.Optimizer]] = {
+    "adamw": lambda groups: torch.optim.AdamW(groups, lr=1e-4, foreach=True),
+    "sgd": lambda groups: torch.optim.SGD(groups, lr=1e-2, momentum=0.9, foreach=True),
 }
+
+
+def of_one_kind(parameters: Iterable[Tensor]) -> list[list[Tensor]]:
+    """Return the distributed parameters and the others: a kernel takes tensors of one kind."""
+    found = list(parameters)
+    kinds = [
+        [one for one in found if is_traceable_wrapper_subclass(one) is is_distributed]
+        for is_distributed in (True, False)
+    ]
+    return [kind for kind in kinds if kind]
 
 
 @dataclass(frozen=True)
@@ -53,7 +65,8 @@ class TrainingLoop:
 
     def make_optimizer(self) -> torch.optim.Optimizer:
         """Return the optimizer of the module's parameters, still without state."""
-        return _OPTIMIZERS[self.settings.optimizer](list(self.module.parameters()))
+        groups = [{"params": kind} for kind in of_one_kind(self.module.parameters())]
+        return _OPTIMIZERS[self.settings.optimizer](groups)
 
     def run_iteration(self, optimizer: torch.optim.Optimizer) -> None:
         for _ in range(self.settings.microbatches):

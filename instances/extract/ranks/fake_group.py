@@ -29,6 +29,7 @@ from torch import Tensor, distributed
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp._fully_shard import _fsdp_param
+from torch.distributed.tensor import _redistribute, debug
 from torch.distributed.tensor._sharding_prop import ShardingPropagator
 from torch.utils._python_dispatch import _disable_current_modes
 
@@ -89,6 +90,16 @@ def fake_group(rank: Rank, mode: AllocationMode) -> Iterator[None]:
             yield
     finally:
         distributed.destroy_process_group()
+        _forget_layouts()
+
+
+def _forget_layouts() -> None:
+    """Let PyTorch forget what it keeps by meshes, whose groups have other names at other ranks."""
+    clear: Any = debug._clear_sharding_prop_cache
+    clear()
+    for kept in vars(_redistribute).values():
+        if hasattr(kept, "cache_clear"):
+            kept.cache_clear()
 
 
 class _Chunks:

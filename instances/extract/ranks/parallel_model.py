@@ -49,10 +49,7 @@ def parse_parallel(text: str, ranks: int) -> dict[str, int]:
 
 def parallel_step(step: Step, parallel: Mapping[str, int], where: str) -> TrainingStep:
     """Return a training step with its model made parallel, and its optimizer for the new model."""
-    from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.fsdp import FSDPModule
-    from torch.distributed.tensor import DTensor
-    from torch.nn.parallel import DistributedDataParallel
+    from instances.extract.eager.training_loop import of_one_kind
 
     if not isinstance(step, TrainingStep):
         raise InstanceError(
@@ -60,7 +57,25 @@ def parallel_step(step: Step, parallel: Mapping[str, int], where: str) -> Traini
             f"found {type(step).__name__}; or make the model parallel in the function, and leave "
             f"out --parallel"
         )
-    module = step.module
+    before = dict(step.module.named_parameters())
+    module = parallel_module(step.module, parallel, where)
+    now = dict(step.module.named_parameters())
+    new = {id(old): now[name] for name, old in before.items()}
+    groups = step.optimizer.param_groups
+    for group in list(groups):
+        params = [new.get(id(old), old) for old in group["params"]]
+        group["params"], *more = of_one_kind(params)
+        groups += [{**group, "params": kind} for kind in more]
+    return replace(step, module=module)
+
+
+def parallel_module(module: Module, parallel: Mapping[str, int], where: str) -> Module:
+    """Make a model parallel in place; return it, or what is called in its place."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import FSDPModule
+    from torch.distributed.tensor import DTensor
+    from torch.nn.parallel import DistributedDataParallel
+
     parts = [*module.modules(), *module.parameters()]
     for part in parts:
         if isinstance(part, (FSDPModule, DistributedDataParallel, DTensor)):
@@ -68,25 +83,12 @@ def parallel_step(step: Step, parallel: Mapping[str, int], where: str) -> Traini
                 f"--parallel: {where} has to return a model that is not parallel yet, found a "
                 f"{type(part).__name__} in it; leave out --parallel"
             )
-    before = dict(module.named_parameters())
     mesh = init_device_mesh("cpu", tuple(parallel.values()), mesh_dim_names=tuple(parallel))
     if TP in parallel:
         _split(module, mesh[TP], where)
     if FSDP in parallel:
         _shard(module, mesh[FSDP])
-    now = dict(module.named_parameters())
-    new = {id(old): now[name] for name, old in before.items()}
-    groups = step.optimizer.param_groups
-    for group in list(groups):
-        params = [new.get(id(old), old) for old in group["params"]]
-        # Fused kernels take tensors of one kind.
-        kinds = [
-            [one for one in params if isinstance(one, DTensor) is is_shard]
-            for is_shard in (True, False)
-        ]
-        group["params"], *more = [kind for kind in kinds if kind]
-        groups += [{**group, "params": kind} for kind in more]
-    return replace(step, module=DistributedDataParallel(module) if DDP in parallel else module)
+    return DistributedDataParallel(module) if DDP in parallel else module
 
 
 def _shard(module: Module, mesh: Any) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+from instances.extract.eager.recording import record
+from instances.extract.eager.trace_settings import TraceSettings
 from instances.extract.own.own_extraction import open_own, trace_own
 from instances.extract.ranks.parallel_model import parse_parallel
 from instances.extract.ranks.rank import GroupFacts, Rank
@@ -97,6 +100,10 @@ def make_step():
 
     return step
 """
+
+
+# The frequencies of positions, which no rank shards; there are two copies.
+ROTARY_BYTES = 2 * 4 * 8
 
 
 def trace_of(
@@ -212,6 +219,36 @@ def test_shards_of_a_mesh_of_two_dimensions(tmp_path: Path) -> None:
     alone = trace_own(open_own(f"{written(tmp_path, SPLIT)}:make_step", []), 1)
     assert sum(before_the_steps(four)) < sum(before_the_steps(alone)) / 2
     assert GroupFacts.of(four.origin).groups == [4, 2, 2]
+
+
+@pytest.fixture
+def small_llama(tmp_path: Path) -> str:
+    fields = {
+        "model_type": "llama", "vocab_size": 128, "hidden_size": 64, "intermediate_size": 96,
+        "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+    }  # fmt: skip
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(fields))
+    return str(path)
+
+
+def trace_of_model(name: str, rank: Rank | None = None) -> AllocationTrace:
+    return record(name, TraceSettings(2), rank=rank, batch=2, seq=16)
+
+
+def test_a_model_by_name_is_made_parallel(small_llama: str) -> None:
+    alone = before_the_steps(trace_of_model(small_llama))
+    copied = before_the_steps(trace_of_model(small_llama, Rank(0, 2, {"ddp": 2})))
+    # One bucket for all gradients, which are as large as the weights.
+    assert [*copied] == sorted([*alone, sum(alone) - ROTARY_BYTES])
+    shards = before_the_steps(trace_of_model(small_llama, Rank(0, 2, {"fsdp2": 2})))
+    assert sum(shards) - ROTARY_BYTES == (sum(alone) - ROTARY_BYTES) / 2
+
+
+def test_ranks_of_one_process_have_groups_of_their_own(small_llama: str) -> None:
+    mesh = {"fsdp2": 4, "tp": 2}
+    first, last = (trace_of_model(small_llama, Rank(number, 8, mesh)) for number in (0, 7))
+    assert live_peak(first) == live_peak(last)
 
 
 def test_streams_and_those_who_share_blocks(tmp_path: Path) -> None:
