@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from evaluation.recordings.routed_mixture import MIXTURES, RoutedMixture
 from instances.extract.eager.recording import record
@@ -23,7 +24,7 @@ class TracedLoop:
 
     model: str
     settings: TraceSettings
-    shape: dict[str, int | bool] = field(default_factory=dict)
+    shape: dict[str, Any] = field(default_factory=dict)
 
     @property
     def name(self) -> str:

@@ -31,6 +31,14 @@ BlockHeap::Leaving BlockHeap::take_idle(std::size_t arena_kept) {
     return leaving;
 }
 
+BlockHeap::Leaving BlockHeap::take_old() {
+    Leaving leaving;
+    if (is_capturing()) return leaving;
+    leaving.generation = generation_++;
+    leaving.marks = known_marks();
+    return leaving;
+}
+
 // See Note [Streams that nobody told of]. Streams of other devices need marks of their own.
 StreamMarks BlockHeap::known_marks() {
     StreamMarks marks;

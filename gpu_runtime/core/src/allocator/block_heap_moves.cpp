@@ -194,8 +194,9 @@ bool BlockHeap::recall(std::size_t offset, std::size_t bytes) {
     return !is_place_missing_;
 }
 
-void BlockHeap::recall_arena() {
-    if (arena_ == nullptr || vacated_.empty() || is_capturing()) return;
+bool BlockHeap::recall_arena() {
+    if (arena_ == nullptr || vacated_.empty() || is_capturing()) return true;
+    is_place_missing_ = false;
     const std::vector<Idle> idle = idle_by_address({});
     Recall found;
     const auto end = vacated_.lower_bound(arena_->end());
@@ -210,13 +211,17 @@ void BlockHeap::recall_arena() {
             }
         }
     }
-    // A frame may have several old mappings in the arena; it goes to the first.
+    // A frame may have several old mappings in the arena; it goes to the first, and the places of
+    // the others need other frames.
     std::ranges::sort(found, {}, [](const Recalled& one) { return std::pair(one.now, one.place); });
     const auto is_same = [](const Recalled& one, const Recalled& other) {
         return one.now == other.now;
     };
-    found.erase(std::unique(found.begin(), found.end(), is_same), found.end());
-    recall(found, kNoStream);
+    const auto others = std::unique(found.begin(), found.end(), is_same);
+    if (others != found.end()) is_place_missing_ = true;
+    found.erase(others, found.end());
+    if (!recall(found, kNoStream)) is_place_missing_ = true;
+    return !is_place_missing_;
 }
 
 // Candidates are the stretches of free and vacated blocks of the stream, smallest first.

@@ -54,7 +54,9 @@ void BookAdoption::restore_arena(Lock& lock, bool is_bounded) {
     BlockHeap& blocks = heap_.blocks();
     if (arena_bytes == 0 || blocks.is_paused()) return;
     try {
-        blocks.recall_arena();
+        // See Note [Two mappings of one frame].
+        const bool lacked_places = std::exchange(lacks_places_, !blocks.recall_arena());
+        if (lacked_places && lacks_places_) heap_.take_out_old(lock);
         blocks.unmap_old();
         const std::size_t missing = blocks.arena_missing(0, arena_bytes);
         if (missing == 0) return;

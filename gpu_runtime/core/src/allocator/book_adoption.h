@@ -29,6 +29,8 @@ class BookAdoption {
 
     BoundedHeap& heap_;
     Book book_;
+    // Old mappings were left in the arena at the end of the last step.
+    bool lacks_places_ = false;
 };
 
 }  // namespace gapless::runtime

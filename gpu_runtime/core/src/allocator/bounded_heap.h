@@ -89,6 +89,8 @@ class BoundedHeap {
     // Waits for the device and takes out all idle frames; in the arena only those behind its first
     // `arena_kept` bytes. They are spare afterwards.
     void take_out_idle(Lock& lock, std::size_t arena_kept);
+    // Waits for the device and unmaps all old mappings.
+    void take_out_old(Lock& lock);
     // Gives these frames back to the device, and returns the number of bytes.
     std::size_t give_back(Lock& lock, std::size_t arena_kept);
     // Gives back all idle memory of all heaps.
@@ -97,6 +99,7 @@ class BoundedHeap {
     void retire_excess(std::size_t arena_kept);
 
   private:
+    void take_out(Lock& lock, const BlockHeap::Leaving& leaving);
     Block* place_with_more(Lock& lock, const Wanted& wanted, const Book& book);
     Block* grow(Lock& lock, const Wanted& wanted, const Book& book);
     Block* place_within_bound(const Wanted& wanted, const Book& book);
