@@ -63,6 +63,8 @@ from planners.text.table import aligned_pairs
 # A planner that searches uses up its time limit. This limit answers an instance with a handful of
 # such planners in some 15 seconds. A guess.
 DEFAULT_TIME_LIMIT_SECONDS = 3.0
+# The options that write the best plan. A certificate may also prove that no plan fits.
+FILES_OF_THE_PLAN = ("--save-plan", "--plot", "--html")
 
 EXIT_OF_ANSWER = {Answer.FITS: 0, Answer.DOES_NOT_FIT: 3, Answer.NOT_KNOWN: 4}
 # The exit status of several instances is the first of these that one of them gives. An instance
@@ -416,10 +418,12 @@ def _keep_certificate(comparison: Comparison, request: ComparisonRequest) -> Non
 
 
 def _keep_best(comparison: Comparison, whole: Problem, request: ComparisonRequest) -> None:
-    for option, path in request.targets.items():
-        if path is not None and comparison.best is None and option != "--certificate":
-            raise GaplessError(f"{option} {path}: not written, because there is no plan that fits")
     if comparison.best is None:
+        for option in FILES_OF_THE_PLAN:
+            if (path := request.targets[option]) is not None:
+                raise GaplessError(
+                    f"{option} {path}: not written, because there is no plan that fits"
+                )
         return
     result = comparison.best.result
     save_plan, picture = request.targets["--save-plan"], request.targets["--plot"]

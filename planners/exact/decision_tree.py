@@ -13,7 +13,7 @@ from planners.model.certificate import LEAF, Certificate
 from planners.model.plan import Plan
 from planners.model.problem import Problem
 
-# The nodes of each part and branching in turn, so that a part with a short proof comes first. The
+# The nodes of each part in turn, so that a part with a short proof comes first. The
 # referee takes milliseconds for a node, so that a longer proof is of little use. Guesses.
 NODES_OF_TURNS = (1_000, 10_000, 100_000)
 
@@ -65,15 +65,11 @@ def _refute(
     ]
     for nodes in NODES_OF_TURNS:
         for part, search in list(parts):
-            for branching in (_core.Branching.LOWEST, _core.Branching.BLAMED):
-                decision = search.decide(
-                    capacity, nodes, branching, True, True, True, budget.remaining_seconds()
-                )
-                if decision.verdict == _core.Verdict.FITS:
-                    parts.remove((part, search))
-                    break
-                if decision.verdict == _core.Verdict.REFUTED:
-                    return _in_tensors(part, decision.tree)
+            decision = search.decide(capacity, nodes, True, True, budget.remaining_seconds())
+            if decision.verdict == _core.Verdict.FITS:
+                parts.remove((part, search))
+            if decision.verdict == _core.Verdict.REFUTED:
+                return _in_tensors(part, decision.tree)
     return None
 
 

@@ -294,7 +294,7 @@ def disjunctive(case: Case) -> None:
         return
     question = [
         rng.choice((0, 12, 1 << 36, 1 << 60)), rng.choice((0, 5, 3000)),
-        rng.choice(list(_core.Branching)), *(rng.random() < 0.5 for _ in range(3)), seconds(rng),
+        *(rng.random() < 0.5 for _ in range(2)), seconds(rng),
     ]  # fmt: skip
     decide(case, "DisjunctiveSearch.decide", _core.DisjunctiveSearch.decide, search, *question)
 
@@ -453,7 +453,7 @@ CALLS: dict[Callable[[Case], None], tuple[str, ...]] = {
         "SearchCounters",
         *(f"SearchCounters.{name}" for name in properties(_core.SearchCounters)),
     ),
-    disjunctive: ("DisjunctiveSearch", "DisjunctiveSearch.decide", "Branching"),
+    disjunctive: ("DisjunctiveSearch", "DisjunctiveSearch.decide"),
     pickles: ("find_pickle_fault",),
     reorder: (
         "OrderProblem", "OrderProblem.peak", "OrderProblem.forced_bytes",

@@ -157,10 +157,6 @@ void bind_search(nb::module_& module) {
             nb::arg("capacity"), nb::arg("order"), nb::arg("node_limit"), nb::arg("wander"),
             nb::arg("seed"), nb::arg("rules"), nb::arg("seconds"));
 
-    nb::enum_<Branching>(module, "Branching")
-        .value("BLAMED", Branching::kBlamed)
-        .value("LOWEST", Branching::kLowest);
-
     nb::class_<GuardedSearch<DisjunctiveSearch>>(
         module, "DisjunctiveSearch",
         "Exact search for blocks of any kind.\n\n"
@@ -170,16 +166,15 @@ void bind_search(nb::module_& module) {
         .def(
             "decide",
             [](GuardedSearch<DisjunctiveSearch>& asked, std::int64_t capacity,
-               std::int64_t node_limit, Branching branching, bool lowest, bool forced, bool logs,
-               double seconds) {
+               std::int64_t node_limit, bool forced, bool logs, double seconds) {
                 Stop stop = stop_after(seconds);
                 const OneAtATime alone(asked.busy);
                 nb::gil_scoped_release without_python;
-                return asked.search->decide(within(capacity, asked.horizon), node_limit, branching,
-                                            {lowest, forced}, logs, stop);
+                return asked.search->decide(within(capacity, asked.horizon), node_limit, forced,
+                                            logs, stop);
             },
-            nb::arg("capacity"), nb::arg("node_limit"), nb::arg("branching"), nb::arg("lowest"),
-            nb::arg("forced"), nb::arg("logs"), nb::arg("seconds"));
+            nb::arg("capacity"), nb::arg("node_limit"), nb::arg("forced"), nb::arg("logs"),
+            nb::arg("seconds"));
 }
 
 }  // namespace gapless::bindings

@@ -374,15 +374,7 @@ class _Search:
                 raise _NodesSpentError
         seconds = self.budget.remaining_seconds()
         if isinstance(search, _core.DisjunctiveSearch):
-            return search.decide(
-                capacity,
-                nodes,
-                _core.Branching.BLAMED,
-                self.rules.lowest,
-                self.rules.forced,
-                False,
-                seconds,
-            )
+            return search.decide(capacity, nodes, self.rules.forced, False, seconds)
         seed = (self.budget.seed + self.counters["questions"]) % (1 << 31)
         return search.decide(
             capacity,

@@ -78,7 +78,7 @@ def decide_canonical(problem: _core.SearchProblem, capacity: int) -> _core.Decis
 
 def decide_disjunctive(problem: _core.SearchProblem, capacity: int) -> _core.Decision:
     search = _core.DisjunctiveSearch(problem, 60.0)
-    return search.decide(capacity, MANY_NODES, _core.Branching.BLAMED, True, True, False, 60.0)
+    return search.decide(capacity, MANY_NODES, True, False, 60.0)
 
 
 Decide = Callable[[_core.SearchProblem, int], _core.Decision]
@@ -88,9 +88,7 @@ both = pytest.mark.parametrize("decide", [decide_canonical, decide_disjunctive])
 def ask(part: Component, capacity: int, rng: random.Random, nodes: int) -> _core.Decision:
     """Ask with rules, order and wander by chance."""
     if isinstance(part.search, _core.DisjunctiveSearch):
-        lowest, forced = rng.random() < 0.7, rng.random() < 0.7
-        branching = rng.choice(list(_core.Branching))
-        return part.search.decide(capacity, nodes, branching, lowest, forced, False, 60.0)
+        return part.search.decide(capacity, nodes, rng.random() < 0.7, False, 60.0)
     wander = rng.choice([0, 0, 300])
     order = rng.sample(KEYS, rng.randint(0, 4))
     rules = rules_of(varied_rules(rng))

@@ -291,6 +291,6 @@ def test_any_capacity_is_answered(capacity: int, scale: int) -> None:
     chains = _core.DisjunctiveSearch(problem, 1.0)
     verdicts = {
         single.decide(capacity, ORDER, 100, 0, 0, rules_of(), 1.0).verdict,
-        chains.decide(capacity, 100, _core.Branching.BLAMED, True, True, False, 1.0).verdict,
+        chains.decide(capacity, 100, True, False, 1.0).verdict,
     }
     assert verdicts == {_core.Verdict.FITS if capacity > 0 else _core.Verdict.REFUTED}

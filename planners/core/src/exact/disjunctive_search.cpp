@@ -20,7 +20,7 @@ namespace gapless {
 // plan of the node lies at or above it. If the least solution has no overlap, it is the plan of the
 // node with the lowest peak. Otherwise some two blocks have a forbidden difference: one branch
 // demands the upper end of its interval, the other the lower end. Both branches are exact, and
-// together they lose no plan. Or the branches say which of some members of a section is the lowest.
+// together they lose no plan.
 //
 // In the same way a node has a greatest solution under the capacity. If, between both solutions,
 // one of two unsafe members can no longer fit below the other, it must lie above, and the bounds of
@@ -28,18 +28,15 @@ namespace gapless {
 // examined again whenever one of them moves. Intervals of two blocks that overlap are one interval,
 // as are intervals between which alignment leaves no difference.
 //
-// A node is refuted if the two solutions cross, or by the bytes of a section, as in Note [Canonical
-// search]: one member is lowest in the section and all others lie above it; members that would then
-// exceed the capacity lie above the end of a member that may be lowest. If only one member may be
-// lowest, the others are a section above it, for which the same holds. Turned upside down, a plan
-// stays a plan, so the same holds for the highest member.
+// A node is refuted if the two solutions cross, or if the bytes of a section do not fit above the
+// lowest start of its members.
 //
 // Going back. Each bound is kept with the decisions that it rests on: those that the bounds it was
 // concluded from rest on, and the decision that pushed it. If a node is refuted by bounds that do
-// not rest on the decision of the node above, every branch there is refuted by the same decisions.
-// So none of them is searched. Blocks whose bounds refute nodes are blamed. Of the overlaps the one
-// comes first whose blocks have little room to part and much blame, so that decisions that refute
-// something come early (Boussemart, Hemery, Lecoutre and Sais, ECAI 2004).
+// not rest on the decision of the node above, the other branch there is refuted by the same
+// decisions. So it is not searched. Blocks whose bounds refute nodes are blamed. Of the overlaps
+// the one comes first whose blocks have little room to part and much blame, so that decisions that
+// refute something come early (Boussemart, Hemery, Lecoutre and Sais, ECAI 2004).
 //
 // Termination. Offsets are integers, grow with every decision, and are bounded by the capacity. An
 // interval stays decided.
@@ -54,16 +51,15 @@ namespace gapless {
 // its newest decision raises a itself to x + P. Once decisions have a solution, lowering the
 // greatest solution ends as well.
 //
-// Pairs and sections may form such cycles too. So tightening stops after a number of rounds: every
-// move is sound by itself, and the search branches on the rest.
+// Pairs may form such cycles too. So tightening stops after a number of examinations: every move is
+// sound by itself, and the search branches on the rest.
 
 namespace {
 
 // Pairs, members and arcs examined between two checks for a stop. A guess.
 constexpr std::int64_t kWorkPerCheck = 1 << 14;
-// Limits the tightening in one node: examinations of each block's clashes, on average, and of all
-// sections. A guess.
-constexpr int kRounds = 16;
+// Limits the tightening in one node: examinations of a block's clashes, on average. A guess.
+constexpr int kLooks = 16;
 // Limits the depth of decisions to what a thread's stack holds. Deeper nodes stay undecided.
 constexpr int kDeepest = 10'000;
 
@@ -75,26 +71,22 @@ using Reasons = std::bitset<256>;
 class DisjunctiveSearch::Engine {
   public:
     Engine(const SearchProblem& problem, const Clashes& clashes, std::int64_t capacity,
-           std::int64_t node_limit, Branching branching, DisjunctiveRules rules, bool logs,
-           std::vector<double>& blame, Stop& stop)
+           std::int64_t node_limit, bool forced, bool logs, std::vector<double>& blame, Stop& stop)
         : problem_(problem),
           clashes_(clashes),
           capacity_(capacity),
           node_limit_(node_limit),
-          branching_(branching),
-          rules_(rules),
+          forced_(forced),
           logs_(logs),
           stop_(stop),
           blame_(blame),
           room_(problem.modulus.size()),
           waiting_(problem.modulus.size(), 0),
+          moved_(problem.modulus.size(), 1),
           alive_(static_cast<std::size_t>(problem.sections)),
           total_(alive_.size(), 0) {
         const std::vector<std::int64_t> extent = problem.extents();
         for (std::int32_t m = 0; m < problem.member_count(); ++m) {
-            const std::int64_t before = problem.before[m];
-            sides_[kBottom].before.push_back(before);
-            sides_[kTop].before.push_back(extent[problem.block[m]] - before - problem.size[m]);
             for (const SectionRange& range : problem.ranges_of(m)) {
                 for (std::int32_t s = range.first; s < range.last; ++s) {
                     alive_[s].push_back(m);
@@ -105,7 +97,6 @@ class DisjunctiveSearch::Engine {
         for (Side& side : sides_) {
             side.why.resize(room_.size());
             side.arcs.resize(room_.size());
-            side.moved.resize(room_.size(), 1);
         }
         for (std::int32_t b = 0; b < problem.block_count(); ++b) {
             period_ = std::max(period_, problem.modulus[b]);
@@ -165,19 +156,13 @@ class DisjunctiveSearch::Engine {
         std::vector<std::int64_t> least, residue;
         std::vector<Reasons> why;
         std::vector<std::vector<Arc>> arcs;
-        // Blocks whose sections must be examined.
-        std::vector<char> moved;
-        // One entry for each member: the bytes of its block on this side of it.
-        std::vector<std::int64_t> before;
     };
 
     std::int64_t least(std::int32_t b) const { return sides_[kBottom].least[b]; }
     std::int64_t greatest(std::int32_t b) const { return room_[b] - sides_[kTop].least[b]; }
-    std::int64_t start(const Side& side, std::int32_t member) const {
-        return side.least[problem_.block[member]] + side.before[member];
+    std::int64_t bottom(std::int32_t member) const {
+        return least(problem_.block[member]) + problem_.before[member];
     }
-    std::int64_t bottom(std::int32_t member) const { return start(sides_[kBottom], member); }
-    std::int64_t top(std::int32_t member) const { return bottom(member) + problem_.size[member]; }
     std::size_t bit_of_depth() const {
         return std::min(static_cast<std::size_t>(depth_), Reasons().size() - 1);
     }
@@ -200,40 +185,31 @@ class DisjunctiveSearch::Engine {
     }
 
     Verdict branch() {
-        const Overlap overlap = worst_overlap();
-        if (overlap.clash == nullptr) return Verdict::kFits;
-        const auto [a, clash] = overlap;
+        const auto [a, clash] = worst_overlap();
+        if (clash == nullptr) return Verdict::kFits;
         const std::int32_t b = clash->other;
-        std::vector<std::int32_t> lowest{clash->member, clash->other_member};
-        std::vector<std::vector<Demand>> branches{{{a, b, clash->above}}, {{b, a, -clash->below}}};
+        std::array<std::int32_t, 2> lowest{clash->member, clash->other_member};
+        std::array<Demand, 2> branches{Demand{a, b, clash->above}, Demand{b, a, -clash->below}};
         // Try the branch that raises less first.
         if (least(a) + clash->above - least(b) > least(b) - clash->below - least(a)) {
             std::swap(branches[0], branches[1]);
             std::swap(lowest[0], lowest[1]);
         }
+        if (logs_) tree_.insert(tree_.end(), {2, lowest[0], lowest[1]});
         Reasons why;
-        if (branching_ == Branching::kLowest) {
-            why = take_open_section(lowest, branches);
-        }
-        if (logs_) {
-            tree_.push_back(static_cast<std::int32_t>(lowest.size()));
-            tree_.insert(tree_.end(), lowest.begin(), lowest.end());
-        }
         const std::size_t here = bit_of_depth();
-        for (const std::vector<Demand>& demands : branches) {
+        for (const Demand& demand : branches) {
             const std::size_t changes = changes_.size();
             Verdict verdict = Verdict::kRefuted;
-            if (put(demands)) {
+            if (put(demand)) {
                 verdict = explore();
             } else {
                 log_refuted();
             }
             if (verdict == Verdict::kFits) return verdict;
             undo_to(changes);
-            for (const Demand& demand : demands) {
-                sides_[kBottom].arcs[demand.below].pop_back();
-                sides_[kTop].arcs[demand.above].pop_back();
-            }
+            sides_[kBottom].arcs[demand.below].pop_back();
+            sides_[kTop].arcs[demand.above].pop_back();
             if (verdict == Verdict::kNodeLimit) return verdict;
             // A proof lists all branches.
             if (!conflict_[here] && !logs_) return verdict;
@@ -244,55 +220,14 @@ class DisjunctiveSearch::Engine {
         return Verdict::kRefuted;
     }
 
-    bool put(const std::vector<Demand>& demands) {
+    bool put(const Demand& demand) {
+        const auto& [below, above, distance] = demand;
         Reasons here;
         here.set(bit_of_depth());
-        for (const auto& [below, above, distance] : demands) {
-            sides_[kBottom].arcs[below].push_back({above, distance, bit_of_depth()});
-            sides_[kTop].arcs[above].push_back(
-                {below, room_[below] - room_[above] + distance, bit_of_depth()});
-        }
-        for (const Demand& demand : demands) {
-            if (!impose(demand, here, demand.below)) return false;
-        }
-        return true;
-    }
-
-    // Replaces the branches by the members that may be the lowest of a section, of which there are
-    // fewest. Members that all others of the section lie above already are left out. Returns why
-    // no other member may be the lowest.
-    Reasons take_open_section(std::vector<std::int32_t>& chosen,
-                              std::vector<std::vector<Demand>>& branches) const {
-        std::size_t fewest = std::numeric_limits<std::size_t>::max(), section = 0;
-        for (std::size_t s = 0; s < alive_.size(); ++s) {
-            std::vector<std::int32_t> open = alive_[s];
-            std::sort(open.begin(), open.end(),
-                      [&](std::int32_t a, std::int32_t b) { return bottom(a) < bottom(b); });
-            std::int64_t room = capacity_ - total_[s];
-            auto first = open.begin();
-            while (open.end() - first > 1 && top(*first) <= bottom(first[1])) {
-                room += problem_.size[*first++];
-            }
-            const auto last = std::partition_point(
-                first, open.end(), [&](std::int32_t m) { return bottom(m) <= room; });
-            const auto count = static_cast<std::size_t>(last - first);
-            if (count < 2 || count >= fewest) continue;
-            fewest = count;
-            section = s;
-            chosen.assign(first, last);
-        }
-        if (fewest == std::numeric_limits<std::size_t>::max()) return {};
-        branches.clear();
-        for (const std::int32_t lowest : chosen) {
-            std::vector<Demand>& demands = branches.emplace_back();
-            for (const std::int32_t m : chosen) {
-                if (m == lowest) continue;
-                demands.push_back(
-                    {problem_.block[lowest], problem_.block[m],
-                     problem_.before[lowest] + problem_.size[lowest] - problem_.before[m]});
-            }
-        }
-        return why_section(sides_[kBottom], section);
+        sides_[kBottom].arcs[below].push_back({above, distance, bit_of_depth()});
+        sides_[kTop].arcs[above].push_back(
+            {below, room_[below] - room_[above] + distance, bit_of_depth()});
+        return impose(demand, here, below);
     }
 
     void log_refuted() {
@@ -327,7 +262,7 @@ class DisjunctiveSearch::Engine {
         // Blocks whose moves are undone were examined before these moves, so nothing waits.
         for (const std::int32_t b : queue_) waiting_[b] = 0;
         queue_.clear();
-        for (Side& side : sides_) std::fill(side.moved.begin(), side.moved.end(), 0);
+        std::fill(moved_.begin(), moved_.end(), 0);
     }
 
     void wait_for(std::int32_t block) {
@@ -360,7 +295,7 @@ class DisjunctiveSearch::Engine {
             changes_.push_back({name, b, side.least[b], side.why[b]});
             side.least[b] = aligned;
             side.why[b] = why;
-            side.moved[b] = 1;
+            if (name == kBottom) moved_[b] = 1;
             wait_for(b);
             look_at_the_clock(1 + static_cast<std::int64_t>(side.arcs[b].size()));
             for (const Arc& arc : side.arcs[b]) {
@@ -371,23 +306,17 @@ class DisjunctiveSearch::Engine {
         return true;
     }
 
-    // Tightens bounds by clashes and by sections until nothing moves or the rounds are used up.
-    // Returns false if the node is refuted.
+    // Tightens bounds by clashes until nothing moves or the looks are used up. Returns false if the
+    // node is refuted.
     bool close_in() {
-        std::int64_t looks = kRounds * static_cast<std::int64_t>(room_.size());
-        for (int round = 0; round < kRounds; ++round) {
-            while (!queue_.empty()) {
-                const std::int32_t block = queue_.back();
-                queue_.pop_back();
-                waiting_[block] = 0;
-                if (rules_.forced && --looks >= 0 && !settle_clashes_of(block)) return false;
-            }
-            if (!push_in_sections(kBottom)) return false;
-            // A referee of proofs looks from the bottom only.
-            if (!logs_ && !push_in_sections(kTop)) return false;
-            if (queue_.empty()) break;
+        std::int64_t looks = kLooks * static_cast<std::int64_t>(room_.size());
+        while (!queue_.empty()) {
+            const std::int32_t block = queue_.back();
+            queue_.pop_back();
+            waiting_[block] = 0;
+            if (forced_ && --looks >= 0 && !settle_clashes_of(block)) return false;
         }
-        return true;
+        return sections_fit();
     }
 
     bool settle_clashes_of(std::int32_t a) {
@@ -412,70 +341,32 @@ class DisjunctiveSearch::Engine {
         return true;
     }
 
-    Reasons why_section(const Side& side, std::size_t s) const {
-        Reasons why;
-        for (const std::int32_t m : alive_[s]) why |= side.why[problem_.block[m]];
-        return why;
-    }
-
-    // Examines the sections in which a block has moved. The nearest member of a section has the
-    // bytes of all of them beyond its start. Members that begin too far for that lie beyond the
-    // end of one that may be the nearest.
-    bool push_in_sections(SideName name) {
-        Side& side = sides_[name];
+    // Examines the sections in which a block has moved. The lowest member of a section has the
+    // bytes of all of them above its start.
+    bool sections_fit() {
         entered_.assign(alive_.size() + 1, 0);
         for (std::int32_t m = 0; m < problem_.member_count(); ++m) {
-            if (!side.moved[problem_.block[m]]) continue;
+            if (!moved_[problem_.block[m]]) continue;
             for (const SectionRange& range : problem_.ranges_of(m)) {
                 ++entered_[range.first];
                 --entered_[range.last];
             }
         }
-        std::fill(side.moved.begin(), side.moved.end(), 0);
+        std::fill(moved_.begin(), moved_.end(), 0);
         int moved = 0;
         for (std::size_t s = 0; s < alive_.size(); ++s) {
             moved += entered_[s];
-            if (moved > 0 && !push_in_section(name, s)) return false;
-        }
-        return true;
-    }
-
-    bool push_in_section(SideName name, std::size_t s) {
-        const Side& side = sides_[name];
-        beyond_ = alive_[s];
-        std::int64_t room = capacity_ - total_[s];
-        while (!beyond_.empty()) {
-            look_at_the_clock(static_cast<std::int64_t>(beyond_.size()));
-            std::int64_t least_end = std::numeric_limits<std::int64_t>::max();
-            std::size_t may_be_nearest = 0, nearest = 0;
-            for (std::size_t i = 0; i < beyond_.size(); ++i) {
-                const std::int64_t at = start(side, beyond_[i]);
-                if (at > room) continue;
-                least_end = std::min(least_end, at + problem_.size[beyond_[i]]);
-                ++may_be_nearest;
-                nearest = i;
-            }
-            if (may_be_nearest == 0) {
-                conflict_ = why_section(side, s);
-                for (const std::int32_t m : beyond_) {
-                    blame_[problem_.block[m]] += 2.0 / static_cast<double>(beyond_.size());
+            if (moved == 0 || alive_[s].empty()) continue;
+            look_at_the_clock(static_cast<std::int64_t>(alive_[s].size()));
+            const std::int64_t most = capacity_ - total_[s];
+            if (std::all_of(alive_[s].begin(), alive_[s].end(),
+                            [&](std::int32_t m) { return bottom(m) > most; })) {
+                conflict_.reset();
+                for (const std::int32_t m : alive_[s]) {
+                    conflict_ |= sides_[kBottom].why[problem_.block[m]];
                 }
                 return false;
             }
-            if (!rules_.lowest) break;
-            for (const std::int32_t m : beyond_) {
-                const std::int64_t at = start(side, m);
-                if (at <= room || at >= least_end) continue;
-                ++counters_.raised;
-                if (!push(name, problem_.block[m], least_end - side.before[m],
-                          why_section(side, s))) {
-                    return false;
-                }
-            }
-            if (may_be_nearest > 1) break;
-            room += problem_.size[beyond_[nearest]];
-            beyond_[nearest] = beyond_.back();
-            beyond_.pop_back();
         }
         return true;
     }
@@ -521,9 +412,7 @@ class DisjunctiveSearch::Engine {
     const SearchProblem& problem_;
     const Clashes& clashes_;
     const std::int64_t capacity_, node_limit_;
-    const Branching branching_;
-    const DisjunctiveRules rules_;
-    const bool logs_;
+    const bool forced_, logs_;
     Stop& stop_;
     std::vector<double>& blame_;
     std::int64_t work_ = 0;
@@ -537,6 +426,8 @@ class DisjunctiveSearch::Engine {
     // Blocks that moved and whose clashes must be examined.
     std::vector<std::int32_t> queue_;
     std::vector<char> waiting_;
+    // Blocks whose least offset moved and whose sections must be examined.
+    std::vector<char> moved_;
     std::vector<Change> changes_;
     std::vector<std::int32_t> tree_;
     // Why the last node was refuted.
@@ -546,7 +437,6 @@ class DisjunctiveSearch::Engine {
     std::vector<std::int64_t> total_;
     // Scratch.
     std::vector<Move> open_;
-    std::vector<std::int32_t> beyond_;
     std::vector<int> entered_;
 };
 
@@ -556,13 +446,12 @@ DisjunctiveSearch::DisjunctiveSearch(SearchProblem problem, Stop& stop)
       clashes_(clashes_of(problem_, neighbours_, true, stop)),
       blame_(problem_.modulus.size(), 1.0) {}
 
-Decision DisjunctiveSearch::decide(std::int64_t capacity, std::int64_t node_limit,
-                                   Branching branching, DisjunctiveRules rules, bool logs,
-                                   Stop& stop) {
+Decision DisjunctiveSearch::decide(std::int64_t capacity, std::int64_t node_limit, bool forced,
+                                   bool logs, Stop& stop) {
     // A logged decision names two members, so clashes stay apart.
     const auto apart = logs ? clashes_of(problem_, neighbours_, false, stop) : Clashes();
-    return Engine(problem_, logs ? apart : clashes_, capacity, node_limit, branching, rules, logs,
-                  blame_, stop)
+    return Engine(problem_, logs ? apart : clashes_, capacity, node_limit, forced, logs, blame_,
+                  stop)
         .decide();
 }
 

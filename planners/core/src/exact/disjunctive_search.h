@@ -10,22 +10,13 @@
 
 namespace gapless {
 
-// A node decides the order of two blocks that had a part in many refutations and have little room
-// to part (kBlamed), or it decides which member of a section is the lowest (kLowest).
-enum class Branching { kBlamed, kLowest };
-
-// Rules that can be switched off one by one for an ablation.
-struct DisjunctiveRules {
-    bool lowest = true;
-    bool forced = true;
-};
-
 // Holds what all questions about one problem share, and the blame that they gave.
 class DisjunctiveSearch {
   public:
     DisjunctiveSearch(SearchProblem problem, Stop& stop);
-    Decision decide(std::int64_t capacity, std::int64_t node_limit, Branching branching,
-                    DisjunctiveRules rules, bool logs, Stop& stop);
+    // Without `forced`, bounds move by decisions alone.
+    Decision decide(std::int64_t capacity, std::int64_t node_limit, bool forced, bool logs,
+                    Stop& stop);
 
   private:
     class Engine;
