@@ -119,8 +119,9 @@ def trace_program(
     program: TracedProgram, changes: Mapping[str, int], vary: Sequence[str]
 ) -> Traced:
     """Trace a program with other values, after it has said its own values of some parameters."""
-    values = [program.value_of(parameter) for parameter in vary]
     trace = program.trace(changes)
+    # A user's file runs while it is traced.
+    values = [program.value_of(parameter) for parameter in vary]
     return Traced(program.label, trace.origin, values, trace)
 
 
