@@ -131,7 +131,7 @@ def fit_program(
     name: Annotated[
         str | None,
         typer.Argument(
-            help="Model, such as bert-base, its config.json, or your own, FILE.py:FUNCTION."
+            help="Model, such as bert-base, its config.json, or your own, FILE.py:NAME or FILE.py."
         ),
     ] = None,
     model: Annotated[

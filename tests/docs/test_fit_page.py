@@ -24,7 +24,7 @@ def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
     (tmp_path / "my_script.py").write_text(f"{BLOCKS[0]}\n\n{sharded}", encoding="utf-8")
     own = [words for words in COMMANDS if any(word.startswith("my_script.py") for word in words)]
     # The others train a registered model or run a study, on a GPU in part.
-    assert (len(own), len(COMMANDS)) == (5, 9)
+    assert (len(own), len(COMMANDS)) == (5, 10)
     for words in own:
         done = subprocess.run(
             [sys.executable, *words], cwd=tmp_path, capture_output=True, text=True, check=False

@@ -93,6 +93,16 @@ class AllocationMode(_Mode):
         self.recorder = recorder
         self.recording = True
         self.scalars_on_host = False
+        # True if only that is on the device which a program puts there, and what comes of it.
+        self.by_name = False
+        # True once it did.
+        self.is_placed = False
+        # While an operator runs.
+        self.is_inside = False
+        # The storages of batches that the host has, and of what comes of them there.
+        self._batches: set[int] = set()
+        # Where the results of a call are that names its device.
+        self._named: bool | None = None
         self._libraries = LibraryWorkspaces()
         # Random numbers, and the comparisons made from them.
         self._drawn = _weak_dictionary()
@@ -113,7 +123,11 @@ class AllocationMode(_Mode):
             return self._compared.get(args[0], True)
         if name == ASK_FOR_VALUE and args[0].is_floating_point():
             return ONE_HALF
-        results = func(*args, **(kwargs or {}))
+        self.is_inside = True
+        try:
+            results = func(*args, **(kwargs or {}))
+        finally:
+            self.is_inside = False
         if name == DRAW and results.numel() == 1:
             self._drawn[results] = True
         elif name in COMPARISONS and args[0] in self._drawn:
@@ -124,7 +138,7 @@ class AllocationMode(_Mode):
             if self.recording and name in WITHOUT_RESULTS:
                 self._follow(workspace_script(name, in_order(func, args, kwargs), ()), (), ())
             return results
-        if self.recording and not self._is_on_host(name, args, new):
+        if self.recording and not self._is_on_host(name, (args, kwargs), new):
             sizes = [result_bytes(name, args, tensor) for tensor in new]
             self._follow(workspace_script(name, args, new), new, sizes)
             for size in self._libraries.first_used_by(name, on_engine_thread=in_engine()):
@@ -153,6 +167,35 @@ class AllocationMode(_Mode):
             if storage is not None and request is None and key not in left:
                 del self._watched[key]
                 self._watch(storage, self.recorder.allocate(storage.nbytes()))
+
+    def keep_on_host(self, tensors: Iterable[Tensor]) -> None:
+        """Record that tensors belong to the host, and what is computed from them alone."""
+        for tensor in tensors:
+            storage = tensor.untyped_storage()
+            if storage._cdata not in self._watched:
+                self._watch(storage, None)
+            self._batches.add(storage._cdata)
+
+    def forget(self) -> None:
+        """Forget all requests; what was made until now is not recorded."""
+        self.recorder.clear()
+        for key, (reference, _) in self._watched.items():
+            self._watched[key] = (reference, None)
+        self._libraries = LibraryWorkspaces()
+
+    def is_on_gpu(self, tensor: Tensor) -> bool:
+        """Return True if the storage of a tensor is recorded as one of the device."""
+        return self.block_of(tensor) is not None
+
+    @contextmanager
+    def results_on(self, device: bool | None) -> Iterator[None]:
+        """Within this context results are on the device if true, or on the host if false."""
+        before, self._named = self._named, device
+        self.is_placed = self.is_placed or device is True
+        try:
+            yield
+        finally:
+            self._named = before
 
     def resize(self, storage: Any, size: int) -> None:
         """Record that a program gives back the bytes of a storage, or asks for them again."""
@@ -205,12 +248,20 @@ class AllocationMode(_Mode):
                     new.setdefault(storage._cdata, leaf)
         return list(new.values())
 
-    def _is_on_host(self, name: str, args: Any, new: Sequence[Tensor]) -> bool:
+    def _is_on_host(self, name: str, given: Any, new: Sequence[Tensor]) -> bool:
+        if self._named is not None:
+            return not self._named
         if name in HOST_OPERATORS:
             return True
-        made_of_tensors = any(isinstance(leaf, Tensor) for leaf in pytree.tree_leaves(args))
-        scalars = all(tensor.dim() == 0 for tensor in new)
-        return self.scalars_on_host and scalars and not made_of_tensors
+        inputs = [leaf for leaf in pytree.tree_leaves(given) if isinstance(leaf, Tensor)]
+        if self.by_name and not in_engine():
+            return not any(map(self.is_on_gpu, inputs))
+        if inputs:
+            of_batch = all(leaf.untyped_storage()._cdata in self._batches for leaf in inputs)
+            if of_batch:
+                self.keep_on_host(new)
+            return of_batch
+        return self.scalars_on_host and all(tensor.dim() == 0 for tensor in new)
 
     def _follow(self, script: Sequence[int], new: Sequence[Tensor], sizes: Sequence[int]) -> None:
         taken: list[AllocatorRequest] = []
@@ -233,6 +284,7 @@ class AllocationMode(_Mode):
     def _end_of(self, key: int) -> Callable[[Any], None]:
         def ended(_: Any) -> None:
             _, request = self._watched.pop(key)
+            self._batches.discard(key)
             if request is None:
                 return
             if self._addition is not None and self._addition[0] == key:

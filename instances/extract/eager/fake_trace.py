@@ -59,7 +59,7 @@ def trace_on_fake_tensors(
             from instances.extract.ranks.fake_group import fake_group, group_facts
             from instances.extract.ranks.parallel_model import parallel_module
 
-            stack.enter_context(cuda_named_cpu())
+            stack.enter_context(cuda_named_cpu(mode, rank))
             stack.enter_context(fake_group(rank, mode))
             stack.enter_context(traced_streams(mode))
         with mode.not_recorded():

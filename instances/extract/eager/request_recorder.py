@@ -76,6 +76,13 @@ class RequestRecorder:
             request.freed = self._event()
         self._in_use.clear()
 
+    def clear(self) -> None:
+        """Forget all that was recorded."""
+        for recorded in (self.requests, self._marks, self._given_back, self._in_use):
+            recorded.clear()
+        self._module_index.clear()
+        self._events = 0
+
     def take_back_last(self) -> None:
         """Forget the latest request: it was answered with a block that its maker held already."""
         taken_back = self.requests.pop()

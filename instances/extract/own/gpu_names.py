@@ -7,14 +7,15 @@ there is none, PyTorch refuses the first two and silently leaves out the third, 
 good part of a step's memory. Fake CUDA tensors need a PyTorch with CUDA (see
 :mod:`instances.extract.tracing.gpu_kernels`), and a trace should not depend on where it is made.
 
-Approach. Device arguments that name CUDA are made to name the CPU, whose fake tensors count as
-the GPU's. Autocast of CUDA becomes that of the CPU, which casts as CUDA's does meanwhile (see
-:mod:`instances.extract.eager.cuda_autocast`). PyTorch says that no GPU is there, so that
-``"cuda" if torch.cuda.is_available() else "cpu"`` is the same everywhere. Optimizers and the
-clipping of gradients take many tensors at once (``foreach``), as they do by themselves on a GPU.
+Approach. Device arguments that name CUDA are made to name the CPU, and the recording mode is told
+where results are. A tensor that a program put on the GPU says that it is there when the program
+asks; PyTorch's own code finds the CPU. Autocast of CUDA becomes that of the CPU, which casts as
+CUDA's does meanwhile (see :mod:`instances.extract.eager.cuda_autocast`). Numbers that a program
+reads are those of :mod:`instances.extract.own.read_numbers`, and ``torch.cuda`` answers for a GPU
+(:mod:`instances.extract.own.gpu_answers`). Optimizers and the clipping of gradients take many
+tensors at once (``foreach``), as they do by themselves on a GPU.
 
-Limits. ``torch.cuda.synchronize`` and its kin, which need a GPU, are refused by PyTorch with the
-user's line, and a program that compares ``tensor.device.type`` with ``"cuda"`` finds another. Where
+Limits. Of a rank of several, meshes are the host's, and so is the device that a tensor names. Where
 activation checkpointing recomputes, such a mode is not active: a forward pass that names CUDA
 itself, instead of taking the device of its inputs, is refused there.
 """
@@ -33,9 +34,19 @@ from torch.amp.autocast_mode import autocast
 from torch.optim import optimizer
 from torch.overrides import TorchFunctionMode
 from torch.utils import _foreach_utils
+from torch.utils._device import _device_constructors
+from torch.utils._python_dispatch import _disable_current_modes, is_traceable_wrapper_subclass
+
+from instances.extract.eager.allocation_mode import AllocationMode
+from instances.extract.own.gpu_answers import gpu_answered
+from instances.extract.own.read_numbers import stand_in
+from instances.extract.ranks.rank import Rank
 
 _CPU = torch.device("cpu")
-_TAKES_DEVICE = (Tensor.to, Tensor.new_empty, Tensor.new_zeros, Tensor.new_ones, Tensor.new_full)
+_TAKES_DEVICE = (Tensor.new_empty, Tensor.new_zeros, Tensor.new_ones, Tensor.new_full)
+_READS = (Tensor.item, Tensor.__float__, Tensor.__int__)
+_ASKS_FOR_CUDA = vars(torch._C.TensorBase)["is_cuda"].__get__
+_READS_ALL = (Tensor.tolist, Tensor.numpy, Tensor.__array__)
 
 
 # PyTorch leaves these untyped; the names let types check alike with PyTorch and without.
@@ -43,26 +54,112 @@ _Mode: Any = TorchFunctionMode
 
 
 class _NamesAsHost(_Mode):
-    def __init__(self, moved: Callable[[Tensor], None]) -> None:
+    def __init__(self, mode: AllocationMode, rank: Rank | None) -> None:
         super().__init__()
-        self.moved = moved
+        self.mode, self.rank = mode, rank
+        # The device of tensors that name none.
+        self.default: Any = None
+
+    def set_default(self, device: Any) -> None:
+        """Stand for ``torch.set_default_device``."""
+        self.default = device
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         named = kwargs or {}
-        if func is Tensor.cuda:
-            self.moved(args[0])
-            return args[0]
-        goes = func is Tensor.to and any(map(_is_cuda, [*args[1:], named.get("device")]))
+        if func is Tensor.cuda or func is Tensor.cpu:
+            return self._moved(args[0], func is Tensor.cuda, lambda: args[0])
+        if func is Tensor.to:
+            goes = [self._is_gpu(value) for value in [*args[1:], *named.values()]]
+            to_gpu = next((one for one in goes if one is not None), None)
+            args = tuple(map(_on_host, args))
+            named = {name: _on_host(value) for name, value in named.items()}
+            return self._moved(args[0], to_gpu, lambda: func(*args, **named))
+        if args and isinstance(args[0], FakeTensor):
+            if func == _ASKS_FOR_CUDA:
+                return self._is_placed(args[0])
+            if func is Tensor.get_device and self._is_placed(args[0]):
+                return 0
+            if func in _READS and args[0].constant is None:
+                return _of_type(func, stand_in(args[0].dtype))
+            if func is Tensor.__format__ and not args[0].dim():
+                return format(stand_in(args[0].dtype), args[1])
+            if func is Tensor.__deepcopy__:
+                return _copied(*args)
+            if func in _READS_ALL:
+                return _values(func, args[0])
         if func in _TAKES_DEVICE:
             args = tuple(map(_on_host, args))
-        if "device" in named:
-            named = {**named, "device": _on_host(named["device"])}
-        result = func(*args, **named)
-        if goes:
-            self.moved(result)
-        return result
+        if self.default is not None and func in _device_constructors():
+            named = {"device": self.default, **named}
+        if "device" not in named:
+            return func(*args, **named)
+        to_gpu = self._is_gpu(named["device"])
+        with self._named(to_gpu):
+            return func(*args, **{**named, "device": _on_host(named["device"])})
+
+    def _moved(self, tensor: Tensor, to_gpu: bool | None, move: Callable[[], Tensor]) -> Tensor:
+        """Return a tensor that was moved to the GPU or to the host: a copy, if it was not there."""
+        with self._named(to_gpu):
+            moved = move()
+            if to_gpu is None or is_traceable_wrapper_subclass(tensor):
+                return moved
+            if to_gpu is not self.mode.is_on_gpu(moved) and (to_gpu or self.rank is None):
+                moved = moved.clone()
+        return moved
+
+    @contextmanager
+    def _named(self, to_gpu: bool | None) -> Iterator[None]:
+        """Within this context results are on the GPU, or on the host, if a program says so."""
+        if to_gpu and self.rank is not None:
+            # The device of a tensor cannot be known, as meshes are the host's.
+            self.mode.recording, self.mode.by_name = True, False
+        with self.mode.results_on(True if to_gpu else None if self.rank is not None else to_gpu):
+            yield
+
+    def _is_gpu(self, value: Any) -> bool | None:
+        """Return what a device, or a tensor on one, names; None of anything else."""
+        if isinstance(value, Tensor):
+            return self.mode.is_on_gpu(value)
+        return _is_cuda(value) if isinstance(value, (str, torch.device)) else None
+
+    def _is_placed(self, tensor: FakeTensor) -> bool:
+        return self.rank is None and self.mode.is_on_gpu(tensor)
+
+    def device_of(self, tensor: FakeTensor) -> torch.device:
+        """Return the device that a program finds a tensor on."""
+        inside = self.mode.is_inside or tensor.fake_mode.in_kernel_invocation
+        # Where no mode stands between, as in recomputation, nothing could be made there.
+        between = torch._C._len_torch_function_stack() > 0
+        if between and not inside and self._is_placed(tensor):
+            return torch.device("cuda", 0)
+        found: torch.device = _device_of(tensor)
+        return found
+
+
+# What PyTorch itself finds.
+_device_of: Any = vars(FakeTensor)["device"].fget
+
+
+def _of_type(func: Any, value: Any) -> Any:
+    if func is Tensor.item:
+        return value
+    return float(value) if func is Tensor.__float__ else int(value)
+
+
+def _copied(tensor: Tensor, memo: dict[int, Any]) -> Tensor:
+    if id(tensor) not in memo:
+        copy = tensor.detach().clone(memory_format=torch.preserve_format)
+        memo[id(tensor)] = copy.requires_grad_(tensor.requires_grad)
+    found: Tensor = memo[id(tensor)]
+    return found
+
+
+def _values(func: Any, tensor: Tensor) -> Any:
+    with _disable_current_modes():
+        host = torch.ones(tensor.shape, dtype=tensor.dtype)
+        return host.tolist() if func is Tensor.tolist else host.numpy()
 
 
 def _on_host(value: Any) -> Any:
@@ -70,19 +167,26 @@ def _on_host(value: Any) -> Any:
 
 
 def _is_cuda(value: Any) -> bool:
+    # A number is one of CUDA's devices.
     named = isinstance(value, str) and value.partition(":")[0] == "cuda"
     return named or (isinstance(value, torch.device) and value.type == "cuda")
 
 
 @contextmanager
-def cuda_named_cpu(moved: Callable[[Tensor], None] = lambda _tensor: None) -> Iterator[None]:
+def cuda_named_cpu(mode: AllocationMode, rank: Rank | None = None) -> Iterator[None]:
     """Within this context a program that is written for a GPU runs on fake tensors of the CPU.
 
-    Each tensor that the program moves to the GPU is passed to `moved`.
+    The mode learns which tensors the program puts on the GPU. Of a rank, everything is on the GPU
+    from the first move on.
     """
+    names = _NamesAsHost(mode, rank)
+    local = int(rank.variables["LOCAL_RANK"]) if rank is not None else 0
+    count = int(rank.variables["LOCAL_WORLD_SIZE"]) if rank is not None else 1
     with ExitStack() as stack:
+        stack.enter_context(gpu_answered(local, count))
         for target, name, value in (
-            (torch.cuda, "is_available", _never),
+            (FakeTensor, "device", property(names.device_of)),
+            (torch, "set_default_device", names.set_default),
             (torch.nn.Module, "_apply", _convert),
             (torch.nn.init, "_no_grad_trunc_normal_", _undrawn),
             (autocast, "__init__", _autocast_on_host(autocast.__init__)),
@@ -91,7 +195,7 @@ def cuda_named_cpu(moved: Callable[[Tensor], None] = lambda _tensor: None) -> It
             (_foreach_utils, "_foreach_supported_types", _with_fake(_foreach_utils)),
         ):
             stack.enter_context(mock.patch.object(target, name, value))
-        stack.enter_context(_NamesAsHost(moved))
+        stack.enter_context(names)
         yield
 
 
@@ -129,10 +233,6 @@ def _undrawn(tensor: Tensor, *_: Any, **__: Any) -> Tensor:
 def _with_fake(library: Any) -> list[type]:
     # Distributed tensors are in this list as soon as they are imported.
     return [*library._foreach_supported_types, FakeTensor]
-
-
-def _never() -> bool:
-    return False
 
 
 def _cpu_too() -> list[str]:

@@ -12,8 +12,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
+from typing import Any
+from unittest import mock
 
 from instances.extract.own.one_step import Step
+from instances.extract.own.trainers import is_trainer
 from planners.command_line import standard_output
 from planners.errors import GaplessError, InstanceError, near_names
 from planners.text.plain_text import describe_error, shown, text_of
@@ -22,6 +25,10 @@ from planners.text.plain_text import describe_error, shown, text_of
 # advice for its own developers.
 _MADE_ELSEWHERE = "Please convert all Tensors to FakeTensors first"
 _DEPENDS_ON_DATA = ("DataDependentOutputException", "DynamicOutputShapeException")
+
+
+class EndOfTrace(BaseException):
+    """Ends a program that has made as many steps as are traced."""
 
 
 @contextmanager
@@ -34,7 +41,7 @@ def user_code(path: Path, otherwise: int | None = None) -> Iterator[None]:
     try:
         with standard_output.kept_for_the_answer():
             yield
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, EndOfTrace):
         raise
     except BaseException as error:  # a file may end in any way, SystemExit among them
         line = _line_of(error, path) or otherwise
@@ -69,23 +76,59 @@ _SEPARATOR = ".py:"
 _TYPES: dict[str, type] = {kind.__name__: kind for kind in (bool, int, float, str)}
 
 
-@dataclass(frozen=True)
-class OwnFunction:
-    """A user's function that makes a training step, and its arguments."""
+@dataclass
+class OwnFile:
+    """A user's file, which is run when something in it is asked for."""
 
     path: Path
+    _module: ModuleType | None = None
+
+    def find(self, name: str) -> Any:
+        """Return what the file calls by a name; an ``InstanceError`` names near ones."""
+        if self._module is None:
+            self._module = run_user_file(self.path)
+        found = getattr(self._module, name, None)
+        if callable(found) or is_trainer(found):
+            return found
+        own = [
+            key
+            for key, value in vars(self._module).items()
+            if inspect.isfunction(value) and value.__module__ == self._module.__name__
+        ]
+        hint = near_names(name, own) if own else "it defines no function"
+        raise InstanceError(f"{self.path}: no function is called {name!r}; {hint}")
+
+
+@dataclass(frozen=True)
+class OwnFunction:
+    """What a user trains with, and its arguments.
+
+    That is a function that makes a training step, a function that trains, a trainer, or a script as
+    a whole, which has no name.
+    """
+
+    file: OwnFile
     name: str
-    function: Callable[..., object]
     arguments: Mapping[str, Argument] = field(default_factory=dict)
+
+    @property
+    def path(self) -> Path:
+        return self.file.path
+
+    @property
+    def function(self) -> Any:
+        return self.file.find(self.name)
 
     @property
     def label(self) -> str:
         """The name in progress lines and in the origin, without the folders of this machine."""
-        return f"{self.path.name}:{self.name}"
+        return f"{self.path.name}:{self.name}" if self.name else self.path.name
 
     @property
     def line(self) -> int | None:
         """The line at which a Python function begins; None for a function of another language."""
+        if not self.name or not callable(self.function):
+            return None
         code = getattr(inspect.unwrap(self.function), "__code__", None)
         return None if code is None else code.co_firstlineno
 
@@ -93,45 +136,63 @@ class OwnFunction:
     def where(self) -> str:
         """The name in error messages: file, line and function."""
         line = "" if self.line is None else f":{self.line}"
-        return f"{self.path}{line}: {self.name}"
+        return f"{self.path}{line}: {self.name}" if self.name else str(self.path)
 
     def with_arguments(self, arguments: Mapping[str, Argument]) -> OwnFunction:
-        """Return the function with other values of some parameters, each checked."""
-        for name, value in arguments.items():
-            self._require_fitting(name, value)
+        """Return the function with other values of some parameters."""
         return replace(self, arguments={**self.arguments, **arguments})
 
     def value_of(self, name: str) -> object:
         """Return the value of a parameter; None if the call gives none and there is no default."""
-        parameters = _parameters(self.function)
+        parameters = self._parameters()
         self._require_known(name, parameters)
         if name in self.arguments or name not in parameters:
             return self.arguments.get(name)
         default = parameters[name].default
         return None if default is inspect.Parameter.empty else default
 
-    def make(self) -> Step:
-        """Call it and return the step that it makes.
+    def make(self) -> Any:
+        """Call it and return what it returns; a script runs as a whole, and returns None.
 
-        A function that raises, or that returns no step, is an ``InstanceError`` with the user's
-        line.
+        A function that raises, or that takes other arguments, is an ``InstanceError`` with the
+        user's line.
         """
-        import torch
-
-        parameters = _parameters(self.function)
-        for name, parameter in parameters.items():
+        if not self.name:
+            options = [f"--{name}={value}" for name, value in self.arguments.items()]
+            ours = sys.modules["__main__"]
+            try:
+                with mock.patch.object(sys, "argv", [str(self.path), *options]):
+                    run_user_file(self.path, "__main__")
+            finally:
+                sys.modules["__main__"] = ours
+            return None
+        for name, value in self.arguments.items():
+            self._require_fitting(name, value)
+        if is_trainer(self.function):
+            return self.function
+        for name, parameter in self._parameters().items():
             given = name in self.arguments or parameter.default is not parameter.empty
             if not given and parameter.kind not in _VARIADIC:
                 raise InstanceError(
                     f"{self.where}: parameter {name} has no default; give it by --set {name}=VALUE"
                 )
         with user_code(self.path, self.line):
-            step = self.function(**self.arguments)
+            return self.function(**self.arguments)
+
+    def require_step(self, step: object) -> Step:
+        """Return a step that was made; anything else is an ``InstanceError``."""
+        import torch
+
         if callable(step) and not isinstance(step, (torch.nn.Module, type)):
             return step
+        if not self.name:
+            raise InstanceError(
+                f"{self.where}: a script that trains, or FILE.py:FUNCTION, is needed; no optimizer "
+                f"made a step"
+            )
         raise InstanceError(
-            f"{self.where} has to return a TrainingStep or a function that runs one step, "
-            f"found {type(step).__name__}"
+            f"{self.where} has to return a TrainingStep or a function that runs one step, found "
+            f"{type(step).__name__}; or a trainer, or to train by itself"
         )
 
     def run(self, step: Step) -> None:
@@ -140,7 +201,7 @@ class OwnFunction:
             step()
 
     def _require_fitting(self, name: str, value: Argument) -> None:
-        parameters = _parameters(self.function)
+        parameters = self._parameters()
         self._require_known(name, parameters)
         kind = _kind_of(parameters[name]) if name in parameters else None
         fits = kind is None or type(value) is kind or (kind is float and type(value) is int)
@@ -149,6 +210,11 @@ class OwnFunction:
             raise InstanceError(
                 f"{self.where}, parameter {name}: {kind.__name__} is needed, found {shown(value)}"
             )
+
+    def _parameters(self) -> Mapping[str, inspect.Parameter]:
+        if not self.name:  # what a script takes is not known
+            return _parameters(lambda **_: None)
+        return _parameters(self.function if callable(self.function) else lambda: None)
 
     def _require_known(self, name: str, parameters: Mapping[str, inspect.Parameter]) -> None:
         takes_any = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
@@ -166,43 +232,39 @@ def is_own(name: str) -> bool:
 
 
 def find_own_function(name: str, settings: Iterable[str] = ()) -> OwnFunction:
-    """Find ``FILE.py:FUNCTION``, running the file as an import does.
+    """Find ``FILE.py:FUNCTION``, or ``FILE.py``; the file is run when the function is asked for.
 
     Parameters
     ----------
     name
-        The file, a colon, the function.
+        The file, a colon, the function. Without the colon the file is a script.
     settings
         Values of its parameters, ``batch=16`` each: bool, int, float or else text.
 
     Raises
     ------
     InstanceError
-        No such file or function, a file that raises, or a parameter that the function lacks or
-        that takes other values. The message has the user's file and line.
+        No such file, or a setting that is none.
     """
-    file, _, function_name = name.rpartition(":")
-    if not file or not file.endswith(".py"):
-        raise InstanceError(f"{name}: FILE.py:FUNCTION is needed, such as my_script.py:make_step")
+    file, _, function_name = (name, "", "") if name.endswith(".py") else name.rpartition(":")
+    if not file.endswith(".py") or (_SEPARATOR in name and not function_name):
+        raise InstanceError(
+            f"{name}: FILE.py:FUNCTION is needed, such as my_script.py:make_step, or FILE.py"
+        )
+    if not Path(file).is_file():
+        raise InstanceError(f"{file}: a Python file is needed, found none")
     arguments = dict(parse_argument("--set", one) for one in settings)
-    module = run_user_file(Path(file))
-    found = getattr(module, function_name, None)
-    if not callable(found):
-        own = [
-            key
-            for key, value in vars(module).items()
-            if inspect.isfunction(value) and value.__module__ == module.__name__
-        ]
-        hint = near_names(function_name, own) if own else "it defines no function"
-        raise InstanceError(f"{file}: no function is called {function_name!r}; {hint}")
-    return OwnFunction(Path(file), function_name, found).with_arguments(arguments)
+    return OwnFunction(OwnFile(Path(file)), function_name, arguments)
 
 
-def run_user_file(path: Path) -> ModuleType:
-    """Run a user's Python file as an import does; it can import modules beside it."""
+def run_user_file(path: Path, name: str = "") -> ModuleType:
+    """Run a user's Python file as an import does; it can import modules beside it.
+
+    Under the name ``"__main__"`` it runs as a script does.
+    """
     if not path.is_file():
         raise InstanceError(f"{path}: a Python file is needed, found none")
-    name = f"gapless_own_{path.stem}"
+    name = name or f"gapless_own_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path.resolve())
     if spec is None or spec.loader is None:
         raise InstanceError(f"{path}: a Python file is needed, whose name ends in .py")

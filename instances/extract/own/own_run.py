@@ -17,6 +17,7 @@ uses are in the graph, because eager programs run them.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from typing import Any
 
 import numpy as np
 from torch import Tensor
+from torch._guards import detect_fake_mode
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass_type
 
@@ -31,9 +33,10 @@ from instances.extract.eager.allocation_mode import AllocationMode
 from instances.extract.eager.fake_trace import recorded_on_fake_tensors
 from instances.extract.eager.request_recorder import AllocatorRequest, RequestRecorder
 from instances.extract.own.gpu_names import cuda_named_cpu
-from instances.extract.own.one_step import TrainingStep
-from instances.extract.own.own_function import OwnFunction, user_code
-from instances.extract.own.step_phases import StepPhases
+from instances.extract.own.one_step import Step, TrainingStep
+from instances.extract.own.own_function import EndOfTrace, OwnFunction, user_code
+from instances.extract.own.own_loop import OwnLoop, no_group
+from instances.extract.own.trainers import is_trainer, short_trainings, train
 from instances.extract.ranks.parallel_model import parallel_step
 from instances.extract.ranks.rank import Rank
 from instances.extract.ranks.traced_streams import traced_streams
@@ -46,6 +49,7 @@ from instances.traces.allocation_trace import (
     iteration_window,
     persistent_requests,
 )
+from planners.errors import InstanceError
 from planners.model.problem import Scalar
 
 
@@ -118,48 +122,94 @@ def run_own_steps(
     """Run a user's function and some steps that it returns, without a GPU and its memory.
 
     Tensors that the function makes and keeps are on the GPU before the first step, except the
-    inputs of a ``TrainingStep``. Of a rank of several, all is recorded from the first move of a
-    tensor to the GPU on: whole parameters live there until their shards are made.
+    inputs of a ``TrainingStep``. Of a function that trains by itself only that is on the GPU which
+    it puts there. Of a rank of several, all is recorded from the first move of a tensor to the GPU
+    on: whole parameters live there until their shards are made.
     """
     with ExitStack() as stack:
         mode = stack.enter_context(recorded_on_fake_tensors(make_mode))
-        if rank is None:
-            stack.enter_context(cuda_named_cpu())
-        else:
+        if rank is not None:
             # PyTorch takes seconds to import its distributed part.
             from instances.extract.ranks.fake_group import fake_group, group_facts
-
-            def moved(tensor: Tensor) -> None:
-                mode.recording = True
-                mode.adopt([tensor])
-
-            stack.enter_context(cuda_named_cpu(moved))
-            stack.enter_context(fake_group(rank, mode))
+        mode.by_name, mode.recording = rank is None, rank is None
+        stack.enter_context(cuda_named_cpu(mode, rank))
+        stack.enter_context(fake_group(rank, mode) if rank is not None else no_group())
         stack.enter_context(traced_streams(mode))
-        with mode.not_recorded():
-            step = function.make()
-            if rank is not None:
-                if rank.parallel:
-                    with user_code(function.path, function.line):
-                        step = parallel_step(step, rank.parallel, function.where)
-                origin = {**origin, **group_facts(rank).fields(rank)}
-        on_host = list(step.host_tensors()) if isinstance(step, TrainingStep) else []
-        for tensor in on_host:
-            mode.take_back(tensor)
-        mode.adopt_all(but=on_host)
         operators = mode.operators if isinstance(mode, OperatorMode) else []
-        phases = StepPhases(mode)
-        with phases.told():
-            for _ in range(steps):
-                operators.clear()
-                with phases.step():
-                    function.run(step)
-                mode.recorder.device_is_done()
+        loop = OwnLoop(
+            mode,
+            fake=detect_fake_mode(),
+            steps=steps,
+            evaluates=not isinstance(mode, OperatorMode),
+            on_step=operators.clear,
+        )
+        made = _made(function, loop, steps)
+        if loop.updates:
+            if rank is None and not mode.is_placed:
+                raise InstanceError(
+                    f"{function.where} puts nothing on the GPU: move the model and its batches "
+                    f'there by .to("cuda")'
+                )
+            loop.finish()
+            if rank is not None:
+                origin = {**origin, **group_facts(rank).fields(rank)}
+            held: object = (made, loop)
+        else:
+            held = _run_step(function, function.require_step(made), loop, rank)
+            if rank is not None:
+                origin = {**origin, **group_facts(rank).fields(rank)}
         trace = mode.recorder.trace(function.label, origin)
         run = OwnRun(trace, mode.recorder.requests, operators)
         # Until here, so that weights and state outlive the trace.
-        del step, on_host
+        del made, held
         return run
+
+
+def _made(function: OwnFunction, loop: OwnLoop, steps: int) -> Any:
+    """Return what a user's function returns, or what ended it while it trained.
+
+    An exception keeps the variables of the program alive, and with them its weights.
+    """
+    source = function.path.read_text(errors="replace")
+    with short_trainings(source, steps), loop.watched():
+        try:
+            made = function.make()
+            if is_trainer(made):
+                with user_code(function.path, function.line):
+                    train(made)
+            return made
+        except EndOfTrace as end:
+            return end
+        except InstanceError as error:
+            # What follows the training may miss a file that was not written.
+            if not (loop.is_done or (loop.updates and isinstance(error.__cause__, SystemExit))):
+                raise
+            print(f"after {steps} steps the program ended: {error}", file=sys.stderr)
+            return error
+
+
+def _run_step(function: OwnFunction, step: Step, loop: OwnLoop, rank: Rank | None) -> Step:
+    """Run a step that a function has made, and return the step that ran."""
+    mode, loop.finds_steps = loop.mode, False
+    with mode.not_recorded():
+        if rank is None:
+            mode.forget()
+            mode.by_name = False
+        elif rank.parallel:
+            with user_code(function.path, function.line):
+                step = parallel_step(step, rank.parallel, function.where)
+    on_host = list(step.host_tensors()) if isinstance(step, TrainingStep) else []
+    for tensor in on_host:
+        mode.take_back(tensor)
+    mode.recording = True
+    mode.adopt_all(but=on_host)
+    with loop.watched():
+        for _ in range(loop.steps):
+            loop.on_step()
+            with loop.step():
+                function.run(step)
+            mode.recorder.device_is_done()
+    return step
 
 
 def step_graph(run: OwnRun) -> Trace:

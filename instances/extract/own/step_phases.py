@@ -8,8 +8,8 @@ says so; a user's loop has no words for it, and should need none.
 Approach. A step begins with its forward pass. The backward pass begins where PyTorch is asked for
 gradients, the optimizer where the first one is asked for its update, and another forward pass
 where a module is called after a backward pass: the next microbatch. So clipping, between the two,
-belongs to the backward pass. What autograd's engine does itself, recomputation and optimizers in
-its hooks among it, begins no phase.
+belongs to the backward pass. An optimizer that is given a closure begins after it. What autograd's
+engine does itself, recomputation and optimizers in its hooks among it, begins no phase.
 
 Limits. From the first update on all belongs to the optimizer, until the step ends: a step with
 several optimizers, as of a network and its critic, is one iteration. A step without any ends with
@@ -41,14 +41,15 @@ class StepPhases:
 
     mode: AllocationMode
     current: Phase | None = None
+    # True while an optimizer updates; one that calls its closure again does so within.
+    is_updating: bool = False
 
     @contextmanager
     def step(self) -> Iterator[None]:
         """Within this context one step runs."""
         self._begin(Phase.FORWARD)
         yield
-        if self.current is not Phase.OPTIMIZER:
-            self._begin(Phase.OPTIMIZER)
+        self._end()
 
     @contextmanager
     def told(self) -> Iterator[None]:
@@ -65,6 +66,10 @@ class StepPhases:
                 stack.callback(handle.remove)
             yield
 
+    def _end(self) -> None:
+        if self.current not in (None, Phase.OPTIMIZER):
+            self._begin(Phase.OPTIMIZER)
+
     def _told_by(self, differentiate: Callable[..., Any]) -> Callable[..., Any]:
         def run(*args: Any, **kwargs: Any) -> Any:
             self._reach(Phase.BACKWARD)
@@ -75,7 +80,24 @@ class StepPhases:
     def _before_module(self, *_: object) -> None:
         self._reach(Phase.FORWARD)
 
-    def _before_update(self, optimizer: Any, *_: object) -> None:
+    def _before_update(
+        self, optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+        given = {**dict(zip(("self", "closure"), args, strict=False)), **kwargs}
+        closure = given.get("closure")
+        if closure is None:
+            self._update_of(optimizer)
+            return None
+
+        def run(*values: Any) -> Any:
+            loss = closure(*values)
+            self._update_of(optimizer)
+            return loss
+
+        return args[:1], {**kwargs, "closure": run}
+
+    def _update_of(self, optimizer: Any) -> None:
+        self.is_updating = True
         self._reach(Phase.OPTIMIZER)
         # Fused and capturable optimizers count their steps on the device.
         groups = optimizer.param_groups
@@ -83,6 +105,7 @@ class StepPhases:
         self.mode.scalars_on_host = not on_device
 
     def _after_update(self, *_: object) -> None:
+        self.is_updating = False
         self.mode.scalars_on_host = False
 
     def _reach(self, phase: Phase) -> None:

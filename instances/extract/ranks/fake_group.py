@@ -28,10 +28,10 @@ import torch
 from torch import Tensor, distributed
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.fsdp._fully_shard import _fsdp_param
+from torch.distributed.fsdp._fully_shard import _fsdp_init, _fsdp_param
 from torch.distributed.tensor import _redistribute, debug
 from torch.distributed.tensor._sharding_prop import ShardingPropagator
-from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils._python_dispatch import _disable_current_modes, is_traceable_wrapper_subclass
 
 from instances.extract.eager.allocation_mode import AllocationMode
 from instances.extract.ranks.bucket_reducer import bucket_reducers
@@ -64,8 +64,8 @@ def fake_group(rank: Rank, mode: AllocationMode) -> Iterator[None]:
             for owner, name, value in (
                 (distributed, "init_process_group", _nothing),
                 (distributed, "destroy_process_group", _nothing),
-                (torch.cuda, "set_device", _nothing),
                 (_fsdp_param, "_chunk_with_empty", _Chunks),
+                (_fsdp_init, "_move_states_to_device", _move_to_gpu),
             ):
                 stack.enter_context(mock.patch.object(owner, name, value))
             stack.enter_context(bucket_reducers())
@@ -115,6 +115,13 @@ class _Chunks:
         if start >= length:
             return self._tensor.new_empty(0)
         return self._tensor.narrow(self._dim, start, min(most, length - start))
+
+
+def _move_to_gpu(parameters: list[Tensor], buffers: list[Tensor], _: torch.device) -> None:
+    """Move what is to be sharded, as for a mesh of GPUs."""
+    for tensor in (*parameters, *buffers):
+        if tensor.device.type != "meta" and not is_traceable_wrapper_subclass(tensor):
+            tensor.data = tensor.to("cuda")
 
 
 # Methods of a mesh that are called often and compute nothing with ranks.

@@ -1,0 +1,135 @@
+"""Numbers that a program reads from the GPU: they can be printed and added up, not relied on.
+
+Note: what a number stands for
+------------------------------
+Rationale. Every loop reads its loss to print it, and counts right answers. Fake tensors have no
+values, yet a number that is only shown asks for no memory.
+
+Approach. A float is one half, which never divides to infinity, and a whole number is one. What is
+computed from them is such a number too. Where a program decides by one, a line on standard error
+names the place. A whole number that is used as a length or an index is refused there, as memory
+depends on it.
+
+Limits. ``int()`` and ``float()`` of such a number forget where it comes from.
+"""
+
+from __future__ import annotations
+
+import operator
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+
+from instances.extract.eager.allocation_mode import ONE_HALF
+from planners.errors import InstanceError
+
+ONE = 1
+_PACKAGES = "site-packages"
+_OURS = str(Path(__file__).parents[2])
+_TORCH = str(Path(torch.__file__).parent)
+_said: set[str] = set()
+
+
+def note(text: str) -> None:
+    """Say a line on standard error, once, with the user's line."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith((_OURS, _TORCH)):
+        frame = frame.f_back
+    if frame is None or _PACKAGES in frame.f_code.co_filename:
+        return
+    line = f"{frame.f_code.co_filename}:{frame.f_lineno}: {text}"
+    if line not in _said:
+        _said.add(line)
+        print(line, file=sys.stderr)
+
+
+class ReadFloat(float):
+    """One half, read from the GPU."""
+
+    __hash__ = float.__hash__
+
+
+class ReadCount:
+    """One, read from the GPU as a whole number."""
+
+    value = ONE
+
+    def __index__(self) -> int:
+        """Refuse to be a length or an index."""
+        raise InstanceError(
+            "a whole number that is read from the GPU is used as a length or an index, so that "
+            "memory depends on the values of data; give a number of your own there"
+        )
+
+    def __int__(self) -> int:
+        return ONE
+
+    def __float__(self) -> float:
+        return float(ONE)
+
+    def __round__(self, _: int | None = None) -> ReadCount:
+        return self
+
+    def __repr__(self) -> str:
+        return repr(ONE)
+
+    def __format__(self, spec: str) -> str:
+        return format(ONE, spec)
+
+    def __hash__(self) -> int:
+        return hash(ONE)
+
+
+def as_read(value: Any) -> Any:
+    """Return a number as one that was read, and anything else as it is."""
+    if type(value) is float:
+        return ReadFloat(value)
+    return ReadCount() if type(value) is int else value
+
+
+def stand_in(dtype: torch.dtype) -> Any:
+    """Return the number that is read from a tensor of a dtype."""
+    if dtype == torch.bool:
+        return True
+    return ReadFloat(ONE_HALF) if dtype.is_floating_point else ReadCount()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, ReadCount):
+        return ONE
+    return float(value) if isinstance(value, ReadFloat) else value
+
+
+def _computes(compute: Callable[..., Any], is_reflected: bool) -> Callable[..., Any]:
+    def run(*operands: Any) -> Any:
+        return as_read(compute(*map(_plain, reversed(operands) if is_reflected else operands)))
+
+    return run
+
+
+def _decides(compare: Callable[..., Any]) -> Callable[..., Any]:
+    def run(*operands: Any) -> Any:
+        plain = _plain(operands[0])
+        note(
+            f"the program decides here by a number that it read from the GPU, which is taken as "
+            f"{plain}; if memory depends on it, give a number of your own"
+        )
+        return compare(*map(_plain, operands))
+
+    return run
+
+
+_kinds: tuple[Any, ...] = (ReadFloat, ReadCount)
+for _kind in _kinds:
+    for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
+        setattr(_kind, f"__{_name}__", _computes(getattr(operator, _name), False))
+        setattr(_kind, f"__r{_name}__", _computes(getattr(operator, _name), True))
+    for _name in ("neg", "pos", "abs"):
+        setattr(_kind, f"__{_name}__", _computes(getattr(operator, _name), False))
+    for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
+        setattr(_kind, f"__{_name}__", _decides(getattr(operator, _name)))
+    _kind.__bool__ = _decides(bool)

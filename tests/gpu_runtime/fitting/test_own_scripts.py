@@ -1,0 +1,76 @@
+"""Scripts as their users have them: what is traced of them, and what they are told."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from gpu_runtime.fitting.live_peak import find_live_peak
+from gpu_runtime.fitting.traced_program import OwnProgram, trace_apart
+from instances.extract.models.required_packages import require_packages
+from instances.extract.own.own_extraction import open_own
+from instances.extract.ranks.rank import Rank
+from instances.traces.allocation_trace import AllocationTrace, iteration_window
+from planners.errors import InstanceError
+
+pytestmark = pytest.mark.torch
+
+SCRIPTS = Path(__file__).parents[2] / "instances" / "extract" / "own" / "scripts"
+STEPS = 3
+# Libraries keep counters, flags and sums beside the training, and copy labels once more.
+SMALL_BYTES = 64
+
+
+def trace_of(name: str, *settings: str, rank: Rank | None = None) -> AllocationTrace:
+    require_packages()  # imported here, for all forked processes
+
+    def opened() -> OwnProgram:
+        return OwnProgram(open_own(name, list(settings)), STEPS, rank)
+
+    return trace_apart(name, opened, {}, []).trace
+
+
+def requests(trace: AllocationTrace, step: int) -> Counter[int]:
+    begin, end = iteration_window(trace, step)
+    sizes = trace.size[(trace.alloc >= begin) & (trace.alloc < end)]
+    return Counter(sizes[sizes > SMALL_BYTES].tolist())
+
+
+@pytest.mark.parametrize(
+    ("script", "name", "ranks"),
+    [
+        ("plain_loop", "main", 1),
+        ("trainer", "trainer", 1),
+        ("lightning_module", "main", 1),
+        ("accelerated", "main", 1),
+        ("sharded", "main", 4),
+    ],
+)
+def test_a_script_is_traced_unchanged_as_the_step_that_it_makes(
+    script: str, name: str, ranks: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rank = Rank(0, ranks) if ranks > 1 else None
+    found = trace_of(f"{SCRIPTS / script}.py:{name}", rank=rank)
+    step = trace_of(f"{SCRIPTS / 'as_steps'}.py:{script}", rank=rank)
+    # The first step makes the optimizer's states; a library may read a batch ahead in it.
+    assert not requests(step, 0) - requests(found, 0)
+    assert requests(found, 1) == requests(step, 1)
+    assert abs(find_live_peak(found).size - find_live_peak(step).size) <= SMALL_BYTES
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_whole_script_runs_as_its_function_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    whole = trace_of(str(SCRIPTS / "plain_loop.py"))
+    function = trace_of(f"{SCRIPTS / 'plain_loop.py'}:main")
+    assert whole.size.tolist() == function.size.tolist()
+
+
+def test_a_script_of_several_processes_says_what_it_needs() -> None:
+    with pytest.raises(InstanceError, match=r"sharded\.py:\d+: init_process_group: .*--ranks"):
+        trace_of(f"{SCRIPTS / 'sharded'}.py:main")
