@@ -9,7 +9,8 @@ from matplotlib.figure import Figure
 
 from evaluation.plots.drawing import DOTS_PER_INCH, Look, line_figure, line_looks, logarithmic
 from evaluation.plots.layout import LAYOUT
-from gpu_runtime.fitting.frontier import Frontier, FrontierPicture
+from gpu_runtime.fitting.fit_answer import FitAnswer, FitPicture
+from gpu_runtime.fitting.frontier import Frontier
 from planners.files.output_file import replacing
 
 
@@ -45,4 +46,9 @@ def frontier_figure(frontier: Frontier) -> Figure:
     return line_figure({label: label for label in points}, line_looks(points), draw, dress, words)
 
 
-FRONTIER = FrontierPicture(draw_frontier, LAYOUT.suffixes)
+def _draw(answer: FitAnswer, path: Path) -> None:
+    if answer.frontier is not None and answer.frontier.fits:
+        draw_frontier(answer.frontier, path)
+
+
+FRONTIER = FitPicture(_draw, LAYOUT.suffixes)
