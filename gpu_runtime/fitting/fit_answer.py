@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from gpu_runtime.fitting.fewest_ranks import FewestRanks
 from gpu_runtime.fitting.fit_check import RankFit, worst_rank
@@ -47,3 +48,5 @@ class FitPicture:
 @dataclass(frozen=True)
 class FitPage(FitPicture):
     """A page of a whole answer."""
+
+    extra: ClassVar[str] = "report"

@@ -247,34 +247,39 @@ def _fewest(fewest: FewestRanks, label: str) -> str:
 
 @dataclass(frozen=True)
 class Section:
-    """A table of an answer, and the lines around it."""
+    """A table of an answer, its heading on a page, and the lines around it."""
 
-    above: str
+    heading: str
     table: Table
+    above: str = ""
     below: str = ""
 
 
 def fit_sections(answer: FitAnswer) -> Iterator[Section]:
     """Yield the tables of an answer."""
     worst, frontier = answer.worst, answer.frontier
-    yield Section(peak_line(worst), fit_table(worst, answer.found, answer.fewest))
+    table = fit_table(worst, answer.found, answer.fewest)
+    yield Section("Reserved by allocator", table, peak_line(worst))
     if len(answer.every) > 1:
-        yield Section("", ranks_table(answer.every))
+        yield Section("Kinds of rank", ranks_table(answer.every))
     if answer.groups:
-        yield Section("", kinds_table(worst.check.peak))
-        yield Section("", peak_table(worst.check.peak, answer.groups))
+        peak = worst.check.peak
+        yield Section("Live at the peak, by kind", kinds_table(peak))
+        yield Section("Live at the peak, by module", peak_table(peak, answer.groups))
     if frontier is not None and frontier.found:
         above = f"largest {frontier.searched} in {human_bytes(worst.room or 0)}"
-        ended = f"no larger {frontier.doubled}: {frontier.ended}"
-        yield Section(above, frontier_table(frontier), ended if frontier.ended else "")
+        below = f"no larger {frontier.doubled}: {frontier.ended}" if frontier.ended else ""
+        heading = f"Largest {frontier.searched} by {frontier.doubled}"
+        yield Section(heading, frontier_table(frontier), above, below)
     if answer.fewest is not None:
         ended = answer.fewest.ended
         below = f"no more ranks: {ended}" if ended else ""
-        yield Section("reserved by ranks", fewest_ranks_table(answer.fewest), below)
+        above = "the worst rank, by their number"
+        yield Section("Fewest ranks", fewest_ranks_table(answer.fewest), above, below)
     if answer.remedies is not None and (answer.remedies.found or answer.remedies.left_out):
         above = f"what would help, under {answer.remedies.allocator} unless it says otherwise"
-        left_out = [f"left out: {one}" for one in answer.remedies.left_out]
-        yield Section(above, remedies_table(answer.remedies), "\n".join(left_out))
+        below = "\n".join(f"left out: {one}" for one in answer.remedies.left_out)
+        yield Section("What would help", remedies_table(answer.remedies), above, below)
 
 
 SCHEMA = "gapless-fit"

@@ -74,6 +74,8 @@ class LivePeak:
     # The largest first.
     groups: tuple[LiveGroup, ...]
     kinds: tuple[LiveKind, ...] = ()
+    # The event of that moment.
+    event: int = 0
 
 
 def find_live_peak(trace: AllocationTrace) -> LivePeak:
@@ -90,7 +92,7 @@ def find_live_peak(trace: AllocationTrace) -> LivePeak:
     for request in np.flatnonzero(alive & (trace.size > 0)).tolist():
         size = int(trace.size[request])
         by_group[_since(trace, request, mark), _module(trace, request)].append(size)
-        by_kind[kind_of(trace, request, mark)].append(size)
+        by_kind[kind_of(trace, request, event)].append(size)
     groups = [LiveGroup(*key, sum(sizes), len(sizes)) for key, sizes in by_group.items()]
     groups.sort(key=lambda group: (-group.size, group.since, group.module))
     kinds = [LiveKind(kind, sum(sizes), len(sizes)) for kind, sizes in by_kind.items()]
@@ -101,6 +103,7 @@ def find_live_peak(trace: AllocationTrace) -> LivePeak:
         phase="" if mark < 0 else _phase(trace, mark),
         groups=tuple(groups),
         kinds=tuple(kinds),
+        event=event,
     )
 
 
@@ -113,12 +116,12 @@ def _phase(trace: AllocationTrace, mark: int) -> str:
     return Phase(int(trace.mark_phase[mark])).name.lower()
 
 
-def kind_of(trace: AllocationTrace, request: int, peak_mark: int) -> Kind:
-    """Return the kind of a block that lives in the phase of a mark."""
+def kind_of(trace: AllocationTrace, request: int, event: int) -> Kind:
+    """Return the kind of a block that lives in the step of an event."""
     role = Role(int(trace.role[request]))
     if role is not Role.NONE:
         return KIND_OF_ROLE[role]
-    since = _since(trace, request, peak_mark)
+    since = _since(trace, request, _mark_of(trace, event))
     if since == BEFORE:
         return Kind.WEIGHTS
     if since == EARLIER or trace.free_requested[request] == trace.event_count:

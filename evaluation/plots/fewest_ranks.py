@@ -1,0 +1,50 @@
+"""Reserved bytes by the number of GPUs, a line for each allocator, and the memory of a GPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from evaluation.plots.drawing import DOTS_PER_INCH, Look, line_figure, line_looks, logarithmic
+from evaluation.plots.layout import LAYOUT
+from evaluation.plots.plan_rectangles import BOUND_COLOUR
+from gpu_runtime.fitting.fewest_ranks import FewestRanks
+from gpu_runtime.fitting.fit_answer import FitAnswer, FitPicture
+from planners.files.output_file import replacing
+from planners.text.byte_units import human_bytes
+
+
+def fewest_ranks_figure(fewest: FewestRanks) -> Figure:
+    """Return the picture; a dashed line is what a GPU has for PyTorch."""
+    tried = fewest.tried
+    labels = [row.label for row in next(iter(tried.values())).check.rows]
+
+    def draw(axes: Any, label: str, look: Look) -> None:
+        width = 1.5 + labels[::-1].index(label)
+        reserved = [row.reserved_peak for row in fewest.rows(label).values()]
+        axes.plot(list(tried), reserved, markersize=2 + 2 * width, linewidth=width, **look)
+
+    def dress(axes: Any) -> None:
+        rooms = [fit.room for fit in tried.values()]
+        axes.plot(list(tried), rooms, color=BOUND_COLOUR, linestyle=(0, (6, 4)), label="there is")
+        logarithmic(axes, "y", lambda value: human_bytes(round(value)))
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(list(tried), [f"{ranks:,}" for ranks in tried])
+
+    words = ("GPUs", "reserved bytes")
+    return line_figure({label: label for label in labels}, line_looks(labels), draw, dress, words)
+
+
+def _draw(answer: FitAnswer, path: Path) -> None:
+    if answer.fewest is None:
+        return
+    figure = fewest_ranks_figure(answer.fewest)
+    with replacing(path) as file:
+        figure.savefig(
+            file, dpi=DOTS_PER_INCH, format=path.suffix.lower().removeprefix(".") or None
+        )
+
+
+FEWEST_RANKS = FitPicture(_draw, LAYOUT.suffixes)
