@@ -120,6 +120,7 @@ def remedies_table(remedies: Remedies) -> Table:
             [
                 one.name, human_bytes(one.row.reserved_peak), exact_bytes(one.row.reserved_peak),
                 f"{100 * (1 - one.row.reserved_peak / now.reserved_peak):.1f} %",
+                human_bytes(one.least),
                 *([] if room is None else [_fits_after(one)]),
                 one.done,
             ],
@@ -128,7 +129,7 @@ def remedies_table(remedies: Remedies) -> Table:
         for one in remedies.by_use
     ]  # fmt: skip
     columns = (
-        *columns_of("remedy", "reserved\npeak", "bytes", "less"),
+        *columns_of("remedy", "reserved\npeak", "bytes", "less", "least"),
         *([] if room is None else [Column("fits", is_left=True)]),
         Column("what was done", is_left=True, wraps=True),
     )
@@ -277,7 +278,7 @@ def fit_sections(answer: FitAnswer) -> Iterator[Section]:
         above = "the worst rank, by their number"
         yield Section("Fewest ranks", fewest_ranks_table(answer.fewest), above, below)
     if answer.remedies is not None and (answer.remedies.found or answer.remedies.left_out):
-        above = f"what would help, under {answer.remedies.allocator} unless it says otherwise"
+        above = f"what would help under {answer.remedies.allocator}; least: under any allocator"
         below = "\n".join(f"left out: {one}" for one in answer.remedies.left_out)
         yield Section("What would help", remedies_table(answer.remedies), above, below)
 
@@ -346,6 +347,7 @@ def _remedies_record(remedies: Remedies) -> dict[str, Any]:
                 "done": one.done,
                 "allocator": one.allocator,
                 "reserved_peak": one.row.reserved_peak,
+                "least": one.least,
                 "fits": one.row.fits,
                 "allocators": [asdict(row) for row in one.fit.check.rows],
             }

@@ -32,10 +32,18 @@ class Remedy:
     fit: RankFit
     # Label of the allocator in use.
     allocator: str
+    # True if the allocator is all that changes.
+    is_allocator: bool = False
 
     @property
     def row(self) -> AllocatorFit:
         return next(row for row in self.fit.check.rows if row.label == self.allocator)
+
+    @property
+    def least(self) -> int:
+        """Return the least reserved peak, under any allocator if the remedy is none itself."""
+        rows = [row for row in self.fit.check.rows if row.label != LIVE]
+        return min(row.reserved_peak for row in ([self.row] if self.is_allocator else rows))
 
     @property
     def falls_short(self) -> int:
@@ -86,10 +94,10 @@ def seek_remedies(remedies: Remedies, program: Program) -> None:
         if row.label not in (LIVE, allocator):
             kind = row.label.partition(":")[0]
             name, done = OTHER_ALLOCATORS.get(kind, (row.label, "another allocator"))
-            remedies.found.append(Remedy(name, done, now, row.label))
+            remedies.found.append(Remedy(name, done, now, row.label, is_allocator=True))
     if has_wide_states(now.traced.trace):
         fit = program.check_traces(with_eight_bit_states)
-        done = "replayed: a byte for each element of a state, scales for 256, none of its update"
+        done = "replayed: states of 1 byte, a scale for 256 of them, updates in place"
         remedies.found.append(Remedy(EIGHT_BITS, done, fit, allocator))
     else:
         remedies.left_out.append(
