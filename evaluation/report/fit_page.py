@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,7 @@ from planners.files.output_file import write_output
 from planners.model.bounds import lifetime_bound
 from planners.model.columns import IntColumn
 from planners.model.online_result import OnlineResult
-from planners.model.plan import Plan, Result, Status
+from planners.model.plan import Plan, feasible
 from planners.model.problem import Problem
 from planners.online.online_run import run_online
 
@@ -39,7 +40,7 @@ def fit_page(answer: FitAnswer) -> str:
     notes = fit_notes(worst, answer.memory, answer.found)
     return render_page(
         "fit.html",
-        {MAP: _map_of_peak(worst.check)},
+        {MAP: _map_of(place_step(worst.check))},
         title=title,
         about=facts.split("; "),
         answer="" if answer.memory is None else notes.pop(),
@@ -48,38 +49,57 @@ def fit_page(answer: FitAnswer) -> str:
     )
 
 
-def _map_of_peak(check: FitCheck) -> UIElement:
-    """Return the map of all blocks of the step of the peak, where each allocator puts them."""
+@dataclass(frozen=True)
+class PlacedStep:
+    """All blocks of the step of the peak, and where each allocator puts them."""
+
+    problem: Problem
+    plans: list[MappedPlan]
+    kinds: list[Kind]
+    # The step of the problem at which most bytes live.
+    moment: int
+
+
+def place_step(check: FitCheck) -> PlacedStep:
+    """Replay a trace under the allocators of a check, and return the step of its peak."""
     trace, peak = check.trace, check.peak
-    window = iteration_window(trace, peak.step - 1) if peak.step else (0, trace.event_count)
-    begin, end = window
+    begin, end = iteration_window(trace, peak.step - 1) if peak.step else (0, trace.event_count)
     asked = np.flatnonzero(trace.size > 0)
-    place = np.flatnonzero((trace.alloc[asked] < end) & (trace.freed[asked] > begin))
-    chosen = asked[place]
+    # A replay has the requests of more than 0 bytes. As in the live peak, a block ends when the
+    # program frees it: planned memory may then reuse it, in the order of the streams.
+    replayed = np.flatnonzero((trace.alloc[asked] < end) & (trace.free_requested[asked] > begin))
+    chosen = asked[replayed]
     kinds = [kind_of(trace, request, peak.event) for request in chosen.tolist()]
-    modules = [
-        "" if module == NO_MODULE else trace.module_names[module]
-        for module in trace.alloc_module[chosen].tolist()
-    ]
+    names = ["" if module == NO_MODULE else trace.module_names[module]
+             for module in trace.alloc_module[chosen].tolist()]  # fmt: skip
     start = np.maximum(trace.alloc[chosen], begin) - begin
     problem = Problem(
         trace.size[chosen],
         start,
-        np.maximum(np.minimum(trace.freed[chosen], end) - begin, start + 1),
-        tensor_name=[module or kind for module, kind in zip(modules, kinds, strict=True)],
+        np.maximum(np.minimum(trace.free_requested[chosen], end) - begin, start + 1),
+        tensor_name=[name or kind for name, kind in zip(names, kinds, strict=True)],
         name=trace.name,
     )
-    labels = [row.label for row in check.rows if row.label != LIVE]
-    requests = requests_of_trace(trace)
-    plans = []
-    for row in run_online(requests, ",".join(labels)).rows:
-        if row.result is not None and len(row.result.addresses):
-            plan = Plan.of(problem, _offsets(row.result)[place])
-            plans.append(MappedPlan(row.label, Result(Status.FEASIBLE, plan)))
-    classes = _classes([str(kind) for kind in kinds])
-    bounds = [lifetime_bound(problem)]
-    moment = peak.event - begin
-    return memory_map(problem, plans, bounds, MAP, first=classes, moment=moment)
+    labels = ",".join(row.label for row in check.rows if row.label != LIVE)
+    rows = run_online(requests_of_trace(trace), labels).rows
+    plans = [
+        MappedPlan(row.label, feasible(Plan.of(problem, _offsets(row.result)[replayed])))
+        for row in rows
+        if row.result is not None and len(row.result.addresses)
+    ]
+    return PlacedStep(problem, plans, kinds, peak.event - begin)
+
+
+def _map_of(step: PlacedStep) -> UIElement:
+    labels = list(Kind)
+    classes = TensorClasses(
+        "kind",
+        np.array([labels.index(kind) for kind in step.kinds], dtype=np.int64),
+        [*CLASS_COLOURS, OTHERS_COLOUR],
+        labels,
+    )
+    bounds = [lifetime_bound(step.problem)]
+    return memory_map(step.problem, step.plans, bounds, MAP, first=classes, moment=step.moment)
 
 
 def _offsets(result: OnlineResult) -> IntColumn:
@@ -90,13 +110,6 @@ def _offsets(result: OnlineResult) -> IntColumn:
     behind = np.searchsorted(begin, result.addresses, side="right") - 1
     offsets: IntColumn = result.addresses - begin[0] - np.cumsum(gap)[behind]
     return offsets
-
-
-def _classes(kinds: list[str]) -> TensorClasses:
-    labels = list(Kind)
-    colours = [*CLASS_COLOURS, OTHERS_COLOUR]
-    of_tensor = np.array([labels.index(Kind(kind)) for kind in kinds], dtype=np.int64)
-    return TensorClasses("kind", of_tensor, colours[: len(labels)], labels)
 
 
 FIT_PAGE = FitPage(write_fit_page, (".html", ".htm"))

@@ -124,7 +124,7 @@ def _changes(remedies: Remedies, program: Program) -> Iterator[tuple[str, Mappin
     if "selective" in values and not values["checkpointing"]:
         yield "selective checkpointing", {"checkpointing": True, "selective": True}
     if "checkpointing" in values and (not values["checkpointing"] or values.get("selective")):
-        every = {"selective": False} if "selective" in values else {}
+        every = {"selective": False} if values.get("selective") else {}
         yield "checkpointing", {"checkpointing": True, **every}
     if program.largest is not None:
         found, start = program.largest, traced.values[0]
