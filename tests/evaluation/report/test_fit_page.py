@@ -10,11 +10,12 @@ import pytest
 from evaluation.report.fit_page import fit_page, place_step
 from gpu_runtime.fitting.fit_answer import FitAnswer
 from gpu_runtime.fitting.fit_check import FitCheck, RankFit, check_fit
-from gpu_runtime.fitting.live_peak import Kind
+from gpu_runtime.fitting.live_peak import Kind, find_live_peak
 from gpu_runtime.fitting.outside_memory import OutsideMemory
 from gpu_runtime.fitting.remedies import Remedies
 from gpu_runtime.fitting.traced_program import Traced
-from instances.traces.allocation_trace import AllocationTrace
+from instances.traces.allocation_trace import REQUEST_FIELDS, AllocationTrace, Phase
+from planners.model.problem import Problem
 from planners.referee.naive import check
 from planners.registry import choose_online
 from tests.gpu_runtime.fitting.test_fit_check import fragmenting_trace
@@ -29,13 +30,33 @@ def checked(trace: AllocationTrace, room: int | None = None) -> FitCheck:
     return check_fit(trace, choose_online(ALLOCATORS), room)
 
 
+def in_two_steps(trace: AllocationTrace) -> AllocationTrace:
+    fields = {field: getattr(trace, field) for field in REQUEST_FIELDS}
+    later = int(find_live_peak(trace).event) - 40
+    return AllocationTrace(
+        trace.event_count, **fields, name=trace.name, mark_event=[0, later],
+        mark_phase=[Phase.FORWARD] * 2, mark_microbatch=[0, 0], mark_iteration=[0, 1],
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_no_two_blocks_of_a_map_lie_on_each_other(seed: int) -> None:
-    step = place_step(checked(random_trace(seed)))
-    assert [mapped.label for mapped in step.plans] == ALLOCATORS.split(",")
-    for mapped in step.plans:
+    found = checked(in_two_steps(random_trace(seed)))
+    step = place_step(found)
+    assert step.problem.tensor_count < found.trace.request_count
+    _, *rows = found.rows
+    for mapped, row in zip(step.plans, rows, strict=True):
         assert mapped.result.plan is not None
         check(step.problem, mapped.result.plan)
+        assert mapped.label == row.label
+        # Planned memory moves some frames to other addresses.
+        if row.label != "planned":
+            assert mapped.result.plan.peak <= row.reserved_peak
+    assert live_at(step.problem, step.moment) == found.peak.size
+
+
+def live_at(problem: Problem, moment: int) -> int:
+    return int(problem.size[(problem.start <= moment) & (moment < problem.end)].sum())
 
 
 def test_the_map_ends_where_the_reserved_bytes_do() -> None:

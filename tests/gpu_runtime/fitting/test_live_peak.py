@@ -87,15 +87,16 @@ def test_blocks_are_told_by_what_they_hold() -> None:
     32                                   [------)       in a module, until backward: activation
     64                                         [---->   a gradient
     128                                           [)    all others: temporary
+    256                                     [------->   never freed: kept
     """
     trace = AllocationTrace(
         15,
-        [1, 2, 4, 8, 16, 32, 64, 128],
-        [0, 2, 7, 8, 10, 11, 13, 13],
-        [15, 15, 15, 9, 14, 14, 15, 14],
-        [15, 15, 15, 9, 14, 14, 15, 14],
-        role=[0, 0, Role.STATE, Role.UPDATE, 0, 0, Role.GRADIENT, 0],
-        alloc_module=[NO_MODULE, 0, NO_MODULE, NO_MODULE, NO_MODULE, 0, 0, 0],
+        [1, 2, 4, 8, 16, 32, 256, 64, 128],
+        [0, 2, 7, 8, 10, 11, 11, 13, 13],
+        [15, 15, 15, 9, 14, 14, 15, 15, 14],
+        [15, 15, 15, 9, 14, 14, 15, 15, 14],
+        role=[0, 0, Role.STATE, Role.UPDATE, 0, 0, 0, Role.GRADIENT, 0],
+        alloc_module=[NO_MODULE, 0, NO_MODULE, NO_MODULE, NO_MODULE, 0, 0, 0, 0],
         module_names=["Net"],
         mark_event=[1, 4, 6, 9, 12, 14],
         mark_phase=[Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER] * 2,
@@ -104,7 +105,7 @@ def test_blocks_are_told_by_what_they_hold() -> None:
     )
     assert {one.kind: one.size for one in find_live_peak(trace).kinds} == {
         Kind.TEMPORARIES: 128, Kind.GRADIENTS: 64, Kind.ACTIVATIONS: 32, Kind.INPUTS: 16,
-        Kind.OPTIMIZER_STATES: 4, Kind.KEPT: 2, Kind.WEIGHTS: 1,
+        Kind.OPTIMIZER_STATES: 4, Kind.KEPT: 258, Kind.WEIGHTS: 1,
     }  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from gpu_runtime.fitting.fit_report import fit_json, remedies_table
 from gpu_runtime.fitting.largest_value import LargestValues
 from gpu_runtime.fitting.live_peak import LivePeak
 from gpu_runtime.fitting.outside_memory import OutsideMemory
-from gpu_runtime.fitting.remedies import EIGHT_BITS, Program, Remedies, seek_remedies
+from gpu_runtime.fitting.remedies import EIGHT_BITS, Program, Remedies, Remedy, seek_remedies
 from gpu_runtime.fitting.traced_program import Traced
 from instances.traces.allocation_trace import AllocationTrace, Role
 from planners.errors import InstanceError
@@ -114,6 +114,12 @@ def test_what_cannot_be_computed_is_said() -> None:
     assert sought(fit(200, 120, batch=2), again).left_out[2:] == [
         "half the batch: no room for {'batch': 1}"
     ]
+
+
+@pytest.mark.parametrize(("is_allocator", "least"), [(True, 200), (False, 120)])
+def test_the_least_is_that_of_the_remedy_alone(*, is_allocator: bool, least: int) -> None:
+    remedy = Remedy("", "", fit(200, 120), "pytorch-caching", is_allocator=is_allocator)
+    assert remedy.least == least
 
 
 def test_the_largest_value_that_fits_is_known_after_a_search() -> None:

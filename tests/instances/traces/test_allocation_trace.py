@@ -84,6 +84,7 @@ def test_a_column_that_breaks_a_rule_is_refused(changed: dict[str, Any], message
 def test_some_requests_with_other_sizes_keep_all_else() -> None:
     trace = AllocationTrace(
         9, [4, 5, 6], [0, 1, 2], [3, 5, 9], [4, 9, 9], stream=[7, 8, 9], role=[0, 2, 1],
+        element_bytes=[0, 4, 0],
         alloc_module=[0, -1, 0], module_names=["layer"], mark_event=[0], mark_phase=[0],
         mark_microbatch=[0], mark_iteration=[0], segments=[(0, 0, 0, 1, 0)], name="run",
         origin={"a": 1},

@@ -71,6 +71,13 @@ def test_each_role_has_the_bytes_of_the_weights(
     assert not trace.element_bytes[trace.role != Role.STATE].any()
 
 
+def test_a_state_of_another_shape_than_its_weights_has_no_elements(tmp_path: Path) -> None:
+    """Adafactor keeps a sum of each row and of each column."""
+    trace = traced(tmp_path, "optimizer=Adafactor")
+    assert sorted(sizes(trace, Role.STATE)) == [4 * 200, 4 * 300]
+    assert not trace.element_bytes.any()
+
+
 def test_states_are_as_wide_as_their_elements(tmp_path: Path) -> None:
     trace = traced(tmp_path, "dtype=bfloat16")
     assert np.unique(trace.element_bytes).tolist() == [0, 2]
