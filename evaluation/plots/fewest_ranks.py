@@ -7,12 +7,11 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from evaluation.plots.drawing import DOTS_PER_INCH, Look, line_figure, line_looks, logarithmic
+from evaluation.plots.drawing import Look, line_figure, line_looks, logarithmic, save_figure
 from evaluation.plots.layout import LAYOUT
 from evaluation.plots.plan_rectangles import BOUND_COLOUR
 from gpu_runtime.fitting.fewest_ranks import FewestRanks
 from gpu_runtime.fitting.fit_answer import FitAnswer, FitPicture
-from planners.files.output_file import replacing
 from planners.text.byte_units import human_bytes
 
 
@@ -38,13 +37,8 @@ def fewest_ranks_figure(fewest: FewestRanks) -> Figure:
 
 
 def _draw(answer: FitAnswer, path: Path) -> None:
-    if answer.fewest is None:
-        return
-    figure = fewest_ranks_figure(answer.fewest)
-    with replacing(path) as file:
-        figure.savefig(
-            file, dpi=DOTS_PER_INCH, format=path.suffix.lower().removeprefix(".") or None
-        )
+    if answer.fewest is not None:
+        save_figure(fewest_ranks_figure(answer.fewest), path)
 
 
 FEWEST_RANKS = FitPicture(_draw, LAYOUT.suffixes)

@@ -7,20 +7,15 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from evaluation.plots.drawing import DOTS_PER_INCH, Look, line_figure, line_looks, logarithmic
+from evaluation.plots.drawing import Look, line_figure, line_looks, logarithmic, save_figure
 from evaluation.plots.layout import LAYOUT
 from gpu_runtime.fitting.fit_answer import FitAnswer, FitPicture
 from gpu_runtime.fitting.frontier import Frontier
-from planners.files.output_file import replacing
 
 
 def draw_frontier(frontier: Frontier, path: Path) -> None:
     """Draw the largest value that fits for each value of the other parameter."""
-    figure = frontier_figure(frontier)
-    with replacing(path) as file:
-        figure.savefig(
-            file, dpi=DOTS_PER_INCH, format=path.suffix.lower().removeprefix(".") or None
-        )
+    save_figure(frontier_figure(frontier), path)
 
 
 def frontier_figure(frontier: Frontier) -> Figure:

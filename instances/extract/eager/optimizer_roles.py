@@ -61,18 +61,16 @@ class OptimizerRoles:
         self._tell_gradients(optimizer)
         for parameter, state in optimizer.state.items():
             for value in state.values():
-                request = self._block_of(value)
-                if request is not None:
-                    request.role = Role.STATE
+                if (block := self._block_of(value)) is not None:
+                    block.role = Role.STATE
                     if value.is_floating_point() and value.numel() == parameter.numel():
-                        request.element_bytes = value.element_size()
+                        block.element_bytes = value.element_size()
 
     def _tell_gradients(self, optimizer: Any) -> None:
         for group in optimizer.param_groups:
             for parameter in group["params"]:
-                request = self._block_of(parameter.grad)
-                if request is not None:
-                    request.role = Role.GRADIENT
+                if (block := self._block_of(parameter.grad)) is not None:
+                    block.role = Role.GRADIENT
 
     def _block_of(self, value: object) -> AllocatorRequest | None:
         """Return the block of a tensor, of a distributed one that of its shard."""
