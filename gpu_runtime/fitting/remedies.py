@@ -97,7 +97,7 @@ def seek_remedies(remedies: Remedies, program: Program) -> None:
             remedies.found.append(Remedy(name, done, now, row.label, is_allocator=True))
     if has_wide_states(now.traced.trace):
         fit = program.check_traces(with_eight_bit_states)
-        done = "replayed: states of 1 byte, a scale for 256 of them, updates in place"
+        done = "replayed: 1 byte a state, a scale for 256, updates in place"
         remedies.found.append(Remedy(EIGHT_BITS, done, fit, allocator))
     else:
         remedies.left_out.append(

@@ -91,7 +91,7 @@ def test_json_has_every_number_and_the_picture_a_line_for_each(tmp_path: Path) -
     ]  # fmt: skip
     (axes, *_) = fewest_ranks_figure(fewest).axes
     lines = {line.get_label(): line.get_ydata() for line in axes.lines}
-    assert list(lines["lean"]) == [660, 340, 180, 100, 60, 40]
-    assert list(lines["there is"]) == [ROOM] * 6
+    assert [1024 * kib for kib in lines["lean"]] == [660, 340, 180, 100, 60, 40]
+    assert [1024 * kib for kib in lines["of a GPU"]] == [ROOM] * 6
     FEWEST_RANKS.draw(answer, tmp_path / "ranks.svg")
     assert "<svg" in (tmp_path / "ranks.svg").read_text(encoding="utf-8")

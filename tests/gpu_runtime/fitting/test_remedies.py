@@ -57,7 +57,7 @@ def test_what_suffices_with_the_least_change_comes_first() -> None:
         ["twice the ranks", "80 B", "80", "60.0 %", "40 B", "yes", "traced again with ranks=8"],
         [
             EIGHT_BITS, "150 B", "150", "25.0 %", "95 B", "under planned:planner=pressure",
-            "replayed: states of 1 byte, a scale for 256 of them, updates in place",
+            "replayed: 1 byte a state, a scale for 256, updates in place",
         ],
         [
             "a plan", "120 B", "120", "40.0 %", "120 B", "no",
