@@ -5,7 +5,7 @@ Note: which blocks change
 Approach. A state with an element for each of its parameter's takes one byte for each, and one scale
 in float32 for each block of elements. States of few elements stay in 32 bits. The kernel updates
 in place, so what PyTorch's optimizer allocates for an update is left out. The sizes are those of
-``bitsandbytes.optim.optimizer`` 0.43 and later: ``min_8bit_size`` and the block size.
+``bitsandbytes.optim.optimizer`` 0.44 and later: ``min_8bit_size`` and the block size.
 
 Limits. The two tables that its kernel looks values up in, of 1 KiB each, are left out.
 """
