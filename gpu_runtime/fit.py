@@ -9,12 +9,14 @@ if __name__ == "__main__":
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from gpu_runtime.fitting.fewest_ranks import FewestRanks, search_fewest_ranks
+from gpu_runtime.fitting.fit_answer import FitAnswer, FitPage, FitPicture
 from gpu_runtime.fitting.fit_check import FitCheck, Fits, RankFit, check_fit, worst_rank
 from gpu_runtime.fitting.fit_difference import (
     FitDifference,
@@ -23,18 +25,11 @@ from gpu_runtime.fitting.fit_difference import (
     read_fit,
     reserved_table,
 )
-from gpu_runtime.fitting.fit_report import (
-    fit_json,
-    fit_notes,
-    fit_table,
-    frontier_table,
-    peak_line,
-    peak_table,
-    ranks_table,
-)
-from gpu_runtime.fitting.frontier import Frontier, FrontierPicture, search_frontier
+from gpu_runtime.fitting.fit_report import fit_json, fit_notes, fit_sections
+from gpu_runtime.fitting.frontier import Frontier, search_frontier
 from gpu_runtime.fitting.largest_value import LargestValues, search_largest
 from gpu_runtime.fitting.outside_memory import CHANNELS, OutsideMemory
+from gpu_runtime.fitting.remedies import Program, Remedies, seek_remedies
 from gpu_runtime.fitting.traced_program import (
     OwnProgram,
     RegisteredProgram,
@@ -66,6 +61,7 @@ from instances.extract.own.own_extraction import open_own
 from instances.extract.own.own_function import is_own, require_left_out, require_no_set
 from instances.extract.ranks.parallel_model import parse_parallel
 from instances.extract.ranks.rank import GroupFacts, Rank
+from instances.traces.allocation_trace import AllocationTrace
 from planners.command_line import standard_output
 from planners.command_line.progress_line import show_progress
 from planners.command_line.typer_frame import AsJson, CommandLine
@@ -75,6 +71,8 @@ from planners.files.output_file import require_suffix, require_targets
 from planners.registry import ChosenOnline, choose_online
 from planners.text.byte_units import human_bytes, parse_bytes
 
+# The word for the number of processes after --vary.
+RANKS = "ranks"
 EXIT = {Fits.YES: 0, Fits.NO: 1, Fits.ONLY_PLANNED: 3}
 ALLOCATORS = "pytorch-caching,pytorch-expandable,planned"
 # Memory that a process takes beside reserved bytes, without the CUDA context. On an H200 up to
@@ -110,6 +108,16 @@ class _Terms:
                     self._check_rank(f"{label}, rank {number}", self.trace(changes, vary, number))
                     for number in others
                 )]  # fmt: skip
+        finally:
+            show_progress("")
+
+    def check_changed(
+        self, every: Sequence[RankFit], change: Callable[[AllocationTrace], AllocationTrace]
+    ) -> RankFit:
+        """Replay what a function makes of each rank's trace, and return the worst rank."""
+        try:
+            changed = [replace(one.traced, trace=change(one.traced.trace)) for one in every]
+            return worst_rank([self._check_rank(traced.label, traced) for traced in changed])
         finally:
             show_progress("")
 
@@ -165,7 +173,8 @@ def fit_program(
         str | None,
         typer.Option(
             metavar="NAME[,OTHER]",
-            help="Find the largest value that fits, of batch say; by another one, of seq say.",
+            help="Find the largest value that fits, of batch say; by another one, of seq say. "
+            "ranks: find the fewest processes that fit.",
         ),
     ] = None,
     by: Annotated[int, typer.Option(help="Try only multiples of this.")] = 1,
@@ -175,6 +184,13 @@ def fit_program(
     groups: Annotated[
         int, typer.Option(help="Most rows of the table of live blocks at the peak; 0: no table.")
     ] = 12,
+    with_remedies: Annotated[
+        bool | None,
+        typer.Option(
+            "--remedies/--no-remedies",
+            help="Compute what would help; by default for a step that does not fit.",
+        ),
+    ] = None,
     batch: Batch = None,
     seq: Seq = None,
     image: Image = None,
@@ -191,7 +207,11 @@ def fit_program(
     set_: Set = None,
     models: Models = None,
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE.png", help="Draw what --vary NAME,OTHER finds.")
+        Path | None,
+        typer.Option(metavar="FILE.png", help="Draw what --vary NAME,OTHER or ranks finds."),
+    ] = None,
+    page: Annotated[
+        Path | None, typer.Option(metavar="FILE.html", help="Write all of it as a page.")
     ] = None,
     diff: Annotated[
         tuple[Path, Path] | None,
@@ -220,13 +240,25 @@ def fit_program(
     varied = [] if vary is None else vary.split(",")
     if len(varied) > 2:
         raise GaplessError(f"--vary: one name or two are needed, found {vary}")
-    picture = None
+    # A function that is not distributed may have a parameter of this name.
+    varies_ranks = RANKS in varied and (ranks > 1 or parallel is not None)
+    if varies_ranks:
+        if len(varied) > 1 or "=" in (parallel or ""):
+            raise GaplessError(
+                f"--vary {RANKS}: it goes alone, and --parallel without numbers, found --vary "
+                f"{vary}, --parallel {parallel}"
+            )
+        varied = []
+    require_targets({"--plot": plot, "--page": page}, files_of(name, models))
+    drawn: dict[Path, FitPicture] = {}
     if plot is not None:
-        if len(varied) < 2:
-            raise GaplessError("--plot: --vary with two names is needed, such as batch,seq")
-        require_targets({"--plot": plot}, files_of(name, models))
-        picture = find_plot("batch-frontier", FrontierPicture)
-        require_suffix("--plot", plot, "a picture", picture.suffixes)
+        if len(varied) < 2 and not varies_ranks:
+            raise GaplessError(f"--plot: --vary with {RANKS} or two names is needed, batch,seq say")
+        drawn[plot] = find_plot("fewest-ranks" if varies_ranks else "batch-frontier", FitPicture)
+        require_suffix("--plot", plot, "a picture", drawn[plot].suffixes)
+    if page is not None:
+        drawn[page] = find_plot("fit-page", FitPage)
+        require_suffix("--page", page, "a page", drawn[page].suffixes)
     if vary is not None and memory is None:
         raise GaplessError("--vary: --memory is needed, the limit for the largest value")
     for option, value, least in (
@@ -245,6 +277,7 @@ def fit_program(
         microbatches=microbatches, precision=precision, optimizer=optimizer
     )
     total, taken = _parse_memory(memory, beside)
+    can_change_ranks = varies_ranks or (ranks > 1 and "=" not in (parallel or ""))
     with standard_output.kept_for_the_answer():
         chosen = choose_online(allocators)
     if is_own(name):
@@ -256,11 +289,15 @@ def fit_program(
                 f"--ranks: --parallel is needed, such as fsdp2, because the model {name} is not "
                 f"parallel by itself"
             )
-    kinds = {} if parallel is None else parse_parallel(parallel, ranks)
 
-    def opened(number: int) -> TracedProgram:
+    def kinds_of(count: int) -> dict[str, int]:
+        return {} if parallel is None else parse_parallel(parallel, count)
+
+    kinds_of(ranks)  # refused before anything is traced
+
+    def opened(number: int, count: int) -> TracedProgram:
         register_own_models(models or ())
-        rank = Rank(number, ranks, kinds) if ranks > 1 else None
+        rank = Rank(number, count, kinds_of(count)) if count > 1 else None
         if is_own(name):
             if rank is not None:
                 os.environ.update(rank.variables)  # those of the process of the user's file
@@ -269,29 +306,51 @@ def fit_program(
         return RegisteredProgram(name, TraceSettings(steps, **loop), shape, rank)
 
     def trace(changes: Mapping[str, int], asked: Sequence[str], number: int) -> Traced:
-        which = f", rank {number} of {ranks}" if ranks > 1 else ""
+        count = ranks
+        if can_change_ranks:
+            count = changes.get(RANKS, ranks)
+            changes = {key: value for key, value in changes.items() if key != RANKS}
+        which = f", rank {number} of {count}" if count > 1 else ""
         values = "".join(f" {key}={value}" for key, value in changes.items())
         show_progress(f"{name}{values}{which}: tracing")
         if is_own(name) or models:
             require_packages()  # imported here, for all forked processes
-            return trace_apart(name, lambda: opened(number), changes, asked)
-        return trace_program(opened(number), changes, asked)
+            return trace_apart(name, lambda: opened(number, count), changes, asked)
+        return trace_program(opened(number, count), changes, asked)
 
     terms = _Terms(trace, chosen, total, taken, channels)
-    every = terms.check(name, {}, varied)
-    worst = worst_rank(every)
-    found: LargestValues | None = None
-    frontier = Frontier(varied[1], varied[0]) if len(varied) > 1 else None
+    answer = FitAnswer(terms.check(name, {}, varied), total, groups=groups)
+    worst = answer.worst
     try:
         if varied and worst.room is not None:
             start = worst.traced.values[0]
             tried = {} if start % by else {start: worst.check}
-            found = LargestValues(varied[0], worst.room, by, tried)
-            _search(terms, found, frontier, worst)
+            answer.found = LargestValues(varied[0], worst.room, by, tried)
+            answer.frontier = Frontier(varied[1], varied[0]) if len(varied) > 1 else None
+            _search(terms, answer.found, answer.frontier, worst)
+        if varies_ranks:
+            answer.fewest = FewestRanks()
+            search_fewest_ranks(
+                answer.fewest,
+                ranks,
+                worst,
+                lambda count: worst_rank(terms.check(name, {RANKS: count})),
+            )
+        doubled = ranks if can_change_ranks and not varies_ranks else None
+        does_not_fit = total is not None and worst.check.answer is Fits.NO
+        if does_not_fit if with_remedies is None else with_remedies:
+            answer.remedies = Remedies(worst)
+            program = Program(
+                lambda changes: worst_rank(terms.check(name, changes)),
+                lambda change: terms.check_changed(answer.every, change),
+                doubled,
+                answer.found,
+            )
+            seek_remedies(answer.remedies, program)
     finally:  # even if a value cannot be traced, or at Ctrl-C
-        _print(every, worst, total, found, frontier, groups, as_json=as_json)
-        if plot is not None and picture is not None and frontier is not None and frontier.fits:
-            picture.draw(frontier, plot)
+        _print(answer, as_json=as_json)
+        for path, picture in drawn.items():
+            picture.draw(answer, path)
     raise typer.Exit(0 if total is None else EXIT[worst.check.answer])
 
 
@@ -327,32 +386,18 @@ def _search(terms: _Terms, found: LargestValues, frontier: Frontier | None, firs
     )
 
 
-def _print(
-    every: list[RankFit],
-    worst: RankFit,
-    memory: int | None,
-    found: LargestValues | None,
-    frontier: Frontier | None,
-    groups: int,
-    *,
-    as_json: bool,
-) -> None:
-    check, write = worst.check, standard_output.write
+def _print(answer: FitAnswer, *, as_json: bool) -> None:
+    write = standard_output.write
     if as_json:
-        write(fit_json(every, worst, memory, found, frontier))
+        write(fit_json(answer))
         return
-    above = f"{peak_line(worst)}\n"
-    standard_output.write_table(fit_table(worst, found), above=above)
-    if len(every) > 1:
-        standard_output.write_table(ranks_table(every), above="\n")
-    if groups:
-        standard_output.write_table(peak_table(check.peak, groups), above="\n")
-    if frontier is not None and frontier.found:
-        above = f"\nlargest {frontier.searched} in {human_bytes(worst.room or 0)}\n"
-        standard_output.write_table(frontier_table(frontier), above=above)
-        if frontier.ended:
-            write(f"no larger {frontier.doubled}: {frontier.ended}\n")
-    notes = fit_notes(worst, memory, found)
+    between = ""
+    for section in fit_sections(answer):
+        above = between + "".join(f"{line}\n" for line in section.above.splitlines())
+        standard_output.write_table(section.table, above=above)
+        write("".join(f"{line}\n" for line in section.below.splitlines()))
+        between = "\n"
+    notes = fit_notes(answer.worst, answer.memory, answer.found)
     if notes:
         write("\n" + "".join(f"{note}\n" for note in notes))
 

@@ -6,6 +6,7 @@ import io
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from textwrap import wrap
 from typing import Any, Literal
 
@@ -15,6 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter
 
 from evaluation.plots.plan_rectangles import BOUND_COLOUR, CLASS_COLOURS, INK
+from planners.files.output_file import replacing
 from planners.registry import planners
 from planners.text.plain_text import one_line
 
@@ -185,6 +187,14 @@ def logarithmic(axes: Any, way: Literal["x", "y"], text_of: Callable[[float], st
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     axis.set_minor_locator(FixedLocator([step * 10.0**power for power in powers for step in steps]))
     axis.set_minor_formatter(label if high < 50 * low else NullFormatter())
+
+
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a figure in the format that the suffix of its file names."""
+    with replacing(path) as file:
+        figure.savefig(
+            file, dpi=DOTS_PER_INCH, format=path.suffix.lower().removeprefix(".") or None
+        )
 
 
 def bytes_of(figure: Figure, suffix: Literal["png", "svg"]) -> bytes:

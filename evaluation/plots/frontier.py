@@ -7,19 +7,15 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from evaluation.plots.drawing import DOTS_PER_INCH, Look, line_figure, line_looks, logarithmic
+from evaluation.plots.drawing import Look, line_figure, line_looks, logarithmic, save_figure
 from evaluation.plots.layout import LAYOUT
-from gpu_runtime.fitting.frontier import Frontier, FrontierPicture
-from planners.files.output_file import replacing
+from gpu_runtime.fitting.fit_answer import FitAnswer, FitPicture
+from gpu_runtime.fitting.frontier import Frontier
 
 
 def draw_frontier(frontier: Frontier, path: Path) -> None:
     """Draw the largest value that fits for each value of the other parameter."""
-    figure = frontier_figure(frontier)
-    with replacing(path) as file:
-        figure.savefig(
-            file, dpi=DOTS_PER_INCH, format=path.suffix.lower().removeprefix(".") or None
-        )
+    save_figure(frontier_figure(frontier), path)
 
 
 def frontier_figure(frontier: Frontier) -> Figure:
@@ -45,4 +41,9 @@ def frontier_figure(frontier: Frontier) -> Figure:
     return line_figure({label: label for label in points}, line_looks(points), draw, dress, words)
 
 
-FRONTIER = FrontierPicture(draw_frontier, LAYOUT.suffixes)
+def _draw(answer: FitAnswer, path: Path) -> None:
+    if answer.frontier is not None and answer.frontier.fits:
+        draw_frontier(answer.frontier, path)
+
+
+FRONTIER = FitPicture(_draw, LAYOUT.suffixes)

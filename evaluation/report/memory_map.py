@@ -86,7 +86,13 @@ class MappedPlan:
 
 
 def memory_map(
-    problem: Problem, plans: Sequence[MappedPlan], bounds: Sequence[Bound], name: str
+    problem: Problem,
+    plans: Sequence[MappedPlan],
+    bounds: Sequence[Bound],
+    name: str,
+    *,
+    first: TensorClasses | None = None,
+    moment: int | None = None,
 ) -> UIElement:
     """Return the map of the plans of one problem; the first plan is shown at the beginning.
 
@@ -100,6 +106,10 @@ def memory_map(
         Lower bounds of the problem; those of the results count as well.
     name
         Name of this map, unique on its page.
+    first
+        Classes of the tensors by which they are coloured first; by default those of the problem.
+    moment
+        Step that a line marks.
 
     Returns
     -------
@@ -111,7 +121,7 @@ def memory_map(
     tops = [max(plan.peak, bound, 1) for _, plan in placed]
     scale, unit = binary_unit(tops[0])
     rectangles = rectangles_of(problem, placed[0][1])
-    kinds = all_classes(problem)
+    kinds = [*([] if first is None else [first]), *all_classes(problem)]
     shown = ColumnDataSource(
         _columns(problem, rectangles, kinds)
         | {"bottom": rectangles.low / scale, "top": rectangles.high / scale}
@@ -150,6 +160,8 @@ def memory_map(
         line_width=1.5,
     )  # fmt: skip
     drawing.add_layout(peak)
+    if moment is not None:
+        drawing.add_layout(Span(location=moment, dimension="height", line_color=INK))
     drawing.add_layout(lowest)
     captions = [_caption(mapped, plan.peak, bound, bound_name) for mapped, plan in placed]
     caption = _text(captions[0], name=f"{name}-caption")

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
+from gpu_runtime.fitting.fewest_ranks import FewestRanks
+from gpu_runtime.fitting.fit_answer import FitAnswer
 from gpu_runtime.fitting.fit_check import LIVE, AllocatorFit, FitCheck, Fits, RankFit
 from gpu_runtime.fitting.frontier import Frontier
 from gpu_runtime.fitting.largest_value import LargestValues
 from gpu_runtime.fitting.live_peak import LivePeak
+from gpu_runtime.fitting.remedies import Remedies, Remedy
 from planners.compare.records import environment
 from planners.model.problem_fields import MOST_SHOWN_NAME
 from planners.text.byte_units import both_bytes, counted, exact_bytes, human_bytes
@@ -41,13 +44,16 @@ def peak_line(fit: RankFit) -> str:
     )
 
 
-def fit_table(fit: RankFit, found: LargestValues | None) -> Table:
+def fit_table(
+    fit: RankFit, found: LargestValues | None, fewest: FewestRanks | None = None
+) -> Table:
     """Return a line an allocator, the least reserved marked."""
     check, room = fit.check, fit.room
     columns = [
         *columns_of("allocator", "reserved\npeak", "bytes", "over live"),
         *([] if room is None else [Column(f"fits in\n{human_bytes(room)}")]),
         *([] if found is None else [Column(f"largest\n{found.parameter}")]),
+        *([] if fewest is None else [Column("fewest\nranks")]),
     ]
     least = min((row.reserved_peak for row in check.rows if row.label != LIVE), default=0)
     rows = []
@@ -60,6 +66,7 @@ def fit_table(fit: RankFit, found: LargestValues | None) -> Table:
             OUTSIDE if row.label == LIVE else f"{100 * over:.2f} %",
             *([] if room is None else [_fits(row, room)]),
             *([] if found is None else [_largest(found, row.label)]),
+            *([] if fewest is None else [_fewest(fewest, row.label)]),
         ]
         if row.label != LIVE and row.reserved_peak == least:
             rows.append(Row.best(cells))
@@ -70,18 +77,74 @@ def fit_table(fit: RankFit, found: LargestValues | None) -> Table:
 
 def ranks_table(every: Sequence[RankFit]) -> Table:
     """Return a line for the first rank of each kind: the peak of reserved bytes by allocator."""
-    labels = [row.label for row in every[0].check.rows]
-    with_memory = every[0].room is not None
+    return _reserved_table("rank", {int(fit.traced.origin["rank"]): fit for fit in every})
+
+
+def fewest_ranks_table(fewest: FewestRanks) -> Table:
+    """Return a line for each number of processes that was tried."""
+    return _reserved_table("ranks", fewest.tried)
+
+
+def _reserved_table(heading: str, fits: Mapping[int, RankFit]) -> Table:
+    first = next(iter(fits.values()))
+    labels = [row.label for row in first.check.rows]
+    with_memory = first.room is not None
     rows = [
         Row([
-            str(fit.traced.origin["rank"]),
+            f"{number:,}",
             *(human_bytes(row.reserved_peak) for row in fit.check.rows),
             *([ANSWERS[fit.check.answer]] if with_memory else []),
         ])
-        for fit in every
+        for number, fit in fits.items()
     ]  # fmt: skip
     answer = [Column("answer", is_left=True)] if with_memory else []
-    return Table([*columns_of("rank", *labels, left=0), *answer], rows)
+    return Table([*columns_of(heading, *labels, left=0), *answer], rows)
+
+
+def kinds_table(peak: LivePeak) -> Table:
+    """Return the live bytes at the peak by what they hold, the largest first."""
+    rows = [
+        Row([human_bytes(one.size), _share(one.size, peak), f"{one.blocks:,}", one.kind])
+        for one in peak.kinds
+    ]
+    return Table([*columns_of("alive", "share", "blocks", left=0), Column("kind", is_left=True)],
+                 rows, first_left_out=("blocks",))  # fmt: skip
+
+
+def remedies_table(remedies: Remedies) -> Table:
+    """Return a line for each remedy, the least change that suffices first."""
+    room = remedies.now.room
+    now = next(row for row in remedies.now.check.rows if row.label == remedies.allocator)
+    rows = [
+        Row(
+            [
+                one.name, human_bytes(one.row.reserved_peak), exact_bytes(one.row.reserved_peak),
+                f"{100 * (1 - one.row.reserved_peak / now.reserved_peak):.1f} %",
+                human_bytes(one.least),
+                *([] if room is None else [_fits_after(one)]),
+                one.done,
+            ],
+            style=TOO_LARGE_STYLE if room is not None and one.falls_short == 2 else "",
+        )
+        for one in remedies.by_use
+    ]  # fmt: skip
+    columns = (
+        *columns_of("remedy", "reserved\npeak", "bytes", "less", "least"),
+        *([] if room is None else [Column("fits", is_left=True)]),
+        Column("what was done", is_left=True, wraps=True),
+    )
+    return Table(columns, rows, first_left_out=("bytes",))
+
+
+def _fits_after(remedy: Remedy) -> str:
+    """Return how a remedy fits by itself, else the other allocators under which it does."""
+    if remedy.fit.room is None or remedy.falls_short == 1:
+        return f"under {', '.join(remedy.fit.check.fitting)}"
+    return _fits(remedy.row, remedy.fit.room)
+
+
+def _share(size: int, peak: LivePeak) -> str:
+    return f"{100 * size / peak.size:.1f} %"
 
 
 def peak_table(peak: LivePeak, most: int) -> Table:
@@ -89,16 +152,15 @@ def peak_table(peak: LivePeak, most: int) -> Table:
     shown, others = peak.groups[:most], peak.groups[most:]
     rows = [
         Row([
-            human_bytes(group.size), f"{100 * group.size / peak.size:.1f} %",
-            f"{group.blocks:,}", group.since, one_line(group.module) or OUTSIDE,
+            human_bytes(group.size), _share(group.size, peak), f"{group.blocks:,}", group.since,
+            one_line(group.module) or OUTSIDE,
         ])
         for group in shown
     ]  # fmt: skip
     if others:
         size, blocks = sum(one.size for one in others), sum(one.blocks for one in others)
-        share = f"{100 * size / peak.size:.1f} %"
         (more,) = and_more(len(peak.groups), most)
-        rows.append(Row([human_bytes(size), share, f"{blocks:,}", "", more]))
+        rows.append(Row([human_bytes(size), _share(size, peak), f"{blocks:,}", "", more]))
     columns = (
         *columns_of("alive", "share", "blocks", left=0),
         Column("since", is_left=True),
@@ -175,18 +237,59 @@ def _largest(found: LargestValues, label: str) -> str:
     return "?" if limit is None else f"< {limit:,}"
 
 
+def _fewest(fewest: FewestRanks, label: str) -> str:
+    """Return the fewest ranks that fit, or the bound that is known."""
+    found = fewest.fewest(label)
+    if found is None:
+        return f"> {max(fewest.tried):,}"
+    is_least = found == 1 or found > min(fewest.tried)
+    return f"{found:,}" if is_least else f"<= {found:,}"
+
+
+@dataclass(frozen=True)
+class Section:
+    """A table of an answer, its heading on a page, and the lines around it."""
+
+    heading: str
+    table: Table
+    above: str = ""
+    below: str = ""
+
+
+def fit_sections(answer: FitAnswer) -> Iterator[Section]:
+    """Yield the tables of an answer."""
+    worst, frontier = answer.worst, answer.frontier
+    table = fit_table(worst, answer.found, answer.fewest)
+    yield Section("Reserved by allocator", table, peak_line(worst))
+    if len(answer.every) > 1:
+        yield Section("Kinds of rank", ranks_table(answer.every))
+    if answer.groups:
+        peak = worst.check.peak
+        yield Section("Live at the peak, by kind", kinds_table(peak))
+        yield Section("Live at the peak, by module", peak_table(peak, answer.groups))
+    if frontier is not None and frontier.found:
+        above = f"largest {frontier.searched} in {human_bytes(worst.room or 0)}"
+        below = f"no larger {frontier.doubled}: {frontier.ended}" if frontier.ended else ""
+        heading = f"Largest {frontier.searched} by {frontier.doubled}"
+        yield Section(heading, frontier_table(frontier), above, below)
+    if answer.fewest is not None:
+        ended = answer.fewest.ended
+        below = f"no more ranks: {ended}" if ended else ""
+        above = "the worst rank, by their number"
+        yield Section("Fewest ranks", fewest_ranks_table(answer.fewest), above, below)
+    if answer.remedies is not None and (answer.remedies.found or answer.remedies.left_out):
+        above = f"what would help under {answer.remedies.allocator}; least: under any allocator"
+        below = "\n".join(f"left out: {one}" for one in answer.remedies.left_out)
+        yield Section("What would help", remedies_table(answer.remedies), above, below)
+
+
 SCHEMA = "gapless-fit"
 SCHEMA_VERSION = 1
 
 
-def fit_json(
-    every: Sequence[RankFit],
-    fit: RankFit,
-    memory: int | None,
-    found: LargestValues | None,
-    frontier: Frontier | None,
-) -> str:
+def fit_json(answer: FitAnswer) -> str:
     """Return the output of ``--json``; a field that the user did not ask for is null."""
+    fit, memory, frontier = answer.worst, answer.memory, answer.frontier
     traced, check, outside = fit.traced, fit.check, fit.outside
     record = {
         "schema": SCHEMA,
@@ -200,9 +303,11 @@ def fit_json(
         "answer": None if memory is None else check.answer.value,
         "peak": asdict(check.peak),
         "allocators": [asdict(row) for row in check.rows],
-        "ranks": [_rank_record(one) for one in every] if "rank" in traced.origin else None,
-        "vary": None if found is None else _search_record(found, check),
+        "ranks": [_rank_record(one) for one in answer.every] if "rank" in traced.origin else None,
+        "vary": None if answer.found is None else _search_record(answer.found, check),
         "frontier": None if frontier is None else _frontier_record(frontier, check),
+        "fewest_ranks": None if answer.fewest is None else _ranks_record(answer.fewest, check),
+        "remedies": None if answer.remedies is None else _remedies_record(answer.remedies),
     }
     return json.dumps(record, indent=1, allow_nan=False) + "\n"
 
@@ -220,6 +325,35 @@ def _frontier_record(frontier: Frontier, check: FitCheck) -> dict[str, Any]:
         "doubled": frontier.doubled,
         "ended": frontier.ended,
         "found": {str(value): _search_record(one, check) for value, one in frontier.found.items()},
+    }
+
+
+def _ranks_record(fewest: FewestRanks, check: FitCheck) -> dict[str, Any]:
+    return {
+        "ended": fewest.ended,
+        "fewest": {row.label: fewest.fewest(row.label) for row in check.rows},
+        "tried": {
+            str(ranks): [asdict(row) for row in fit.check.rows]
+            for ranks, fit in fewest.tried.items()
+        },
+    }
+
+
+def _remedies_record(remedies: Remedies) -> dict[str, Any]:
+    return {
+        "found": [
+            {
+                "name": one.name,
+                "done": one.done,
+                "allocator": one.allocator,
+                "reserved_peak": one.row.reserved_peak,
+                "least": one.least,
+                "fits": one.row.fits,
+                "allocators": [asdict(row) for row in one.fit.check.rows],
+            }
+            for one in remedies.by_use
+        ],
+        "left_out": remedies.left_out,
     }
 
 

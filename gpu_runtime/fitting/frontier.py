@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 
 from gpu_runtime.fitting.fit_check import FitCheck
 from gpu_runtime.fitting.largest_value import MOST, LargestValues, search_largest
@@ -33,14 +32,6 @@ class Frontier:
     def fits(self) -> bool:
         """Return True if some value fits, so that there is something to draw."""
         return any(one.largest(label) for one in self.found.values() for label in self.labels)
-
-
-@dataclass(frozen=True)
-class FrontierPicture:
-    """A picture of a frontier, which an installed package offers in ``gapless.plots``."""
-
-    draw: Callable[[Frontier, Path], None]
-    suffixes: tuple[str, ...]
 
 
 def search_frontier(

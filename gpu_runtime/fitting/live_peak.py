@@ -2,19 +2,53 @@
 
 from __future__ import annotations
 
+import enum
 import re
 from collections import defaultdict
 from dataclasses import dataclass
 
 import numpy as np
 
-from instances.traces.allocation_trace import NO_MODULE, AllocationTrace, Phase
+from instances.traces.allocation_trace import NO_MODULE, AllocationTrace, Phase, Role
 
 # Layers of one kind form one group: their numbers are left out of the names.
 _NUMBER = re.compile(r"(?<=\.)\d+(?=\.|$)")
 
 BEFORE = "before the steps"
 EARLIER = "an earlier step"
+
+
+class Kind(enum.StrEnum):
+    """What a block holds, as far as its role and its lifetime tell."""
+
+    # There before the first step: parameters and buffers.
+    WEIGHTS = "weights"
+    GRADIENTS = "gradients"
+    OPTIMIZER_STATES = "optimizer states"
+    # Allocated in a forward pass, and alive after it.
+    ACTIVATIONS = "activations"
+    # Activations that a step makes before it first calls a module.
+    INPUTS = "inputs"
+    # From an earlier step, or never freed: what libraries and programs keep.
+    KEPT = "kept"
+    # All others: gradients of activations, what is recomputed, workspaces.
+    TEMPORARIES = "temporaries"
+
+
+KIND_OF_ROLE = {
+    Role.GRADIENT: Kind.GRADIENTS,
+    Role.STATE: Kind.OPTIMIZER_STATES,
+    Role.UPDATE: Kind.TEMPORARIES,
+}
+
+
+@dataclass(frozen=True)
+class LiveKind:
+    """Blocks of one kind that live at the peak."""
+
+    kind: Kind
+    size: int
+    blocks: int
 
 
 @dataclass(frozen=True)
@@ -39,6 +73,9 @@ class LivePeak:
     phase: str
     # The largest first.
     groups: tuple[LiveGroup, ...]
+    kinds: tuple[LiveKind, ...] = ()
+    # The event of that moment.
+    event: int = 0
 
 
 def find_live_peak(trace: AllocationTrace) -> LivePeak:
@@ -50,19 +87,23 @@ def find_live_peak(trace: AllocationTrace) -> LivePeak:
     event = int(live.argmax()) if len(live) else 0
     alive = (trace.alloc <= event) & (trace.free_requested > event)
     mark = _mark_of(trace, event)
-    sizes: dict[tuple[str, str], int] = defaultdict(int)
-    blocks: dict[tuple[str, str], int] = defaultdict(int)
+    by_group: dict[tuple[str, str], list[int]] = defaultdict(list)
+    by_kind: dict[Kind, list[int]] = defaultdict(list)
     for request in np.flatnonzero(alive & (trace.size > 0)).tolist():
-        key = _since(trace, request, mark), _module(trace, request)
-        sizes[key] += int(trace.size[request])
-        blocks[key] += 1
-    groups = [LiveGroup(*key, sizes[key], blocks[key]) for key in sizes]
+        size = int(trace.size[request])
+        by_group[_since(trace, request, mark), _module(trace, request)].append(size)
+        by_kind[kind_of(trace, request, event)].append(size)
+    groups = [LiveGroup(*key, sum(sizes), len(sizes)) for key, sizes in by_group.items()]
     groups.sort(key=lambda group: (-group.size, group.since, group.module))
+    kinds = [LiveKind(kind, sum(sizes), len(sizes)) for kind, sizes in by_kind.items()]
+    kinds.sort(key=lambda one: (-one.size, one.kind))
     return LivePeak(
         size=int(live.max(initial=0)),
         step=0 if mark < 0 else int(trace.mark_iteration[mark]) + 1,
         phase="" if mark < 0 else _phase(trace, mark),
         groups=tuple(groups),
+        kinds=tuple(kinds),
+        event=event,
     )
 
 
@@ -73,6 +114,26 @@ def _mark_of(trace: AllocationTrace, event: int) -> int:
 
 def _phase(trace: AllocationTrace, mark: int) -> str:
     return Phase(int(trace.mark_phase[mark])).name.lower()
+
+
+def kind_of(trace: AllocationTrace, request: int, event: int) -> Kind:
+    """Return the kind of a block that lives in the step of an event."""
+    role = Role(int(trace.role[request]))
+    if role is not Role.NONE:
+        return KIND_OF_ROLE[role]
+    since = _since(trace, request, _mark_of(trace, event))
+    if since == BEFORE:
+        return Kind.WEIGHTS
+    if since == EARLIER or trace.free_requested[request] == trace.event_count:
+        return Kind.KEPT
+    mark = _mark_of(trace, int(trace.alloc[request]))
+    end = int(np.append(trace.mark_event, trace.event_count)[mark + 1])
+    if trace.mark_phase[mark] != Phase.FORWARD or trace.free_requested[request] < end:
+        return Kind.TEMPORARIES
+    first, behind = np.searchsorted(trace.alloc, [trace.mark_event[mark], end])
+    within = np.flatnonzero(trace.alloc_module[first:behind] != NO_MODULE)
+    is_input = len(within) > 0 and request < first + within[0]
+    return Kind.INPUTS if is_input else Kind.ACTIVATIONS
 
 
 def _since(trace: AllocationTrace, request: int, peak_mark: int) -> str:

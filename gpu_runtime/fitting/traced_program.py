@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Protocol
@@ -14,7 +15,7 @@ from instances.extract.models import find_model
 from instances.extract.own.own_extraction import trace_own
 from instances.extract.own.own_function import OwnFunction
 from instances.extract.ranks.rank import Rank
-from instances.extract.step_settings import COUNTS
+from instances.extract.step_settings import COUNTS, StepSettings
 from instances.formats.recorded_trace import read_recorded_trace_file, write_recorded_trace
 from instances.traces.allocation_trace import AllocationTrace
 from planners.errors import InstanceError, near_names
@@ -22,6 +23,8 @@ from planners.model.problem import Scalar
 from planners.processes.isolated_process import answer_apart
 from planners.text.plain_text import shown
 
+# Parameters of a user's function that a remedy changes, and the types of their values.
+REMEDIED: dict[str, type] = {"batch": int, "checkpointing": bool}
 # Settings of a model that are whole numbers.
 VARIED = tuple(option for option in SHAPE if option in COUNTS)
 
@@ -31,6 +34,9 @@ class TracedProgram(Protocol):
 
     @property
     def label(self) -> str: ...
+
+    @property
+    def changeable(self) -> Mapping[str, int]: ...
 
     def value_of(self, parameter: str) -> int: ...
 
@@ -49,6 +55,17 @@ class RegisteredProgram:
     def label(self) -> str:
         return _with_values(find_model(self.name).name, self.shape)
 
+    @property
+    def changeable(self) -> Mapping[str, int]:
+        model, shape = find_model(self.name), self._settings
+        recomputes = {"checkpointing": shape.checkpointing, "selective": bool(shape.selective)}
+        return {"batch": shape.batch, **(recomputes if model.recomputed else {})}
+
+    @property
+    def _settings(self) -> StepSettings:
+        precision = self.settings.weights_precision
+        return find_model(self.name).settings(**self.shape, precision=precision)
+
     def value_of(self, parameter: str) -> int:
         """Return the value of a setting; ``InstanceError`` if the model has none of this name."""
         if parameter not in VARIED:
@@ -56,10 +73,7 @@ class RegisteredProgram:
                 f"--vary: {self.name} has no setting {parameter!r} that is a whole number; "
                 f"{near_names(parameter, VARIED)}"
             )
-        shape = find_model(self.name).settings(
-            **self.shape, precision=self.settings.weights_precision
-        )
-        return _whole_number(parameter, getattr(shape, parameter), self.name)
+        return _whole_number(parameter, getattr(self._settings, parameter), self.name)
 
     def trace(self, changes: Mapping[str, int]) -> AllocationTrace:
         return record(self.name, self.settings, rank=self.rank, **{**self.shape, **changes})
@@ -75,6 +89,16 @@ class OwnProgram:
     @property
     def label(self) -> str:
         return _with_values(self.function.label, self.function.arguments)
+
+    @property
+    def changeable(self) -> Mapping[str, int]:
+        found: dict[str, int] = {}
+        for parameter, kind in REMEDIED.items():
+            with suppress(InstanceError):  # the function has no such parameter
+                value = self.function.value_of(parameter)
+                if type(value) is kind and isinstance(value, int):
+                    found[parameter] = value
+        return found
 
     def value_of(self, parameter: str) -> int:
         """Return an argument of the function; ``InstanceError`` if it has none of this name."""
@@ -100,7 +124,7 @@ def _whole_number(parameter: str, value: object, where: str) -> int:
 
 
 # The types of a child process's answer, beside the trace.
-_ANSWER = {"label": str, "origin": dict, "values": list}
+_ANSWER = {"label": str, "origin": dict, "values": list, "changeable": dict}
 
 
 @dataclass(frozen=True)
@@ -113,6 +137,8 @@ class Traced:
     # Values of the parameters that were asked for.
     values: list[int]
     trace: AllocationTrace
+    # The parameters that a remedy may change, by their values.
+    changeable: Mapping[str, int] = field(default_factory=dict)
 
 
 def trace_program(
@@ -122,7 +148,7 @@ def trace_program(
     trace = program.trace(changes)
     # A user's file runs while it is traced.
     values = [program.value_of(parameter) for parameter in vary]
-    return Traced(program.label, trace.origin, values, trace)
+    return Traced(program.label, trace.origin, values, trace, program.changeable)
 
 
 def trace_apart(
@@ -138,9 +164,15 @@ def trace_apart(
         def traced_to_file() -> dict[str, Any]:
             traced = trace_program(opened(), changes, vary)
             write_recorded_trace(traced.trace, path)
-            return {"label": traced.label, "origin": dict(traced.origin), "values": traced.values}
+            return {
+                "label": traced.label,
+                "origin": dict(traced.origin),
+                "values": traced.values,
+                "changeable": dict(traced.changeable),
+            }
 
         said = answer_apart(name, traced_to_file, _ANSWER)
-        if [type(value) for value in said["values"]] != [int] * len(vary):
+        is_valid = [type(value) for value in said["values"]] == [int] * len(vary)
+        if not (is_valid and all(isinstance(one, int) for one in said["changeable"].values())):
             raise InstanceError(f"{name}: its process sent no valid answer")
         return Traced(**said, trace=read_recorded_trace_file(path))

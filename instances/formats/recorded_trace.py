@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from instances.formats.numpy_archive import load_arrays
 from instances.formats.trace_format import trace_format
-from instances.traces.allocation_trace import AllocationTrace
+from instances.traces.allocation_trace import ROLE_FIELDS, AllocationTrace
 from instances.traces.event_log import (
     EVENT_KINDS,
     NOTHING,
@@ -29,7 +29,8 @@ from planners.text.plain_text import shown
 ARRAYS = ("action", "addr", "size", "names")
 MARK_ARRAYS = ("mark_event", "mark_phase", "mark_microbatch", "mark_iteration")
 BEFORE_ARRAYS = ("before_addr", "before_size", "before_stream")
-OPTIONAL_ARRAYS = ("stream", "pool", *MARK_ARRAYS, "module", "module_names", *BEFORE_ARRAYS)
+OPTIONAL_ARRAYS = ("stream", "pool", *MARK_ARRAYS, "module", "module_names", *BEFORE_ARRAYS,
+                   *ROLE_FIELDS)  # fmt: skip
 NEEDED_ACTIONS = ("alloc", "free_completed")
 MAX_BYTES = 1 << 30
 MAX_MODULES = 1 << 20
@@ -42,7 +43,8 @@ def read_recorded_trace_file(path: Path) -> AllocationTrace:
     It may have ``stream``; ``pool`` (the number of a private pool, 0 for the common one); all four
     arrays of marks, without which small allocations of odd sizes mark the phases; ``module`` (index
     into ``module_names``, -1 for none); and all three arrays of the blocks that were there at
-    first. Sizes are the bytes that were requested.
+    first; and ``role`` and ``element_bytes`` of :class:`AllocationTrace`, those of blocks that were
+    there at first in front. Sizes are the bytes that were requested.
     """
     with errors_at(path):
         return _trace(_load(path), path)
@@ -68,6 +70,9 @@ def write_recorded_trace(trace: AllocationTrace, path: Path) -> None:
     if trace.module_names:
         arrays["module"] = log.module.astype(np.int32)
         arrays["module_names"] = np.array(trace.module_names, dtype=np.str_)
+    if trace.role.any():
+        order = np.argsort(~trace.before, kind="stable")
+        arrays |= {field: getattr(trace, field)[order] for field in ROLE_FIELDS}
     if len(was_there):
         arrays["before_addr"] = trace.address[was_there]
         arrays["before_size"] = trace.size[was_there]
@@ -115,6 +120,7 @@ def _trace(arrays: dict[str, NDArray[Any]], path: Path) -> AllocationTrace:
         ),
         marks=_marks(arrays),
         module_names=_names("module_names", arrays, MAX_MODULES),
+        roles=dict(zip(ROLE_FIELDS, _all_or_none(arrays, ROLE_FIELDS), strict=False)),
         name=path.stem,
         origin={"format": RECORDED_TRACE.name, "file": path.name},
     )

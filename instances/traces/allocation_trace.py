@@ -25,6 +25,12 @@ from planners.text.plain_text import shown
 
 SEGMENT_KINDS = ("segment_alloc", "segment_free", "segment_map", "segment_unmap")
 NO_MODULE = -1
+ROLE_FIELDS = ("role", "element_bytes")
+# The columns with an entry for each request.
+REQUEST_FIELDS = (
+    "size", "alloc", "free_requested", "freed", "stream", "pool", "address", "before", "is_marker",
+    "alloc_module", "free_module", *ROLE_FIELDS,
+)  # fmt: skip
 MARK_FIELDS = ("mark_event", "mark_phase", "mark_microbatch", "mark_iteration")
 
 IntValues = Iterable[int] | NDArray[np.integer]
@@ -36,6 +42,18 @@ class Phase(enum.IntEnum):
     FORWARD = 0
     BACKWARD = 1
     OPTIMIZER = 2
+
+
+class Role(enum.IntEnum):
+    """The part that a block has in the step of an optimizer."""
+
+    NONE = 0
+    # The gradient of a parameter that the optimizer updates.
+    GRADIENT = 1
+    # A state that the optimizer keeps from step to step.
+    STATE = 2
+    # Allocated within the optimizer's step, and no state.
+    UPDATE = 3
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -73,6 +91,11 @@ class AllocationTrace:
     # -1 for none.
     alloc_module: IntColumn
     free_module: IntColumn
+    # int64 :class:`Role` of each block; NONE by default.
+    role: IntColumn
+    # int64 bytes of each element of a state that has an element for each of its parameter's; 0 for
+    # every other block.
+    element_bytes: IntColumn
     # Names, outermost module first, parts separated by dots.
     module_names: tuple[str, ...]
     # int64, one entry a phase: the event at which it begins, ascending, its :class:`Phase`, and the
@@ -102,6 +125,8 @@ class AllocationTrace:
         is_marker: Iterable[bool] | BoolColumn | None = None,
         alloc_module: IntValues | None = None,
         free_module: IntValues | None = None,
+        role: IntValues | None = None,
+        element_bytes: IntValues | None = None,
         module_names: Sequence[str] = (),
         mark_event: IntValues = (),
         mark_phase: IntValues = (),
@@ -125,6 +150,8 @@ class AllocationTrace:
             ("address", address, 0),
             ("alloc_module", alloc_module, NO_MODULE),
             ("free_module", free_module, NO_MODULE),
+            ("role", role, Role.NONE),
+            ("element_bytes", element_bytes, 0),
         ):
             put(field, self._column(field, values, default))
         put("before", self._flags("before", before))
@@ -152,6 +179,22 @@ class AllocationTrace:
     def iteration_count(self) -> int:
         """Number of iterations that begin within the trace; 0 without marks."""
         return len(self.iterations)
+
+    def of_requests(self, chosen: IntColumn, size: IntColumn) -> AllocationTrace:
+        """Return the trace of some requests, by their indices, with other sizes.
+
+        Indices ascend. A request that is chosen twice becomes two that live equally long.
+        """
+        return AllocationTrace(
+            self.event_count,
+            size,
+            module_names=self.module_names,
+            **{field: getattr(self, field)[chosen] for field in REQUEST_FIELDS[1:]},
+            **{field: getattr(self, field) for field in MARK_FIELDS},
+            segments=self.segments,
+            name=self.name,
+            origin=self.origin,
+        )
 
     def _column(self, field: str, values: IntValues | None, default: int) -> IntColumn:
         if values is None:
@@ -184,6 +227,9 @@ class AllocationTrace:
         self._require("address", self.address >= 0, "addresses are at least 0")
         self._require("stream", self.stream >= 0, "handles of streams are at least 0")
         self._require("pool", self.pool >= 0, "numbers of pools are at least 0")
+        known = (self.role >= 0) & (self.role < len(Role))
+        self._require("role", known, f"a role from 0 to {len(Role) - 1}")
+        self._require("element_bytes", self.element_bytes >= 0, "bytes are at least 0")
         self._validate_times()
         self._validate_modules()
         self._validate_marks()

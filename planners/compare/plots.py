@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from planners.compare.comparison import Comparison, ComparisonRow
 from planners.entry_points import load_entry
@@ -50,10 +50,8 @@ class ComparisonPage:
     write: Callable[[Comparison, Sequence[ComparisonRow], OnlineRun | None, Path], None]
     suffixes: tuple[str, ...]
     require_drawable: Callable[[Problem], None]
-
-
-# The extra of Gapless that installs the package for a kind; `plot` for all other kinds.
-EXTRA_OF_KIND: dict[type, str] = {ComparisonPage: "report"}
+    # The extra of Gapless that installs what it needs; `plot` for a kind without this field.
+    extra: ClassVar[str] = "report"
 
 
 def find_plot(name: str, kind: type[Kind]) -> Kind:
@@ -61,7 +59,7 @@ def find_plot(name: str, kind: type[Kind]) -> Kind:
     # Imported here because most runs draw nothing.
     from importlib.metadata import entry_points
 
-    extra = EXTRA_OF_KIND.get(kind, "plot")
+    extra = getattr(kind, "extra", "plot")
     for entry in entry_points(group=ENTRY_POINT_GROUP, name=name):
         try:
             plot = load_entry(entry)

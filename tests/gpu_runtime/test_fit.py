@@ -110,7 +110,8 @@ def test_the_exit_status_is_the_answer(memory: str, status: int, said: str, tmp_
 def test_what_is_needed_is_said_without_a_limit(tmp_path: Path) -> None:
     answer = fit(script(tmp_path), "--set", "parts=2")
     assert (answer.exit_code, answer.stderr) == (0, "")
-    above, headings, live, caching, _, planned, blank, _, peak = answer.stdout.splitlines()
+    above, headings, live, caching, _, planned, *kinds, blank, _, peak = answer.stdout.splitlines()
+    assert [line.split()[-1] for line in kinds[1:]] == ["kind", "temporaries"]
     assert above == (
         "my_script.py:make_step parts=2: 9 requests in 3 steps; live peak 100.0 MiB (104,857,600), "
         "in step 1, forward"
@@ -216,7 +217,8 @@ def test_json_says_how_the_trace_is_made_again(tmp_path: Path) -> None:
     found = record(script(tmp_path), "--set", "parts=2")
     assert found.keys() == {
         "schema", "version", "environment", "program", "origin", "memory", "beside", "nccl",
-        "answer", "peak", "allocators", "ranks", "vary", "frontier",
+        "answer", "peak", "allocators", "ranks", "vary", "frontier", "fewest_ranks",
+        "remedies",
     }  # fmt: skip
     assert found["origin"]["command"] == (
         "python -m instances.extract trace my_script.py:make_step --set parts=2 --steps 3"
@@ -336,11 +338,90 @@ def test_ranks_are_shown_apart_and_the_worst_answers(tmp_path: Path) -> None:
     assert most["largest"]["live"]["value"] == (40 * MIB - nccl) // (3 * MIB)
 
 
+SHARDED = """
+import torch
+
+from instances.extract import TrainingStep
+
+
+class Network(torch.nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(width, width) for _ in range(4))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def make_step(batch=8, width=512):
+    network = Network(width)
+    optimizer = torch.optim.AdamW(network.parameters())
+    loss = lambda result: result.sum()
+    return TrainingStep(network, torch.ones(batch, width), optimizer, loss=loss)
+"""
+
+
+@pytest.mark.torch
+def test_the_fewest_ranks_are_those_of_a_second_run(tmp_path: Path) -> None:
+    own = (
+        script(tmp_path, SHARDED), "--parallel", "fsdp2", "--memory", "80MiB", "--beside", "0",
+        "--channels", "0", "--allocators", "planned",
+    )  # fmt: skip
+    found = record(*own, "--ranks", "2", "--vary", "ranks", "--no-remedies")
+    tried = found["fewest_ranks"]["tried"]
+    assert found["fewest_ranks"]["fewest"] == {"live": 2, "planned": 4}
+    assert tried.keys() == {"2", "4"}
+    assert tried["2"] == found["allocators"] != tried["4"]
+    second = record(*own, "--ranks", "4", "--no-remedies")
+    assert (tried["4"], second["remedies"]) == (second["allocators"], None)
+
+
+@pytest.mark.torch
+def test_remedies_are_what_a_second_run_says(tmp_path: Path) -> None:
+    fields = {"model_type": "gpt2", "n_layer": 1, "n_embd": 128, "n_head": 2, "vocab_size": 500}
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(fields))
+    shape = (path, "--seq", "512", "--memory", "2MiB", "--beside", "0", "--steps", "2")
+    page = tmp_path / "fit.html"
+    found = record(*shape, "--batch", "8", "--page", page)
+    by_name = {one["name"]: one["allocators"] for one in found["remedies"]["found"]}
+    for name, *options in (
+        ("checkpointing", "--batch", "8", "--checkpointing"),
+        ("selective checkpointing", "--batch", "8", "--checkpointing", "--selective"),
+        ("half the batch", "--batch", "4"),
+    ):
+        second = record(*shape, *options, "--no-remedies")
+        assert by_name[name] == second["allocators"], name
+    assert by_name["expandable segments"] == by_name["a plan"] == found["allocators"]
+    assert by_name["optimizer in 8 bits"] != found["allocators"]
+    assert "What would help" in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.torch
+def test_a_users_function_is_halved_and_what_it_lacks_is_said(tmp_path: Path) -> None:
+    own = (script(tmp_path, STEP), "--memory", "1MiB", "--beside", "0")
+    answer = fit(*own)
+    assert answer.exit_code == 1
+    said = answer.stdout
+    assert "left out: checkpointing: my_script.py:make_step has no such setting" in said
+    (half,) = [line for line in said.splitlines() if line.startswith("half the batch")]
+    second = fit(*own, "--set", "batch=4", "--no-remedies").stdout.splitlines()
+    caching = next(line for line in second if "pytorch-caching" in line)
+    # Bytes stand behind a name, a number and a unit.
+    assert half.split()[5] == caching.split()[3 + caching.startswith("*")]
+
+
 @pytest.mark.torch
 def test_ranks_that_cannot_be(tmp_path: Path) -> None:
     own = script(tmp_path, STEP)
     assert "--ranks: at least 1" in refused(own, "--ranks", "0")
     assert "multiply to those of --ranks, 8" in refused(own, "--ranks", "8", "--parallel", "tp=2")
     assert "the model bert-base is not parallel by itself" in refused("bert-base", "--ranks", "2")
+    for wrong in (("ranks,batch", "fsdp2"), ("ranks", "fsdp2=2")):
+        vary, kind = wrong
+        asked = ("--vary", vary, "--parallel", kind, "--ranks", "2", "--memory", "1GiB")
+        assert "--vary ranks: it goes alone, and --parallel without num" in refused(own, *asked)
     said = refused(own, "--ranks", "2", "--parallel", "tp")
     assert "a base_model_tp_plan, found Network without one" in said

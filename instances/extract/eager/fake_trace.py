@@ -21,6 +21,7 @@ from torch.nn import functional
 from instances.extract.eager.allocation_mode import AllocationMode
 from instances.extract.eager.cuda_autocast import cuda_autocast_on_cpu
 from instances.extract.eager.module_names import innermost_module, track_modules
+from instances.extract.eager.optimizer_roles import OptimizerRoles
 from instances.extract.eager.request_recorder import RequestRecorder
 from instances.extract.eager.trace_settings import TraceSettings
 from instances.extract.eager.training_loop import TrainingLoop, zero_inputs
@@ -92,7 +93,8 @@ def recorded_on_fake_tensors(make_mode: Callable[[RequestRecorder], Mode]) -> It
     with ExitStack() as stack:
         tracker = stack.enter_context(track_modules())
         mode = make_mode(RequestRecorder(lambda: innermost_module(tracker)))
-        for context in (FakeTensorMode(), mode, cuda_autocast_on_cpu(), _as_eager()):
+        roles = OptimizerRoles(mode).told()
+        for context in (FakeTensorMode(), mode, cuda_autocast_on_cpu(), _as_eager(), roles):
             stack.enter_context(context)
         yield mode
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from instances.traces.allocation_trace import NO_MODULE, AllocationTrace, Phase
+from instances.traces.allocation_trace import NO_MODULE, AllocationTrace, Phase, Role
 from instances.traces.event_log import number_phases
 from planners.model.problem import Scalar
 
@@ -26,6 +26,9 @@ class AllocatorRequest:
     stream: int = DEFAULT_STREAM
     # True if another stream may use the block until the host waits for the device.
     is_shared: bool = False
+    role: Role = Role.NONE
+    # Of a state that is like its parameter, bytes of an element.
+    element_bytes: int = 0
 
 
 @dataclass
@@ -116,6 +119,8 @@ class RequestRecorder:
             address=self._addresses(),
             alloc_module=[request.alloc_module for request in self.requests],
             free_module=[request.free_module for request in self.requests],
+            role=[request.role for request in self.requests],
+            element_bytes=[request.element_bytes for request in self.requests],
             module_names=list(self._module_index),
             mark_event=[event for event, _ in self._marks],
             mark_phase=[int(phase) for phase in phases],

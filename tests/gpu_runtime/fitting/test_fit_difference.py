@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpu_runtime.fit import app
+from gpu_runtime.fitting.fit_answer import FitAnswer
 from gpu_runtime.fitting.fit_check import LIVE, AllocatorFit, FitCheck, RankFit
 from gpu_runtime.fitting.fit_difference import (
     FitDifference,
@@ -39,7 +40,7 @@ def written(path: Path, groups: dict[tuple[str, str], int], reserved: int, **ori
     trace = fragmenting_trace()
     traced, check = Traced("net", origin, [], trace), FitCheck(trace, peak, rows)
     fit = RankFit(traced, check, OutsideMemory(0), None)
-    path.write_text(fit_json([fit], fit, None, None, None))
+    path.write_text(fit_json(FitAnswer([fit])))
     return path
 
 

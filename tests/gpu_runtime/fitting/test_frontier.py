@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from evaluation.plots.frontier import draw_frontier, frontier_figure
+from gpu_runtime.fitting.fit_answer import FitAnswer
 from gpu_runtime.fitting.fit_check import FitCheck, RankFit
 from gpu_runtime.fitting.fit_report import fit_json, frontier_table
 from gpu_runtime.fitting.frontier import Frontier, search_frontier
@@ -54,7 +55,7 @@ def test_json_has_every_value() -> None:
     frontier = searched(300)
     traced, first = Traced("net", {}, [1, 300], NOTHING), frontier.found[300].tried[1]
     fit = RankFit(traced, first, OutsideMemory(0), ROOM)
-    text = fit_json([fit], fit, ROOM, frontier.found[300], frontier)
+    text = fit_json(FitAnswer([fit], ROOM, frontier.found[300], frontier))
     found = json.loads(text)["frontier"]
     assert (found["doubled"], found["ended"]) == ("seq", "seq 1200 is too long")
     assert {seq: one["largest"]["lean"]["value"] for seq, one in found["found"].items()} == {

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from instances.formats.recorded_trace import (
     RECORDED_TRACE,
+    read_recorded_trace_file,
     write_recorded_trace,
 )
-from instances.traces.allocation_trace import AllocationTrace, Phase
+from instances.traces.allocation_trace import AllocationTrace, Phase, Role
 from planners.errors import InstanceError
 from planners.files.formats import read_any
 from planners.files.recording_slice import RecordingSlice
@@ -134,6 +135,26 @@ def test_phases_and_modules_that_we_write_reach_the_problem(tmp_path: Path) -> N
     assert dynamic is not None
     assert dynamic.tolist() == [False, True]
     assert read_any(path).origin["peak_reserved"] == 2 << 20
+
+
+def test_roles_are_read_as_they_were_written(tmp_path: Path) -> None:
+    """Blocks from before the recording come first, whatever their order was."""
+    trace = AllocationTrace(
+        4, [8, 16, 32], [0, 0, 1], [4, 4, 4], [4, 4, 4], address=[1, 2, 3],
+        before=[False, True, False], role=[Role.GRADIENT, Role.STATE, Role.UPDATE],
+        element_bytes=[0, 4, 0],
+    )  # fmt: skip
+    path = tmp_path / "ours.npz"
+    write_recorded_trace(trace, path)
+    found = read_recorded_trace_file(path)
+    assert found.size.tolist() == [16, 8, 32]
+    assert found.role.tolist() == [Role.STATE, Role.GRADIENT, Role.UPDATE]
+    assert found.element_bytes.tolist() == [4, 0, 0]
+    with np.load(path) as arrays:
+        shorter = {**arrays, "role": arrays["role"][1:]}
+    np.savez(path, **shorter)
+    with pytest.raises(InstanceError, match="field role: one entry a request is needed, found 2"):
+        read_recorded_trace_file(path)
 
 
 def test_a_slice_that_the_file_does_not_have(tmp_path: Path) -> None:

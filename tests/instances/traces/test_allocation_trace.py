@@ -11,7 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from instances.formats.recorded_trace import read_recorded_trace_file, write_recorded_trace
-from instances.traces.allocation_trace import AllocationTrace, Phase
+from instances.traces.allocation_trace import (
+    MARK_FIELDS,
+    REQUEST_FIELDS,
+    AllocationTrace,
+    Phase,
+)
 from instances.traces.event_log import (
     ALLOC,
     EVENT_KINDS,
@@ -56,6 +61,8 @@ def free(address: int, size: int, stream: int = 0) -> list[tuple[int, int, int, 
         ({"free_requested": [0, 5]}, "field free_requested, request 0: an event after"),
         ({"freed": [4, 4]}, "field freed, request 1: no event before free_requested"),
         ({"stream": [1]}, "field stream: one entry a request is needed, found 1 for 2"),
+        ({"role": [0, 4]}, "field role, request 1: a role from 0 to 3, found 4"),
+        ({"element_bytes": [-1, 0]}, "field element_bytes, request 0: bytes are at least 0"),
         ({"alloc_module": [0, 2]}, "field alloc_module, request 1: -1 or below 1"),
         ({"mark_phase": [0, 1]}, "field mark_phase: one entry a mark is needed, found 2 for 1"),
         ({"mark_phase": [3]}, "mark 0: events up to 9 and iterations ascend"),
@@ -72,6 +79,24 @@ def test_a_column_that_breaks_a_rule_is_refused(changed: dict[str, Any], message
     AllocationTrace(**fields)
     with pytest.raises(InstanceError, match=message):
         AllocationTrace(**{**fields, **changed})
+
+
+def test_some_requests_with_other_sizes_keep_all_else() -> None:
+    trace = AllocationTrace(
+        9, [4, 5, 6], [0, 1, 2], [3, 5, 9], [4, 9, 9], stream=[7, 8, 9], role=[0, 2, 1],
+        element_bytes=[0, 4, 0],
+        alloc_module=[0, -1, 0], module_names=["layer"], mark_event=[0], mark_phase=[0],
+        mark_microbatch=[0], mark_iteration=[0], segments=[(0, 0, 0, 1, 0)], name="run",
+        origin={"a": 1},
+    )  # fmt: skip
+    some = trace.of_requests(np.array([1, 1, 2]), np.array([50, 51, 60]))
+    assert some.size.tolist() == [50, 51, 60]
+    for field in REQUEST_FIELDS[1:]:
+        assert getattr(some, field).tolist() == getattr(trace, field)[[1, 1, 2]].tolist(), field
+    for field in (*MARK_FIELDS, "segments"):
+        assert getattr(some, field).tolist() == getattr(trace, field).tolist(), field
+    for field in ("event_count", "module_names", "name", "origin"):
+        assert getattr(some, field) == getattr(trace, field), field
 
 
 # --- from events ---------------------------------------------------------------------------

@@ -1,0 +1,47 @@
+"""Reserved bytes by the number of GPUs, a line for each allocator, and the memory of a GPU."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from evaluation.plots.drawing import Look, line_figure, line_looks, save_figure
+from evaluation.plots.layout import LAYOUT
+from evaluation.plots.plan_rectangles import OTHERS_COLOUR
+from gpu_runtime.fitting.fewest_ranks import FewestRanks
+from gpu_runtime.fitting.fit_answer import FitAnswer, FitPicture
+from planners.text.byte_units import binary_unit
+
+
+def fewest_ranks_figure(fewest: FewestRanks) -> Figure:
+    """Return the picture; a dashed line is what a GPU has for PyTorch."""
+    tried = fewest.tried
+    labels = [row.label for row in next(iter(tried.values())).check.rows]
+    scale, unit = binary_unit(max(
+        row.reserved_peak for fit in tried.values() for row in fit.check.rows
+    ))  # fmt: skip
+
+    def draw(axes: Any, label: str, look: Look) -> None:
+        width = 1.5 + labels[::-1].index(label)
+        reserved = [row.reserved_peak / scale for row in fewest.rows(label).values()]
+        axes.plot(list(tried), reserved, markersize=2 + 2 * width, linewidth=width, **look)
+
+    def dress(axes: Any) -> None:
+        rooms = [(fit.room or 0) / scale for fit in tried.values()]
+        axes.plot(list(tried), rooms, color=OTHERS_COLOUR, linestyle="--", label="of a GPU")
+        axes.set_ylim(bottom=0)
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(list(tried), [f"{ranks:,}" for ranks in tried])
+
+    words = ("GPUs", f"reserved {unit}")
+    return line_figure({label: label for label in labels}, line_looks(labels), draw, dress, words)
+
+
+def _draw(answer: FitAnswer, path: Path) -> None:
+    if answer.fewest is not None:
+        save_figure(fewest_ranks_figure(answer.fewest), path)
+
+
+FEWEST_RANKS = FitPicture(_draw, LAYOUT.suffixes)

@@ -1,0 +1,115 @@
+"""The page of a prediction: its answer, its tables, and a memory map of the step of the peak."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from bokeh.models.ui import UIElement
+
+from evaluation.plots.plan_rectangles import CLASS_COLOURS, OTHERS_COLOUR, TensorClasses
+from evaluation.report.html_page import render_page
+from evaluation.report.memory_map import MappedPlan, memory_map
+from gpu_runtime.fitting.fit_answer import FitAnswer, FitPage
+from gpu_runtime.fitting.fit_check import LIVE, FitCheck
+from gpu_runtime.fitting.fit_report import fit_notes, fit_sections, peak_line
+from gpu_runtime.fitting.live_peak import Kind, kind_of
+from instances.traces.allocation_trace import NO_MODULE, iteration_window
+from instances.traces.trace_requests import requests_of_trace
+from planners.files.output_file import write_output
+from planners.model.bounds import lifetime_bound
+from planners.model.columns import IntColumn
+from planners.model.online_result import OnlineResult
+from planners.model.plan import Plan, feasible
+from planners.model.problem import Problem
+from planners.online.online_run import run_online
+
+MAP = "map"
+
+
+def write_fit_page(answer: FitAnswer, path: Path) -> None:
+    """Write the page of an answer."""
+    write_output(path, fit_page(answer).encode())
+
+
+def fit_page(answer: FitAnswer) -> str:
+    """Return the page of an answer."""
+    worst = answer.worst
+    title, _, facts = peak_line(worst).partition(": ")
+    notes = fit_notes(worst, answer.memory, answer.found)
+    return render_page(
+        "fit.html",
+        {MAP: _map_of(place_step(worst.check))},
+        title=title,
+        about=facts.split("; "),
+        answer="" if answer.memory is None else notes.pop(),
+        sections=list(fit_sections(answer)),
+        notes=notes,
+    )
+
+
+@dataclass(frozen=True)
+class PlacedStep:
+    """All blocks of the step of the peak, and where each allocator puts them."""
+
+    problem: Problem
+    plans: list[MappedPlan]
+    kinds: list[Kind]
+    # The step of the problem at which most bytes live.
+    moment: int
+
+
+def place_step(check: FitCheck) -> PlacedStep:
+    """Replay a trace under the allocators of a check, and return the step of its peak."""
+    trace, peak = check.trace, check.peak
+    begin, end = iteration_window(trace, peak.step - 1) if peak.step else (0, trace.event_count)
+    asked = np.flatnonzero(trace.size > 0)
+    # A replay has the requests of more than 0 bytes. As in the live peak, a block ends when the
+    # program frees it: planned memory may then reuse it, in the order of the streams.
+    replayed = np.flatnonzero((trace.alloc[asked] < end) & (trace.free_requested[asked] > begin))
+    chosen = asked[replayed]
+    kinds = [kind_of(trace, request, peak.event) for request in chosen.tolist()]
+    names = ["" if module == NO_MODULE else trace.module_names[module]
+             for module in trace.alloc_module[chosen].tolist()]  # fmt: skip
+    start = np.maximum(trace.alloc[chosen], begin) - begin
+    problem = Problem(
+        trace.size[chosen],
+        start,
+        np.maximum(np.minimum(trace.free_requested[chosen], end) - begin, start + 1),
+        tensor_name=[name or kind for name, kind in zip(names, kinds, strict=True)],
+        name=trace.name,
+    )
+    labels = ",".join(row.label for row in check.rows if row.label != LIVE)
+    rows = run_online(requests_of_trace(trace), labels).rows
+    plans = [
+        MappedPlan(row.label, feasible(Plan.of(problem, _offsets(row.result)[replayed])))
+        for row in rows
+        if row.result is not None and len(row.result.addresses)
+    ]
+    return PlacedStep(problem, plans, kinds, peak.event - begin)
+
+
+def _map_of(step: PlacedStep) -> UIElement:
+    labels = list(Kind)
+    classes = TensorClasses(
+        "kind",
+        np.array([labels.index(kind) for kind in step.kinds], dtype=np.int64),
+        [*CLASS_COLOURS, OTHERS_COLOUR],
+        labels,
+    )
+    bounds = [lifetime_bound(step.problem)]
+    return memory_map(step.problem, step.plans, bounds, MAP, first=classes, moment=step.moment)
+
+
+def _offsets(result: OnlineResult) -> IntColumn:
+    """Return the addresses of blocks with the gaps between segments closed."""
+    segments = result.segments[np.argsort(result.segments[:, 1], kind="stable")]
+    begin, end = segments[:, 1], np.maximum.accumulate(segments[:, 1] + segments[:, 2])
+    gap = np.maximum(begin - np.append(begin[:1], end[:-1]), 0)
+    behind = np.searchsorted(begin, result.addresses, side="right") - 1
+    offsets: IntColumn = result.addresses - begin[0] - np.cumsum(gap)[behind]
+    return offsets
+
+
+FIT_PAGE = FitPage(write_fit_page, (".html", ".htm"))
