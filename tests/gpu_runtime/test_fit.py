@@ -258,7 +258,10 @@ def test_what_can_be_varied(tmp_path: Path) -> None:
         (["--model", "gpt2-medium"], "one program is needed: NAME, or --model, or two files"),
         (["--diff", "old.json", "new.json"], "--diff: two files are compared; leave out NAME"),
         (["--memory", "1GiB", "--vary", "a,b,c"], "--vary: one name or two are needed, found a,b"),
-        (["--plot", "a.png", "--vary", "batch"], "--plot: --vary with ranks or two names is needed"),
+        (
+            ["--plot", "a.png", "--vary", "batch"],
+            "--plot: --vary with ranks or two names is needed",
+        ),
         (["--plot", "a.docx", "--vary", "batch,seq"], "--plot a.docx: a picture is written as"),
         (["--plot", "a.png", "--vary", "batch,seq"], "--vary: --memory is needed"),
     ],
