@@ -128,7 +128,7 @@ def compare(
         float, typer.Option(metavar="SECONDS", help="Wall-clock limit of each planner.")
     ] = DEFAULT_TIME_LIMIT_SECONDS,
     threads: Annotated[
-        int, typer.Option(help="Most threads of a planner; auto, cp-sat and ilp-cbc use several.")
+        int, typer.Option(help="Most threads of a planner; cp-sat and ilp-cbc use several.")
     ] = 1,
     seed: Annotated[int, typer.Option(help="Seed of all random choices.")] = 0,
     sort: Annotated[

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Annotated
 
 from planners.exact.branch_and_bound.branch_and_bound import Resumable
-from planners.exact.branch_and_bound.branch_and_bound import search as branch_and_bound
 from planners.greedy.portfolio import Portfolio
 from planners.greedy.pressure import PressureOrders
 from planners.greedy.stages import plan_in_stages, with_node_limit
@@ -22,7 +21,6 @@ from planners.search.largest_first import LargestFirst
 from planners.search.nests import Nests
 from planners.search.order_search import OrderSearch
 from planners.search.parts import Parts
-from planners.search.side_searches import search_in_threads
 from planners.search.skyline import SkylineBeams
 from planners.search.skyline_fills import SkylineFills
 from planners.search.turns import ExactSearch, Search, Shared, Turns
@@ -62,9 +60,8 @@ LEAST_ATTEMPTS = 24
 def auto(problem: Problem, budget: Budget, without: Annotated[str, SomeOf(NAMES)] = "") -> Findings:
     """Plan any problem: look for quick proofs first, then search until the budget is spent.
 
-    With a capacity, the first plan that fits is the answer. A node limit counts attempts and nodes
-    of each thread. Further threads search with other seeds; under a node limit they never make the
-    answer worse. The searches named in ``without``, joined by ``+``, take no turns. The statistics
+    With a capacity, the first plan that fits is the answer. A node limit counts attempts and nodes.
+    All runs in one thread. The searches named in ``without``, joined by ``+``, take no turns. The statistics
     say how many turns each search had, and why others had none.
     """
     return plan_any(problem, budget, Resumable(problem), frozenset(without.split("+")))
@@ -82,8 +79,6 @@ def plan_any(
     the portfolio. If they prove nothing, they end sooner, so they are asked first.
     """
     budget = with_node_limit(problem, budget, DEFAULT_EFFORT, LEAST_ATTEMPTS)
-    # The searches below run on one thread each: the pieces of a nest, and the exact search.
-    threads, budget = budget.threads, replace(budget, threads=1)
     incumbent = Incumbent(problem, budget, problem.capacity)
     portfolio = Portfolio(problem)
     turns = Turns(_in_order(problem), without)
@@ -96,7 +91,7 @@ def plan_any(
             lambda: portfolio.run(incumbent, prove=lambda: _prove(incumbent, portfolio)),
             incumbent.ask_for_bounds,
             lambda: _run_pressure(incumbent, only_goal=False),
-            lambda: _search_on(turns, shared, threads),
+            lambda: turns.take(shared),
         ],
     )
     return replace(findings, statistics={**findings.statistics, **turns.statistics})
@@ -120,13 +115,3 @@ def _prove(incumbent: Incumbent, portfolio: Portfolio) -> None:
 def _run_pressure(incumbent: Incumbent, *, only_goal: bool) -> None:
     if incumbent.problem.safety is not Safety.PAIRS:
         PressureOrders(incumbent.problem, incumbent.bound).run(incumbent, only_goal=only_goal)
-
-
-def _search_on(turns: Turns, shared: Shared, threads: int) -> None:
-    turns.choose(shared.incumbent.problem)
-    search_in_threads(
-        shared.incumbent,
-        threads,
-        lambda _: turns.take(shared),
-        lambda side: turns.take_beside(replace(shared, incumbent=side, exact=branch_and_bound)),
-    )

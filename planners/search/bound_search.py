@@ -11,7 +11,6 @@ class BoundSearch(Search):
     """Continues the computation of bounds, in a share of the time left."""
 
     name = "bounds"
-    is_seeded = False
 
     @classmethod
     def reason_against(cls, problem: Problem) -> str | None:

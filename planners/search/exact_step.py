@@ -27,7 +27,6 @@ class ExactStep(Search):
     """
 
     name = "exact"
-    is_seeded = False
 
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -48,27 +48,8 @@ class Incumbent:
         self.best: Plan | None = None
         self.found_by = ""
         self.count = 0
-        # Returns True if a search in another thread ended this one.
-        self.ended_outside: Callable[[], bool] = lambda: False
         self._begun = time.perf_counter()
         self._history: list[tuple[float, int]] = []
-
-    def apart(self, budget: Budget) -> Incumbent:
-        """Return an independent incumbent that begins with this one's plan and bounds."""
-        other = Incumbent(self.problem, budget, self._target)
-        other._bound, other.best, other.found_by = self._bound, self.best, self.found_by
-        other._proven, other._certificate = self._proven, self._certificate
-        other.count, other._begun = self.count, self._begun
-        return other
-
-    def take_from(self, other: Incumbent, found_by: str) -> None:
-        """Take another incumbent's plan if it is better, and merge both histories of peaks."""
-        when_told = self._history + other._history
-        if other.best is not None:
-            self.offer(other.best, found_by)
-        self._history = []
-        for seconds, peak in sorted(when_told):
-            self.tell(self._begun + seconds, peak)
 
     @property
     def bound(self) -> Bound:
@@ -100,7 +81,7 @@ class Incumbent:
         """
         if self.best is None:
             return False
-        return self.is_decided or self.most(1) == 0 or self.ended_outside()
+        return self.is_decided or self.most(1) == 0
 
     @property
     def is_decided(self) -> bool:

@@ -142,7 +142,6 @@ class Nests(Search):
     """Plans each piece of a problem by itself."""
 
     name = "nests"
-    is_seeded = False
 
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)

@@ -57,7 +57,6 @@ class Parts(Search):
     """Plans the parts of a problem, by beams if they have skylines, and combines them."""
 
     name = "parts"
-    is_seeded = False
     _root: _Part | None = None
 
     @classmethod

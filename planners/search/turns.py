@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import ClassVar
@@ -52,8 +52,6 @@ class Search(ABC):
     """One of the searches that take turns on an incumbent."""
 
     name: ClassVar[str]
-    # True if another seed leads to other plans, so that further threads run this search too.
-    is_seeded: ClassVar[bool] = True
 
     def __init__(self, shared: Shared) -> None:
         self._shared, self._incumbent = shared, shared.incumbent
@@ -74,40 +72,32 @@ class Turns:
     def __init__(self, searches: Sequence[type[Search]], without: Container[str]) -> None:
         self._searches = searches
         self._without = without
-        self._asked: list[type[Search]] = []
         self._reasons: dict[str, str] = {}
         self._count = Counter[str]()
 
-    def choose(self, problem: Problem) -> None:
-        """Choose the searches that take turns on a problem."""
-        for search in self._searches:
-            is_off = search.name in self._without
-            reason = "switched off" if is_off else search.reason_against(problem)
-            self._reasons[search.name] = reason or "the search ended before its turn"
-            if not reason:
-                self._asked.append(search)
-
     def take(self, shared: Shared) -> None:
-        """Run the searches in turns until the incumbent is over."""
-        self._take(shared, self._asked, self._count)
-
-    def take_beside(self, shared: Shared) -> None:
-        """Run the searches that depend on the seed in turns, without counting turns."""
-        self._take(shared, [search for search in self._asked if search.is_seeded], Counter())
-
-    def _take(self, shared: Shared, asked: Sequence[type[Search]], turns_of: Counter[str]) -> None:
-        incumbent, searches = shared.incumbent, [search(shared) for search in asked]
+        """Run the searches that take turns on the problem until the incumbent is over."""
+        incumbent = shared.incumbent
+        searches = [search(shared) for search in list(self._chosen(incumbent.problem))]
         idle = 0
         for doublings in count():
             attempts = incumbent.count
             for search in searches:
                 if incumbent.over:
                     return
-                turns_of[search.name] += 1
+                self._count[search.name] += 1
                 search.run(1 << min(doublings, MOST_DOUBLINGS))
             idle = 0 if incumbent.count > attempts else idle + 1
             if idle == MOST_IDLE_ROUNDS:
                 return
+
+    def _chosen(self, problem: Problem) -> Iterator[type[Search]]:
+        for search in self._searches:
+            is_off = search.name in self._without
+            reason = "switched off" if is_off else search.reason_against(problem)
+            self._reasons[search.name] = reason or "the search ended before its turn"
+            if not reason:
+                yield search
 
     @property
     def statistics(self) -> dict[str, Scalar]:

@@ -400,31 +400,6 @@ def read_properties(found: Any) -> None:
         getattr(found, name)
 
 
-def stop_signal(case: Case) -> None:
-    """Take and give in any order; what runs under a given one ends at once."""
-    signal = case.call("StopSignal", _core.StopSignal)
-    if signal is None:
-        return
-    try:
-        for _ in range(case.rng.randint(1, 4)):
-            _use(signal, case)
-    finally:
-        # The other cases of this process heed none.
-        _core.StopSignal.drop()
-
-
-def _use(signal: _core.StopSignal, case: Case) -> None:
-    name = case.rng.choice(("give", "take", "drop", "given", "search"))
-    if name == "drop":
-        case.call("StopSignal.drop", _core.StopSignal.drop)
-    elif name == "given":
-        case.call("StopSignal.given", lambda: signal.given)
-    elif name == "search":
-        graph(case)
-    else:
-        case.call(f"StopSignal.{name}", getattr(_core.StopSignal, name), signal)
-
-
 # What each call reaches; a name that nobody lists fails a test.
 CALLS: dict[Callable[[Case], None], tuple[str, ...]] = {
     graph: (
@@ -466,9 +441,6 @@ CALLS: dict[Callable[[Case], None], tuple[str, ...]] = {
             for part in ("", ".run", *(f".{name}" for name in properties(kind)))
         ),
         "GraphColumns",
-    ),
-    stop_signal: (
-        "StopSignal", "StopSignal.give", "StopSignal.take", "StopSignal.drop", "StopSignal.given",
     ),
     check: ("find_overlap_in_time", "DescendantSafety", "DescendantSafety.find_overlap"),
 }  # fmt: skip

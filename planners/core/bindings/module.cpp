@@ -1,7 +1,5 @@
-#include <atomic>
 #include <chrono>
 #include <cmath>
-#include <memory>
 
 #include "arrays.h"
 
@@ -21,18 +19,6 @@ std::vector<Segment> to_segments(const Table<std::int64_t>& rows, std::int64_t t
     return segments;
 }
 
-namespace {
-
-// Stops the computations of all threads that have taken this object, as a time limit would.
-struct StopSignal {
-    // The flag is separate from Python's object, which may be destroyed before the thread ends.
-    std::shared_ptr<std::atomic<bool>> given = std::make_shared<std::atomic<bool>>(false);
-};
-
-thread_local std::shared_ptr<const std::atomic<bool>> taken_signal;
-
-}  // namespace
-
 Stop stop_after(double seconds) {
     using Clock = std::chrono::steady_clock;
     if (std::isnan(seconds)) {
@@ -40,9 +26,9 @@ Stop stop_after(double seconds) {
     }
     const auto begun = Clock::now();
     auto asked = begun;
-    return Stop([=, signal = taken_signal]() mutable {
+    return Stop([=]() mutable {
         const auto now = Clock::now();
-        if (std::chrono::duration<double>(now - begun).count() > seconds || (signal && *signal)) {
+        if (std::chrono::duration<double>(now - begun).count() > seconds) {
             throw TimeLimitReached("the time limit passed before a plan was complete");
         }
         if (now - asked < std::chrono::milliseconds(20)) return;
@@ -65,17 +51,6 @@ NB_MODULE(_core, module) {
         "run; in the main thread they notice\nsignals. `seconds` is a limit, which may be "
         "infinite; "
         "a TimeoutError says that it has passed.";
-    nb::class_<StopSignal>(module, "StopSignal",
-                           "Ends the calls of every thread that has taken it, as the time limit "
-                           "does.")
-        .def(nb::init<>())
-        .def("give", [](StopSignal& signal) { *signal.given = true; })
-        .def_prop_ro("given", [](const StopSignal& signal) { return signal.given->load(); })
-        .def(
-            "take", [](const StopSignal& signal) { taken_signal = signal.given; },
-            "From now on this thread's calls heed it, instead of the one before.")
-        .def_static(
-            "drop", []() { taken_signal.reset(); }, "From now on this thread's calls heed none.");
     // Problems cache objects of this module, and a problem in a module's globals lives until the
     // interpreter ends. That is no leak, so nanobind's warning is off.
     nb::set_leak_warnings(false);
