@@ -61,8 +61,8 @@ def auto(problem: Problem, budget: Budget, without: Annotated[str, SomeOf(NAMES)
     """Plan any problem: look for quick proofs first, then search until the budget is spent.
 
     With a capacity, the first plan that fits is the answer. A node limit counts attempts and nodes.
-    All runs in one thread. The searches named in ``without``, joined by ``+``, take no turns. The statistics
-    say how many turns each search had, and why others had none.
+    All runs in one thread. The searches named in ``without``, joined by ``+``, take no turns. The
+    statistics say how many turns each search had, and why others had none.
     """
     return plan_any(problem, budget, Resumable(problem), frozenset(without.split("+")))
 
