@@ -68,13 +68,7 @@ def short_trainings(source: str, steps: int) -> Iterator[None]:
             put(models.PreTrainedModel, "save_pretrained", _nothing)
             put(models.PreTrainedTokenizerBase, "save_pretrained", _nothing)
             if "Trainer" in source:
-                for name in (
-                    "save_model",
-                    "save_state",
-                    "save_metrics",
-                    "_save_checkpoint",
-                    "push_to_hub",
-                ):
+                for name in _SAVES:
                     put(models.Trainer, name, _nothing)
                 # Making one makes its folder.
                 put(models.Trainer, "__init__", _without_folders(models.Trainer.__init__))
