@@ -60,6 +60,11 @@ def short_trainings(source: str, steps: int) -> Iterator[None]:
             stack.enter_context(mock.patch.object(owner, name, value))
 
         put(torch, "save", _nothing)
+        if find_spec("accelerate"):
+            # What a process has once asked it for, such as the host, holds for all of its life.
+            states: Any = import_module("accelerate.state")
+            for kind in (states.PartialState, states.AcceleratorState, states.GradientState):
+                stack.enter_context(mock.patch.dict(kind._shared_state, clear=True))
         if find_spec("safetensors"):
             for name in ("save_file", "save_model"):
                 put(import_module("safetensors.torch"), name, _nothing)

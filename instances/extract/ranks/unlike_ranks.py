@@ -15,6 +15,8 @@ def unlike_ranks(ranks: int) -> list[int]:
     Ranks are alike if they hold shards of the same shapes, of all distributed tensors that live
     now. Other differences, such as the stages of a pipeline, are not seen.
     """
+    # The model of another rank, which is over, may still wait for this.
+    gc.collect()
     specs = {
         (each._spec.mesh, each._spec.placements, tuple(each.shape))
         for each in gc.get_objects()

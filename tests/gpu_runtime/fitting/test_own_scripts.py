@@ -71,6 +71,19 @@ def test_a_whole_script_runs_as_its_function_does(
     assert whole.size.tolist() == function.size.tolist()
 
 
+def test_a_script_of_accelerate_asks_for_the_gpu_anew() -> None:
+    from accelerate import Accelerator
+    from accelerate.state import AcceleratorState
+
+    name = f"{SCRIPTS / 'accelerated.py'}:main"
+    before = trace_of(name)
+    Accelerator(cpu=True)
+    try:
+        assert trace_of(name).size.tolist() == before.size.tolist()
+    finally:
+        AcceleratorState._reset_state(True)
+
+
 def test_a_script_of_several_processes_says_what_it_needs() -> None:
     with pytest.raises(InstanceError, match=r"sharded\.py:\d+: init_process_group: .*--ranks"):
         trace_of(f"{SCRIPTS / 'sharded'}.py:main")

@@ -33,9 +33,10 @@ BlockHeap::Leaving BlockHeap::take_idle(std::size_t arena_kept) {
 
 BlockHeap::Leaving BlockHeap::take_old() {
     Leaving leaving;
-    if (is_capturing()) return leaving;
-    leaving.generation = generation_++;
-    leaving.marks = known_marks();
+    if (!is_capturing()) {
+        leaving.generation = generation_++;
+        leaving.marks = known_marks();
+    }
     return leaving;
 }
 
