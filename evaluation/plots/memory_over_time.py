@@ -10,11 +10,11 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from evaluation.plots.layout import DOTS_PER_INCH, HEADROOM, LAYOUT
+from evaluation.plots.drawing import save_figure
+from evaluation.plots.layout import HEADROOM, LAYOUT
 from evaluation.plots.plan_rectangles import INK
 from planners.compare.plots import OnlinePlot
 from planners.errors import GaplessError
-from planners.files.output_file import replacing
 from planners.model.columns import IntColumn
 from planners.model.online_result import OnlineResult
 from planners.online.online_run import OnlineRun
@@ -45,11 +45,7 @@ def draw_memory_over_time(run: OnlineRun, path: Path) -> None:
     GaplessError
         No allocator has a series, or the picture cannot be written.
     """
-    figure = memory_figure(run)
-    with replacing(path) as file:
-        figure.savefig(
-            file, dpi=DOTS_PER_INCH, format=path.suffix.lower().removeprefix(".") or None
-        )
+    save_figure(memory_figure(run), path)
 
 
 def memory_figure(run: OnlineRun) -> Figure:

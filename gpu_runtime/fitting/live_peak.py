@@ -19,7 +19,7 @@ EARLIER = "an earlier step"
 
 
 class Kind(enum.StrEnum):
-    """What a block holds, as far as its role and its lifetime tell."""
+    """The kind of a block's contents, by its role and its lifetime."""
 
     # There before the first step: parameters and buffers.
     WEIGHTS = "weights"

@@ -1,4 +1,4 @@
-"""What to do about a program that does not fit: changes, and the memory that it then needs."""
+"""Remedies for a program that does not fit: changes, and the memory it needs after each."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Remedy:
     """A change, and the memory that the program then needs."""
 
     name: str
-    # What the user changes, and how the memory was computed.
+    # The change that a user makes, and the way in which the memory was computed.
     done: str
     fit: RankFit
     # Label of the allocator in use.
@@ -55,7 +55,7 @@ class Remedy:
 
 @dataclass(frozen=True)
 class Program:
-    """What remedies may change of a program, and how it is checked again."""
+    """The parts of a program that remedies may change, and the check of a changed program."""
 
     # Traces it with changed parameters.
     check: Callable[[Mapping[str, int]], RankFit]

@@ -93,15 +93,15 @@ class AllocationMode(_Mode):
         self.recorder = recorder
         self.recording = True
         self.scalars_on_host = False
-        # True if only that is on the device which a program puts there, and what comes of it.
+        # True if only tensors are on the device that the program puts there or computes from such.
         self.by_name = False
-        # True once it did.
+        # True once the program has put a tensor on the device.
         self.is_placed = False
         # While an operator runs.
         self.is_inside = False
         # The storages of batches that the host has, and of what comes of them there.
         self._batches: set[int] = set()
-        # Where the results of a call are that names its device.
+        # The device that the running call names: True is the GPU, False the host.
         self._named: bool | None = None
         self._libraries = LibraryWorkspaces()
         # Random numbers, and the comparisons made from them.

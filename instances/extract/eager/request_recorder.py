@@ -27,7 +27,7 @@ class AllocatorRequest:
     # True if another stream may use the block until the host waits for the device.
     is_shared: bool = False
     role: Role = Role.NONE
-    # Of a state that is like its parameter, bytes of an element.
+    # Bytes of an element, if a state has one for each element of its parameter.
     element_bytes: int = 0
 
 

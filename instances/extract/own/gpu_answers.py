@@ -1,4 +1,4 @@
-"""What ``torch.cuda`` answers to a program that is traced: a GPU is there, and nothing is measured.
+"""Answers of ``torch.cuda`` to a traced program: a GPU is there, and nothing is measured.
 
 Note: which answers
 -------------------

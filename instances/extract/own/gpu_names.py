@@ -71,6 +71,8 @@ class _NamesAsHost(_Mode):
         if func is Tensor.cuda or func is Tensor.cpu:
             return self._moved(args[0], func is Tensor.cuda, lambda: args[0])
         if func is Tensor.to:
+            args = tuple(map(_named_cuda, args))
+            named = {name: _named_cuda(value) for name, value in named.items()}
             goes = [self._is_gpu(value) for value in [*args[1:], *named.values()]]
             to_gpu = next((one for one in goes if one is not None), None)
             args = tuple(map(_on_host, args))
@@ -130,7 +132,7 @@ class _NamesAsHost(_Mode):
     def device_of(self, tensor: FakeTensor) -> torch.device:
         """Return the device that a program finds a tensor on."""
         inside = self.mode.is_inside or tensor.fake_mode.in_kernel_invocation
-        # Where no mode stands between, as in recomputation, nothing could be made there.
+        # Recomputation runs without this mode, which could make nothing on the GPU there.
         between = torch._C._len_torch_function_stack() > 0
         if between and not inside and self._is_placed(tensor):
             return torch.device("cuda", 0)
@@ -138,7 +140,7 @@ class _NamesAsHost(_Mode):
         return found
 
 
-# What PyTorch itself finds.
+# PyTorch's own property.
 _device_of: Any = vars(FakeTensor)["device"].fget
 
 
@@ -166,8 +168,22 @@ def _on_host(value: Any) -> Any:
     return _CPU if _is_cuda(value) else value
 
 
+def _named_cuda(value: Any) -> Any:
+    """Return the name of the device that a number stands for, and anything else as it is."""
+    return "cuda" if type(value) is int else value
+
+
+def _moved_by_name(move: Callable[..., Any]) -> Callable[..., Any]:
+    def run(module: Any, *args: Any, **named: Any) -> Any:
+        # As a keyword, it would be taken for the device of a new tensor.
+        if "device" in named:
+            args = (named.pop("device"), *args)
+        return move(module, *map(_named_cuda, args), **named)
+
+    return run
+
+
 def _is_cuda(value: Any) -> bool:
-    # A number is one of CUDA's devices.
     named = isinstance(value, str) and value.partition(":")[0] == "cuda"
     return named or (isinstance(value, torch.device) and value.type == "cuda")
 
@@ -188,6 +204,7 @@ def cuda_named_cpu(mode: AllocationMode, rank: Rank | None = None) -> Iterator[N
             (FakeTensor, "device", property(names.device_of)),
             (torch, "set_default_device", names.set_default),
             (torch.nn.Module, "_apply", _convert),
+            (torch.nn.Module, "to", _moved_by_name(torch.nn.Module.to)),
             (torch.nn.init, "_no_grad_trunc_normal_", _undrawn),
             (autocast, "__init__", _autocast_on_host(autocast.__init__)),
             (optimizer, "_get_foreach_kernels_supported_devices", _cpu_too),

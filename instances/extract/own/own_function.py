@@ -101,7 +101,7 @@ class OwnFile:
 
 @dataclass(frozen=True)
 class OwnFunction:
-    """What a user trains with, and its arguments.
+    """A user's program that trains, and its arguments.
 
     That is a function that makes a training step, a function that trains, a trainer, or a script as
     a whole, which has no name.

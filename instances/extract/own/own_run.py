@@ -181,7 +181,7 @@ def _made(function: OwnFunction, loop: OwnLoop, steps: int) -> Any:
         except EndOfTrace as end:
             return end
         except InstanceError as error:
-            # What follows the training may miss a file that was not written.
+            # Code behind the training may look for a file that was not written.
             if not (loop.is_done or (loop.updates and isinstance(error.__cause__, SystemExit))):
                 raise
             print(f"after {steps} steps the program ended: {error}", file=sys.stderr)

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from typing import Any
 from unittest import mock
 
-# A library by a word in its users' files, its class, and the method that trains.
+# The module and the name of each trainer's class.
 _TRANSFORMERS = ("transformers.trainer", "Trainer")
 _LIGHTNING = (
     ("pytorch_lightning.trainer.trainer", "Trainer"),
@@ -61,7 +61,7 @@ def short_trainings(source: str, steps: int) -> Iterator[None]:
 
         put(torch, "save", _nothing)
         if find_spec("accelerate"):
-            # What a process has once asked it for, such as the host, holds for all of its life.
+            # accelerate keeps the device that its process first asked for.
             states: Any = import_module("accelerate.state")
             for kind in (states.PartialState, states.AcceleratorState, states.GradientState):
                 stack.enter_context(mock.patch.dict(kind._shared_state, clear=True))

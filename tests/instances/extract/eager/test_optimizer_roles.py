@@ -55,7 +55,7 @@ def sizes(trace: AllocationTrace, role: Role) -> list[int]:
         # Gradients are kept, so the first is the only one.
         (["to_none=False"], 1, 2, 3),
         (["optimizer=SGD"], 3, 0, 0),
-        # What the closure allocates is not the update's.
+        # The closure's allocations do not belong to the update.
         (["closure=True"], 3, 2, 0),
     ],
 )

@@ -154,6 +154,16 @@ def test_only_what_is_put_on_the_gpu_counts(tmp_path: Path) -> None:
     assert len(batches) == STEPS
 
 
+@pytest.mark.parametrize("move", ["to(0)", "to(device=0)", "to(device='cuda')"])
+def test_a_device_is_named_in_any_way(move: str, tmp_path: Path) -> None:
+    named = loop(STEP)
+    moved = named.replace("x.cuda()", f"x.{move}").replace(
+        "made()\n", f"made('cpu')\n    model.{move}\n"
+    )
+    sizes = [trace_of(tmp_path, body).size.tolist() for body in (named, moved)]
+    assert sizes[0] == sizes[1]
+
+
 def test_a_program_that_names_no_gpu_is_told_so(tmp_path: Path) -> None:
     body = "    model, optimizer = made('cpu')\n    for x, _ in DataLoader(ITEMS, 8):\n" + STEP
     with pytest.raises(InstanceError, match="puts nothing on the GPU"):
