@@ -22,6 +22,7 @@ from planners.model.blocks import NOT_PINNED
 from planners.model.columns import frozen_names, frozen_rows
 from planners.model.graph import Graph
 from planners.model.problem import Problem, Safety
+from planners.model.work import Work
 from planners.text.plain_text import shown
 
 FORMAT = "gapless-problem"
@@ -39,9 +40,11 @@ _OPTIONAL = {
 _LISTS = {
     *_COLUMNS, "size", "unsafe_pairs", "contiguous", "pinned", "gaps", "dynamic", "tensor_name",
 }  # fmt: skip
-# Fields that change no plan: what a problem is called, and the question asked of it.
+# Fields that change no plan: what a problem is called, and the question asked of it. The work of
+# a graph is another.
 _NOT_IN_DIGEST = ("name", "origin", "tensor_name", "capacity")
 _GRAPH_FIELDS = {"op_names", "op", "stream", "producer", "consumers", "control"}
+_WORK_FIELDS = {*Work.COLUMNS, "written"}
 
 
 def read_gapless_json(path: str | Path) -> Problem:
@@ -146,6 +149,7 @@ def problem_digest(problem: Problem) -> str:
     fields = problem_to_fields(problem)
     for field in _NOT_IN_DIGEST:
         fields.pop(field, None)
+    fields.get("graph", {}).pop("work", None)
     return "sha256:" + hashlib.sha256(compact_json(fields).encode()).hexdigest()
 
 
@@ -154,7 +158,7 @@ def _graph_to_fields(graph: Graph) -> dict[str, Any]:
     code = {name: index for index, name in enumerate(op_names)}
     bounds = graph.consumer_offsets.tolist()
     nodes = graph.consumer_nodes.tolist()
-    return {
+    fields = {
         "op_names": op_names,
         "op": [code[name] for name in graph.op],
         "stream": graph.stream.tolist(),
@@ -162,10 +166,15 @@ def _graph_to_fields(graph: Graph) -> dict[str, Any]:
         "consumers": [nodes[a:b] for a, b in pairwise(bounds)],
         "control": graph.control.tolist(),
     }
+    if graph.work is not None:
+        fields["work"] = {
+            field: getattr(graph.work, field).tolist() for field in sorted(_WORK_FIELDS)
+        }
+    return fields
 
 
 def _graph_from_fields(fields: Any) -> Graph:
-    require_fields("graph.", fields, _GRAPH_FIELDS, set())
+    require_fields("graph.", fields, _GRAPH_FIELDS, {"work"})
     for field in sorted(_GRAPH_FIELDS):
         require_list(f"graph.{field}", fields[field])
     op_names = frozen_names("graph.op_names", fields["op_names"], entry="entry")
@@ -178,7 +187,15 @@ def _graph_from_fields(fields: Any) -> Graph:
         producer=fields["producer"],
         consumers=fields["consumers"],
         control=fields["control"],
+        work=_work_from_fields(fields["work"]) if "work" in fields else None,
     )
+
+
+def _work_from_fields(fields: Any) -> Work:
+    require_fields("graph.work.", fields, _WORK_FIELDS, set())
+    for field in sorted(_WORK_FIELDS):
+        require_list(f"graph.work.{field}", fields[field])
+    return Work(**fields)
 
 
 def _pins(rows: list[Any]) -> dict[int, int]:

@@ -18,6 +18,7 @@ from planners.model.columns import (
     read_only,
     require_each,
 )
+from planners.model.work import Work
 from planners.text.byte_units import counted
 
 # Limits the streams and the nodes of a graph, before memory for them is taken. Guesses.
@@ -48,6 +49,9 @@ class Graph:
         read and lives while its producer runs.
     control
         Pairs ``(u, v)`` of nodes with ``u < v``: ``v`` waits for ``u``.
+    work
+        What each node computes and moves, and whether it may run again; None if not known. It
+        changes no plan.
 
     Raises
     ------
@@ -65,6 +69,7 @@ class Graph:
     consumer_offsets: IntColumn
     consumer_nodes: IntColumn
     control: IntColumn
+    work: Work | None
 
     def __init__(
         self,
@@ -74,6 +79,7 @@ class Graph:
         producer: Iterable[int] | IntColumn,
         consumers: Sequence[Sequence[int] | IntColumn],
         control: Iterable[tuple[int, int]] | IntColumn = (),
+        work: Work | None = None,
     ) -> None:
         offsets, nodes = frozen_lists("graph.consumers", consumers, entry="tensor")
         object.__setattr__(self, "op", frozen_names("graph.op", op, entry="node"))
@@ -82,6 +88,7 @@ class Graph:
         object.__setattr__(self, "consumer_offsets", offsets)
         object.__setattr__(self, "consumer_nodes", nodes)
         object.__setattr__(self, "control", frozen_rows("graph.control", control, width=2))
+        object.__setattr__(self, "work", work)
         self._validate()
 
     def __repr__(self) -> str:
@@ -146,6 +153,8 @@ class Graph:
         rule = f"nodes are numbered 0 to {nodes - 1}"
         require_each("graph.control", "arc", known, rule, self.control, " -> ".join)
         self._require_topological_order()
+        if self.work is not None:
+            self.work.require_for(nodes, self.tensor_count)
 
     def _require_nodes(self, field: str, nodes: IntColumn, tensors: IntColumn) -> None:
         known = (nodes >= 0) & (nodes < self.node_count)

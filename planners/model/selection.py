@@ -118,4 +118,5 @@ def _selected_graph(graph: Graph, chosen: IntColumn, place: IntColumn) -> Graph:
         producer=graph.producer[chosen],
         consumers=[graph.consumers_of(tensor) for tensor in chosen.tolist()],
         control=np.concatenate((graph.control, arcs)),
+        work=graph.work and graph.work.select(np.arange(graph.node_count), place),
     )

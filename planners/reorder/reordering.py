@@ -96,6 +96,7 @@ def in_order(problem: Problem, order: IntColumn) -> Problem:
             producer=place[graph.producer],
             consumers=[place[graph.consumers_of(t)] for t in range(problem.tensor_count)],
             control=control[np.lexsort((control[:, 1], control[:, 0]))],
+            work=graph.work and graph.work.select(order, np.arange(problem.tensor_count)),
         ),
     )
 

@@ -166,6 +166,7 @@ def dealt_again(problem: Problem, nodes_per_stream: int, scheme: StreamScheme) -
             producer=graph.producer,
             consumers=[graph.consumers_of(tensor) for tensor in range(graph.tensor_count)],
             control=sorted(control),
+            work=graph.work,
         ),
     )
 
