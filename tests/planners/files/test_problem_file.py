@@ -278,7 +278,7 @@ def test_a_small_file_that_unpacks_to_a_large_one(
          " contiguous, dynamic, end, format, gaps, graph, layer_end, layer_start, name, origin, "
          "phase_end, phase_start, pinned, size, start, tensor_name, unsafe_pairs, version"),
         ("graph", "graph.colour", 1, "field graph.colour: unknown; known fields are consumers, "
-         "control, op, op_names, producer, stream"),
+         "control, op, op_names, producer, stream, work"),
         ("pairs", "size", {"0": 1}, "field size: a list is needed, found {'0': 1}"),
         ("pairs", "size", "123", "field size: a list is needed, found '123'"),
         ("pairs", "size.1", 2.0, "field size, tensor 1: a whole number that fits int64 is needed, "
