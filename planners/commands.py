@@ -40,6 +40,10 @@ class Command:
         return main
 
 
+BUDGET = Command(
+    "what to compute again so that a step stays within a limit, and the bound on its time",
+    "planners.budget.__main__:main",
+)
 COMPARE = Command("every planner on every instance, in one table", "planners.compare.__main__:main")
 DOCTOR = Command("what is installed here, and what is missing for what", "planners.doctor:main")
 HOMOSIZE = Command(

@@ -11,6 +11,7 @@ from instances.synthetic.perfect_packings import (
     non_guillotine_packing,
     tight_capacity,
 )
+from instances.synthetic.repeatable_steps import repeatable_step
 from instances.synthetic.scaling_family import scaling_family
 from instances.synthetic.stream_packings import multi_stream_packing
 from instances.synthetic.training_shapes import (
@@ -28,6 +29,7 @@ FAMILIES: dict[str, Callable[..., Problem]] = {
         guillotine_packing, non_guillotine_packing, tight_capacity, neighbour_ring,
         multi_stream_packing, chained_packing, first_fit_trap, best_fit_trap, size_order_trap,
         scaling_family, training_graph, data_parallel_graph, training_trace, random_lifetimes,
+        repeatable_step,
     )
 }  # fmt: skip
 """Every family by the name of its function; the first parameter says how large it is.

@@ -1,0 +1,58 @@
+"""Extra time by the memory limit, a line for each planner, above the lower bound."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from evaluation.plots.drawing import Look, line_figure, line_looks, save_figure
+from evaluation.plots.layout import LAYOUT
+from evaluation.plots.plan_rectangles import OTHERS_COLOUR
+from planners.budget import FrontierPoint, RepeatableStep
+from planners.budget.limit_plots import FrontierPlot
+from planners.text.byte_units import binary_unit
+
+
+def limit_frontier_figure(step: RepeatableStep, points: Sequence[FrontierPoint]) -> Figure:
+    """Return the picture; below the grey area's upper edge no schedule exists."""
+    peak = int(step.live_bytes.max(initial=0))
+    scale, unit = binary_unit(peak)
+    found = {
+        result.planner: [
+            (point.limit / scale, 100 * other.extra_seconds / step.seconds)
+            for point in points
+            for other in point.results
+            if other.planner == result.planner and np.isfinite(other.extra_seconds)
+        ]
+        for result in points[0].results
+    }
+    found = {name: places for name, places in found.items() if places}
+
+    def draw(axes: Any, label: str, look: Look) -> None:
+        # Lines often lie on each other, so those below are wider.
+        width = 1.5 + list(found)[::-1].index(label) / 2
+        axes.plot(*zip(*found[label], strict=True), markersize=3 + width, linewidth=width, **look)
+
+    def dress(axes: Any) -> None:
+        limits = [point.limit / scale for point in points if np.isfinite(point.least_seconds)]
+        least = [
+            100 * point.least_seconds / step.seconds
+            for point in points
+            if np.isfinite(point.least_seconds)
+        ]
+        axes.fill_between(limits, least, color=OTHERS_COLOUR, label="ruled out by the bound")
+        axes.set_ylim(bottom=0)
+
+    words = (f"limit {unit}", "extra time %")
+    return line_figure({name: name for name in found}, line_looks(found), draw, dress, words)
+
+
+def _draw(step: RepeatableStep, points: Sequence[FrontierPoint], path: Path) -> None:
+    save_figure(limit_frontier_figure(step, points), path)
+
+
+LIMIT_FRONTIER = FrontierPlot(_draw, LAYOUT.suffixes)

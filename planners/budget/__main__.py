@@ -1,0 +1,216 @@
+"""``python -m planners.budget FILE --limit 3GiB``: what to compute again to stay within a limit."""
+
+from __future__ import annotations
+
+from planners.command_line.starting import start
+
+if __name__ == "__main__":
+    start()
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from planners import registry
+from planners.budget import frontier_report as report
+from planners.budget.devices import DEVICES, device_rates
+from planners.budget.limit_frontier import FrontierPoint, choose_planners, frontier
+from planners.budget.limit_planner import LimitPlanner
+from planners.budget.limit_plots import FrontierPlot
+from planners.budget.limit_result import LimitResult
+from planners.budget.repeatable_step import RepeatableStep
+from planners.budget.staged_relaxation import least_limit
+from planners.command_line import standard_output
+from planners.command_line.ending import EXIT_INTERRUPTED
+from planners.command_line.interrupt import Interrupt
+from planners.command_line.progress_line import show_progress
+from planners.command_line.starting import EXIT_INVALID_PLAN
+from planners.command_line.typer_frame import AsJson, CommandLine, Plugins
+from planners.compare.plots import find_plot
+from planners.errors import GaplessError
+from planners.files.formats import read_problem
+from planners.files.output_file import require_suffix, require_targets, say_written
+from planners.files.problem_file import SUFFIXES, write_problem
+from planners.model.budget import Budget
+from planners.model.plan import Status
+from planners.text.byte_units import parse_bytes
+from planners.text.plain_text import shown
+from planners.text.table import aligned_pairs
+
+DEFAULT_TIME_LIMIT_SECONDS = 5.0
+DEFAULT_POINTS = 6
+# Exit statuses: a limit that nobody meets, by proof; and one of which it is not known.
+EXIT_INFEASIBLE, EXIT_NOT_KNOWN = 3, 4
+
+app = CommandLine()
+
+
+@app.command("budget")
+def keep_within(
+    file: Annotated[
+        Path | None, typer.Argument(metavar="FILE", help="A training step with a graph.")
+    ] = None,
+    limit: Annotated[
+        str,
+        typer.Option(
+            metavar="LIMITS",
+            help="Bytes, such as 3GiB, or a part of the peak, such as 60%; several with commas, "
+            "or a range, such as 40%..100%.",
+        ),
+    ] = "40%..100%",
+    points: Annotated[int, typer.Option(help="Limits of a range.")] = DEFAULT_POINTS,
+    planners: Annotated[
+        str,
+        typer.Option(metavar="NAMES", help="Names or wildcards, separated by commas."),
+    ] = "*",
+    device: Annotated[
+        str, typer.Option(help=f"Whose rates give the seconds: {', '.join(DEVICES)}.")
+    ] = "h100",
+    time_limit: Annotated[
+        float,
+        typer.Option(metavar="SECONDS", help="Wall-clock limit of each planner, and of a bound."),
+    ] = DEFAULT_TIME_LIMIT_SECONDS,
+    seed: Annotated[int, typer.Option(help="Seed of all random choices.")] = 0,
+    as_json: AsJson = False,
+    plugin: Plugins = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE.json",
+            help="Write the fastest step within the limit as an instance; of several, the last.",
+        ),
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE.png", help="Draw extra time against the limit.")
+    ] = None,
+    list_planners: Annotated[
+        bool, typer.Option("--list", help="List the planners, one line each, and stop.")
+    ] = False,
+) -> None:
+    """Keep a training step within a limit: compute results again rather than keep them.
+
+    Exits with 130 after Ctrl-C, 2 after an error, 1 after an invalid plan, 3 if a limit is proven
+    to be too small, and 4 if no planner meets one; else with 0.
+    """
+    with standard_output.kept_for_the_answer():
+        for path in plugin or []:
+            registry.load_plugin(path)
+        chosen = choose_planners(planners)
+    if list_planners:
+        pairs = [(planner.name, _in_words(planner)) for planner in chosen]
+        standard_output.write(aligned_pairs(pairs))
+        return
+    if file is None:
+        raise GaplessError("no instance file named; give one, or --list for the planners")
+    drawn = find_plot("limit-frontier", FrontierPlot) if plot else None
+    require_targets({"--output": output, "--plot": plot}, [file, *(plugin or [])])
+    if output is not None:
+        require_suffix("--output", output, "an instance", SUFFIXES)
+    if plot is not None and drawn is not None:
+        require_suffix("--plot", plot, "a picture", drawn.suffixes)
+    step = RepeatableStep(read_problem(file), device_rates(device))
+    budget = Budget(time_limit_seconds=time_limit, seed=seed)
+    limits = limits_of(limit, points, int(step.live_bytes.max(initial=0)))
+    found: list[FrontierPoint] = []
+    if not as_json:
+        standard_output.write(report.step_line(step) + "\n")
+    with Interrupt() as interrupt:
+        try:
+            for point in frontier(step, limits, chosen, budget, _show):
+                found.append(point)
+        except KeyboardInterrupt:
+            pass
+        show_progress("")
+        least = _least(step, found, budget)
+        if as_json:
+            record = report.frontier_record(step, found, least, str(file))
+            standard_output.write(json.dumps(record, indent=1, allow_nan=False) + "\n")
+        else:
+            _show_points(step, found, least)
+        best = found[-1].best if found else None
+        if output is not None and best is not None and best.problem is not None:
+            write_problem(best.problem, output)
+            say_written(output, f"written: {output}")
+        if plot is not None and drawn is not None and found:
+            drawn.draw(step, found, plot)
+        raise typer.Exit(EXIT_INTERRUPTED if interrupt.came else _exit_status(found))
+
+
+def limits_of(text: str, points: int, peak: int) -> list[int]:
+    """Return the limits that a user wrote, in bytes, the largest first."""
+    limits = []
+    for part in text.split(","):
+        first, dots, last = part.partition("..")
+        ends = [_one_limit(end, peak) for end in ([first, last] if dots else [first])]
+        if dots:
+            if points < 2:
+                raise GaplessError(f"--points: at least 2 are needed for a range, found {points}")
+            limits += np.linspace(ends[0], ends[1], points).astype(np.int64).tolist()
+        else:
+            limits += ends
+    return sorted(set(limits), reverse=True)
+
+
+def _one_limit(text: str, peak: int) -> int:
+    if not text.strip().endswith("%"):
+        return parse_bytes("--limit", text)
+    try:
+        share = float(text.strip()[:-1]) / 100
+    except ValueError:
+        share = -1.0
+    if not 0 < share <= 1:
+        raise GaplessError(
+            f"--limit: more than 0 % and at most 100 % is needed, found {shown(text)}"
+        )
+    return int(share * peak)
+
+
+def _show(result: LimitResult) -> None:
+    show_progress(f"{result.limit / 2**30:.3f} GiB: {result.planner} {result.status.value}")
+
+
+def _least(step: RepeatableStep, found: list[FrontierPoint], budget: Budget) -> int | None:
+    """Return the smallest limit that is not ruled out, if some limit was not met."""
+    if all(point.best is not None for point in found):
+        return None
+    return least_limit(step, budget.started())
+
+
+def _show_points(step: RepeatableStep, found: list[FrontierPoint], least: int | None) -> None:
+    if len(found) == 1:
+        standard_output.write(report.point_line(step, found[0]) + "\n\n")
+        standard_output.write_table(report.point_table(step, found[0]))
+    elif found:
+        standard_output.write("\n")
+        standard_output.write_table(report.curve_table(step, found))
+    lines = report.notes(found)
+    if least is not None:
+        peaks = [point.best.plan.peak for point in found
+                 if point.best is not None and point.best.plan is not None]  # fmt: skip
+        lines.append(report.least_line(step, least, min(peaks, default=None)))
+    if lines:
+        standard_output.write("\n" + "\n".join(lines) + "\n")
+
+
+def _exit_status(found: list[FrontierPoint]) -> int:
+    statuses = [result.status for point in found for result in point.results]
+    if Status.INVALID in statuses:
+        return EXIT_INVALID_PLAN
+    if any(np.isinf(point.least_seconds) for point in found):
+        return EXIT_INFEASIBLE
+    return EXIT_NOT_KNOWN if any(point.best is None for point in found) else 0
+
+
+def _in_words(planner: LimitPlanner) -> str:
+    return planner.summary + (f" ({planner.source})" if planner.source else "")
+
+
+main = app.run
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,35 @@
+"""The exact planner: CP-SAT over what runs again and when, for small steps."""
+
+from __future__ import annotations
+
+from planners.budget.exact_schedule import exact_schedule
+from planners.budget.limit_planner import (
+    LimitAnswer,
+    LimitQuestion,
+    UnsupportedStepError,
+    register,
+)
+from planners.budget.local_search import rounded
+from planners.errors import MissingDependencyError
+from planners.exact.model_limits import ModelTooLargeError
+from planners.exact.plan_exactly import require_package
+
+CERTIFICATE = "cp-sat"
+
+
+@register(
+    "cp-sat",
+    summary="proves the optimum of steps with few nodes, the order of second runs included",
+    source="Jain et al. 2020; Bartan et al. 2023",
+)
+def cp_sat(question: LimitQuestion) -> LimitAnswer:
+    """Search with CP-SAT, from the rounded relaxation."""
+    try:
+        require_package("ortools.sat.python", "OR-Tools", "pip install ortools")
+        found = exact_schedule(question.step, question.limit, question.budget, rounded(question))
+    except ModelTooLargeError as error:
+        raise UnsupportedStepError(str(error)) from None
+    except MissingDependencyError as error:
+        raise UnsupportedStepError(str(error)) from None
+    reason = "" if found.sequence is not None else "no sequence is within the limit"
+    return LimitAnswer(found.sequence, reason, found.least_seconds, CERTIFICATE)

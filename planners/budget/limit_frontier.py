@@ -1,0 +1,123 @@
+"""The frontier: for each limit, the lower bound on extra time, and what every planner finds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+
+import numpy as np
+
+from planners.budget.limit_planner import PLANNERS, LimitPlanner, LimitQuestion
+from planners.budget.limit_result import LimitResult, run_under_limit
+from planners.budget.repeatable_step import RepeatableStep
+from planners.budget.staged_relaxation import StagedBound, staged_bound
+from planners.errors import UnknownPlannerError
+from planners.model.budget import Budget
+from planners.model.plan import Status
+
+# The modules whose planners are registered when they are imported.
+BUILT_IN = (
+    "published", "greedy_repeats", "knapsacks", "local_search", "exact_planner",
+)  # fmt: skip
+
+
+def load_planners() -> dict[str, LimitPlanner]:
+    """Return every planner by name: ours, and those of installed packages."""
+    for module in BUILT_IN:
+        import_module(f"planners.budget.{module}")
+    # Imported here because it loads packages of others.
+    from planners.registry import load_entry_points
+
+    load_entry_points()
+    return dict(PLANNERS)
+
+
+def choose_planners(patterns: str) -> list[LimitPlanner]:
+    """Return the planners that names or wildcards, separated by commas, choose."""
+    from fnmatch import fnmatchcase
+
+    known = load_planners()
+    chosen: dict[str, LimitPlanner] = {}
+    for pattern in patterns.split(","):
+        found = {name: known[name] for name in known if fnmatchcase(name, pattern.strip())}
+        if not found:
+            PLANNERS.find(pattern.strip())
+            raise UnknownPlannerError(f"no budget planner is called {pattern.strip()!r}")
+        chosen |= found
+    return list(chosen.values())
+
+
+@dataclass(frozen=True, eq=False)
+class FrontierPoint:
+    """One limit: the bound, and the result of each planner.
+
+    Parameters
+    ----------
+    limit
+        Bytes.
+    bound
+        Lower bound on the seconds of second runs.
+    bound_seconds
+        Wall time of the bound.
+    results
+        In the order of the planners.
+    """
+
+    limit: int
+    bound: StagedBound
+    bound_seconds: float
+    results: list[LimitResult]
+
+    @property
+    def best(self) -> LimitResult | None:
+        """The valid result with the fewest seconds more."""
+        valid = [r for r in self.results if r.status in (Status.OPTIMAL, Status.FEASIBLE)]
+        return min(valid, key=lambda result: result.extra_seconds, default=None)
+
+    @property
+    def least_seconds(self) -> float:
+        """The best lower bound that anybody has proven."""
+        return max([self.bound.seconds, *(result.least_seconds for result in self.results)])
+
+
+def frontier(
+    step: RepeatableStep,
+    limits: Sequence[int],
+    planners: Sequence[LimitPlanner],
+    budget: Budget,
+    on_result: Callable[[LimitResult], None] = lambda _result: None,
+) -> Iterator[FrontierPoint]:
+    """Ask every planner at every limit.
+
+    Parameters
+    ----------
+    step
+        The step to keep within the limits.
+    limits
+        Bytes each.
+    planners
+        As :func:`choose_planners` returns them.
+    budget
+        Limits of one planner at one limit, and of one bound.
+    on_result
+        Called with each result.
+    """
+    for limit in limits:
+        started = time.perf_counter()
+        bound = staged_bound(step, limit, budget.started())
+        bound_seconds = time.perf_counter() - started
+        point = FrontierPoint(limit, bound, bound_seconds, [])
+        for planner in planners:
+            result = run_under_limit(LimitQuestion(step, limit, budget, bound), planner)
+            point.results.append(result)
+            on_result(result)
+        yield point
+
+
+def step_gap(step: RepeatableStep, extra_seconds: float, least_seconds: float) -> float | None:
+    """Return how much longer the step takes than the bound says, as a part; None if unknown."""
+    if not np.isfinite(extra_seconds) or not np.isfinite(least_seconds):
+        return None
+    return (step.seconds + extra_seconds) / (step.seconds + least_seconds) - 1

@@ -1,0 +1,112 @@
+"""The registry of planners that keep a step within a limit, and what each is asked and answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from planners.budget.repeatable_step import Flags, RepeatableStep, Sequence32
+from planners.budget.staged_relaxation import StagedBound
+from planners.errors import UnknownPlannerError
+from planners.model.budget import Budget
+from planners.registry.named_registry import Registry
+
+
+@dataclass(frozen=True, eq=False)
+class LimitQuestion:
+    """A step, and the most bytes of tensors that may be live at once.
+
+    Parameters
+    ----------
+    step
+        The step as it is.
+    limit
+        Bytes.
+    budget
+        Time, seed and threads.
+    bound
+        A lower bound on the seconds of second runs, with its relaxed optimum.
+    """
+
+    step: RepeatableStep
+    limit: int
+    budget: Budget
+    bound: StagedBound
+
+    def answer(self, repeated: Flags) -> LimitAnswer:
+        """Return the answer in which these units run again, each as late as possible."""
+        return LimitAnswer(self.step.late_sequence(repeated)[0])
+
+    def is_met(self, repeated: Flags) -> bool:
+        """Return True if at most the limit is live where these units run again."""
+        return self.step.core.cost(repeated, self.limit)[1] <= self.limit
+
+
+@dataclass(frozen=True, eq=False)
+class LimitAnswer:
+    """What a planner answers to a question.
+
+    Parameters
+    ----------
+    sequence
+        Nodes in the order in which they run; None if the planner found none within the limit.
+    reason
+        Why there is none, or what was left undone.
+    least_seconds, certificate
+        A proven lower bound on the seconds of second runs, and the name of its proof; infinite
+        seconds say that nothing is within the limit.
+    statistics
+        Counters of the search.
+    """
+
+    sequence: Sequence32 | None
+    reason: str = ""
+    least_seconds: float = 0.0
+    certificate: str = ""
+    statistics: Mapping[str, int] = field(default_factory=dict)
+
+
+class UnsupportedStepError(Exception):
+    """The planner does not answer such steps; the message says why."""
+
+
+Answerer = Callable[[LimitQuestion], LimitAnswer]
+
+
+@dataclass(frozen=True)
+class LimitPlanner:
+    """A registered planner: its name, one line on what it does, and where it was published."""
+
+    name: str
+    summary: str
+    source: str
+    answer: Answerer
+
+
+PLANNERS: Registry[LimitPlanner] = Registry("budget planner", UnknownPlannerError)
+
+
+def register(name: str, *, summary: str, source: str = "") -> Callable[[Answerer], Answerer]:
+    """Register a function as a planner that keeps a step within a limit.
+
+    Parameters
+    ----------
+    name
+        A free name, as on the command line.
+    summary
+        One line on what the planner does.
+    source
+        Where it was published.
+
+    Returns
+    -------
+    Callable
+        A decorator of a function from :class:`LimitQuestion` to :class:`LimitAnswer`. A question
+        that the function does not support raises :class:`UnsupportedStepError`.
+    """
+
+    def decorate(answer: Answerer) -> Answerer:
+        PLANNERS.add(name, LimitPlanner(name, summary, source, answer))
+        return answer
+
+    return decorate

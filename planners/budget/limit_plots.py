@@ -1,0 +1,18 @@
+"""Pictures of a frontier, which installed packages draw."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from planners.budget.limit_frontier import FrontierPoint
+from planners.budget.repeatable_step import RepeatableStep
+
+
+@dataclass(frozen=True)
+class FrontierPlot:
+    """A kind of picture of a frontier; ``suffixes`` are the endings that its file may have."""
+
+    draw: Callable[[RepeatableStep, Sequence[FrontierPoint], Path], None]
+    suffixes: tuple[str, ...]
