@@ -69,6 +69,10 @@ def keep_within(
     device: Annotated[
         str, typer.Option(help=f"Whose rates give the seconds: {', '.join(DEVICES)}.")
     ] = "h100",
+    offload: Annotated[
+        bool,
+        typer.Option(help="Tensors may be sent to the host and fetched, at the device's rate."),
+    ] = False,
     time_limit: Annotated[
         float,
         typer.Option(metavar="SECONDS", help="Wall-clock limit of each planner, and of a bound."),
@@ -113,7 +117,7 @@ def keep_within(
         require_suffix("--output", output, "an instance", SUFFIXES)
     if plot is not None and drawn is not None:
         require_suffix("--plot", plot, "a picture", drawn.suffixes)
-    step = RepeatableStep(read_problem(file), device_rates(device))
+    step = RepeatableStep(read_problem(file), device_rates(device), may_send=offload)
     budget = Budget(time_limit_seconds=time_limit, seed=seed)
     limits = limits_of(limit, points, int(step.live_bytes.max(initial=0)))
     found: list[FrontierPoint] = []
@@ -192,7 +196,7 @@ def _show_points(step: RepeatableStep, found: list[FrontierPoint], least: int | 
     if least is not None:
         peaks = [point.best.plan.peak for point in found
                  if point.best is not None and point.best.plan is not None]  # fmt: skip
-        lines.append(report.least_line(step, least, min(peaks, default=None)))
+        lines.append(report.least_line(least, min(peaks, default=None)))
     if lines:
         standard_output.write("\n" + "\n".join(lines) + "\n")
 

@@ -18,7 +18,7 @@ def check_sequence(step: RepeatableStep, sequence: Sequence32) -> None:
     next_first = 0
     seen_again: set[int] = set()
     place = 0
-    listed = sequence.tolist()
+    listed = [entry for entry in sequence.tolist() if entry < nodes]
     while place < len(listed):
         node = listed[place]
         if node == next_first:
@@ -48,3 +48,43 @@ def check_sequence(step: RepeatableStep, sequence: Sequence32) -> None:
         place += len(whole)
     if next_first < nodes:
         raise InvalidPlanError(f"sequence: {nodes} first runs are needed, found {next_first}")
+
+
+def _check_copies(step: RepeatableStep, listed: list[int]) -> None:
+    """Check the entries of a sequence that send tensors away and fetch them."""
+    graph = step.graph
+    nodes, tensors = graph.node_count, graph.tensor_count
+    uses: dict[int, list[int]] = {}
+    sent: dict[int, int] = {}
+    fetched: dict[int, int] = {}
+    for place, entry in enumerate(listed):
+        if not 0 <= entry < nodes + 2 * tensors:
+            raise InvalidPlanError(
+                f"sequence, place {place}: an entry below {nodes + 2 * tensors} is needed, found "
+                f"{entry}"
+            )
+        if entry < nodes:
+            uses.setdefault(entry, []).append(place)
+            continue
+        copies = sent if entry < nodes + tensors else fetched
+        tensor = (entry - nodes) % tensors
+        if tensor in copies:
+            raise InvalidPlanError(f"sequence, place {place}: a second copy of tensor {tensor}")
+        copies[tensor] = place
+    if sent.keys() != fetched.keys():
+        odd = min(sent.keys() ^ fetched.keys())
+        raise InvalidPlanError(f"sequence: tensor {odd} must be both sent away and fetched")
+    for tensor, place in sent.items():
+        if not step.is_sendable[tensor]:
+            raise InvalidPlanError(f"sequence, place {place}: tensor {tensor} may not be sent away")
+        maker = int(graph.producer[tensor])
+        users = [maker, *graph.consumers_of(tensor).tolist()]
+        places = [use for user in users for use in uses.get(user, [])]
+        if len(uses.get(maker, [])) > 1:
+            raise InvalidPlanError(f"sequence, place {place}: tensor {tensor} is made again")
+        between = [use for use in places if place < use < fetched[tensor]]
+        early = [use for user in users if user < step.first_late_node for use in uses[user][:1]]
+        if between or fetched[tensor] < place or max(early) > place:
+            raise InvalidPlanError(
+                f"sequence, place {place}: tensor {tensor} is used while it is away"
+            )

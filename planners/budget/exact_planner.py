@@ -24,6 +24,8 @@ CERTIFICATE = "cp-sat"
 )
 def cp_sat(question: LimitQuestion) -> LimitAnswer:
     """Search with CP-SAT, from the rounded relaxation."""
+    if question.step.may_send:
+        raise UnsupportedStepError("tensors may be sent away, which the model does not know")
     try:
         require_package("ortools.sat.python", "OR-Tools", "pip install ortools")
         found = exact_schedule(question.step, question.limit, question.budget, rounded(question))

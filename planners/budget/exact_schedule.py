@@ -12,7 +12,8 @@ copies that live at one place have together at most the limit. The cost is the s
 runs, in parts of a billionth of the step. This is the formulation by retention intervals of
 Bartan et al. 2023 (Moccasin), with at most two runs a unit.
 
-Limits. Bytes are added up, and offsets come later: they may need more than the limit.
+Limits. Bytes are added up, and offsets come later: they may need more than the limit. Nothing is
+sent away.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from planners.budget.repeatable_step import Flags, RepeatableStep, Sequence32
+from planners.budget.repeatable_step import Choice, RepeatableStep, Sequence32
 from planners.exact.interruptible import run_interruptibly
 from planners.exact.model_limits import ModelTooLargeError, require_time, solver_seconds
 from planners.model.budget import Budget
@@ -53,14 +54,14 @@ class ExactAnswer:
 
 
 def exact_schedule(
-    step: RepeatableStep, limit: int, budget: Budget, start: Flags | None = None
+    step: RepeatableStep, limit: int, budget: Budget, start: Choice | None = None
 ) -> ExactAnswer:
     """Search for the sequence that takes the fewest seconds more with at most `limit` live bytes.
 
     Parameters
     ----------
     start
-        Units whose second runs are a solution to begin with.
+        A choice that is a solution to begin with.
 
     Raises
     ------
@@ -148,9 +149,9 @@ class _Model:
                 for unit, (runs, _) in self.units.items())
         )  # fmt: skip
 
-    def hint(self, repeated: Flags) -> None:
-        """Begin with the sequence in which these units run again as late as possible."""
-        sequence, _ = self.step.late_sequence(repeated)
+    def hint(self, choice: Choice) -> None:
+        """Begin with the sequence in which the chosen units run again as late as possible."""
+        sequence = self.step.late_sequence(choice)
         seen: set[int] = set()
         waiting: list[int] = []
         place_of: dict[int, int] = {}

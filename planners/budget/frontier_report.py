@@ -22,7 +22,7 @@ SCHEMA_VERSION = 1
 
 COLUMNS = (
     Column("planner", is_left=True, wraps=True), Column("status", is_left=True), Column("peak"),
-    Column("extra\ntime"), Column("gap to\nbound"), Column("runs\nagain"), Column("seconds"),
+    Column("extra\ntime"), Column("gap to\nbound"), Column("runs\nagain"), Column("sent"), Column("seconds"),
 )  # fmt: skip
 
 
@@ -71,7 +71,7 @@ def point_table(step: RepeatableStep, point: FrontierPoint) -> Table:
         cells = _cells(step, point, result)
         is_best = best is not None and result.extra_seconds == best.extra_seconds
         rows.append(Row.best(cells) if is_best else Row(cells, style=STYLES.get(result.status, "")))
-    return Table(COLUMNS, rows, is_marked=True, first_left_out=("runs\nagain",))
+    return Table(COLUMNS, rows, is_marked=True, first_left_out=("sent", "runs\nagain"))
 
 
 def curve_table(step: RepeatableStep, points: Sequence[FrontierPoint]) -> Table:
@@ -112,7 +112,7 @@ def notes(points: Sequence[FrontierPoint]) -> list[str]:
     return [f"{', '.join(names)}: {reason}" for reason, names in told.items()]
 
 
-def least_line(step: RepeatableStep, least: int, found: int | None) -> str:
+def least_line(least: int, found: int | None) -> str:
     """Return the line on the smallest limit that can be met."""
     known = "" if found is None else f"; the lowest peak found is {both_bytes(found)}"
     return f"no limit below {both_bytes(least)} can be met, by staged-relaxation{known}"
@@ -153,7 +153,8 @@ def _result_fields(
         "peak": None if result.plan is None else result.plan.peak,
         "extra_seconds": _finite(result.extra_seconds),
         "gap_to_bound": step_gap(step, result.extra_seconds, point.least_seconds),
-        "runs_again": _runs_again(step, result),
+        "runs_again": _runs_again(step, result)[0],
+        "sent": _runs_again(step, result)[1],
         "seconds": result.seconds,
         "reason": result.reason,
         "statistics": dict(result.statistics),
@@ -161,7 +162,7 @@ def _result_fields(
 
 
 def _cells(step: RepeatableStep, point: FrontierPoint, result: LimitResult) -> tuple[str, ...]:
-    again = _runs_again(step, result)
+    again, sent = _runs_again(step, result)
     return (
         result.planner,
         result.status.value,
@@ -169,6 +170,7 @@ def _cells(step: RepeatableStep, point: FrontierPoint, result: LimitResult) -> t
         _extra(step, result.extra_seconds),
         percent(step_gap(step, result.extra_seconds, point.least_seconds)),
         "-" if again is None else f"{again:,}",
+        "-" if sent is None else human_bytes(sent),
         f"{result.seconds:.3f}" if result.seconds < 10 else f"{result.seconds:.1f}",
     )
 
@@ -177,10 +179,14 @@ def _extra(step: RepeatableStep, seconds: float) -> str:
     return "-" if not np.isfinite(seconds) else percent(seconds / step.seconds)
 
 
-def _runs_again(step: RepeatableStep, result: LimitResult) -> int | None:
+def _runs_again(step: RepeatableStep, result: LimitResult) -> tuple[int | None, int | None]:
+    """Return the number of second runs of nodes, and the bytes that are sent away."""
     if result.sequence is None:
-        return None
-    return len(result.sequence) - step.graph.node_count
+        return None, None
+    nodes, tensors = step.graph.node_count, step.graph.tensor_count
+    entries = result.sequence
+    sent = entries[(entries >= nodes) & (entries < nodes + tensors)] - nodes
+    return int((entries < nodes).sum()) - nodes, int(step.problem.size[sent].sum())
 
 
 def _place(result: LimitResult) -> tuple[int, float]:

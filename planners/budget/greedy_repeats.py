@@ -1,59 +1,57 @@
-"""Greedy: the unit that frees most for its seconds runs again first, until the limit is met."""
+"""Greedy: what frees most for its seconds runs again, or is sent away, first."""
 
 from __future__ import annotations
 
 import heapq
 
+import numpy as np
+
 from planners.budget.limit_planner import LimitAnswer, LimitQuestion, register
-from planners.budget.repeatable_step import Flags
+from planners.budget.repeatable_step import Choice
 from planners.budget.savings import savings
 
 NOT_ENOUGH = "all that may run again does not free enough"
+# Below this, seconds are rounding errors.
+LEAST_SECONDS = 1e-15
 
 
 @register("greedy", summary="first what frees most bytes above the limit for its seconds")
 def greedy(question: LimitQuestion) -> LimitAnswer:
-    """Repeat group after group; then leave out again what turned out to be superfluous."""
-    repeated = greedy_repeats(question)
-    if repeated is None:
-        return LimitAnswer(None, NOT_ENOUGH)
-    return question.answer(repeated)
+    """Choose group after group; then leave out again what turned out to be superfluous."""
+    choice = greedy_choice(question)
+    return LimitAnswer(None, NOT_ENOUGH) if choice is None else question.answer(choice)
 
 
-def greedy_repeats(question: LimitQuestion) -> Flags | None:
-    """Return units that meet the limit, or None if greedy found none."""
+def greedy_choice(question: LimitQuestion) -> Choice | None:
+    """Return a choice that meets the limit, or None if greedy found none."""
     step, limit = question.step, question.limit
-    core = step.core
-    repeated = step.flags([])
-    _, peak, excess = core.cost(repeated, limit)
-    offered = savings(step)
-
-    def with_group(group: int) -> Flags:
-        flags = repeated.copy()
-        flags[offered.units[group]] = 1
-        return flags
-
-    # The least excess per second first. What a group saves changes with what runs again already, so
-    # an entry is judged anew before it is taken, and goes back if another has become better.
-    waiting = [(-float("inf"), group) for group in range(len(offered.units))]
+    chosen = step.choice()
+    seconds, peak, excess = step.cost(chosen, limit)
+    offered = [(units, np.empty(0, dtype=np.int64)) for units in savings(step).units]
+    offered += [(np.empty(0, dtype=np.int64), np.array([tensor]))
+                for tensor in np.flatnonzero(step.is_sendable).tolist()]  # fmt: skip
+    # The least excess per second first. What an offer saves changes with what is chosen already, so
+    # it is judged anew before it is taken, and goes back if another has become better.
+    waiting = [(-float("inf"), number) for number in range(len(offered))]
     while peak > limit and waiting:
-        _, group = heapq.heappop(waiting)
-        flags = with_group(group)
-        seconds, new_peak, new_excess = core.cost(flags, limit)
+        _, number = heapq.heappop(waiting)
+        units, tensors = offered[number]
+        choice = Choice(chosen.repeated.copy(), chosen.sent.copy())
+        choice.repeated[units] = 1
+        choice.sent[tensors] = 1
+        new_seconds, new_peak, new_excess = step.cost(choice, limit)
         if new_excess >= excess:
             continue
-        extra = max(seconds - core.cost(repeated, limit)[0], 1e-15)
-        worth = -(excess - new_excess) / extra
+        worth = -(excess - new_excess) / max(new_seconds - seconds, LEAST_SECONDS)
         if waiting and worth > waiting[0][0]:
-            heapq.heappush(waiting, (worth, group))
+            heapq.heappush(waiting, (worth, number))
             continue
-        repeated, peak, excess = flags, new_peak, new_excess
+        chosen, seconds, peak, excess = choice, new_seconds, new_peak, new_excess
     if peak > limit:
         return None
     # The most expensive first.
-    order = sorted(repeated.nonzero()[0].tolist(), key=lambda u: -step.unit_seconds[u])
-    for unit in order:
-        repeated[unit] = 0
-        if core.cost(repeated, limit)[1] > limit:
-            repeated[unit] = 1
-    return repeated
+    for unit in sorted(np.flatnonzero(chosen.repeated), key=lambda u: -step.unit_seconds[u]):
+        chosen.repeated[unit] = 0
+        if step.cost(chosen, limit)[1] > limit:
+            chosen.repeated[unit] = 1
+    return chosen

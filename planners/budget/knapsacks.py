@@ -7,7 +7,7 @@ import numpy as np
 from planners.budget.forward_blocks import narrow_places, units_of_blocks
 from planners.budget.greedy_repeats import NOT_ENOUGH
 from planners.budget.limit_planner import LimitAnswer, LimitQuestion, register
-from planners.budget.repeatable_step import Flags
+from planners.budget.repeatable_step import Choice
 from planners.budget.savings import least_saving, savings
 
 # Bytes are counted in this many parts of all that can be saved. Each number is rounded so that a
@@ -18,21 +18,21 @@ PARTS = 2000
 @register("knapsack", summary="the cheapest units that save enough where most bytes live")
 def knapsack(question: LimitQuestion) -> LimitAnswer:
     """Choose among the groups of `savings`, each by itself."""
-    return _answer(question, knapsack_repeats(question))
+    return _answer(question, knapsack_choice(question))
 
 
-def knapsack_repeats(question: LimitQuestion) -> Flags | None:
+def knapsack_choice(question: LimitQuestion) -> Choice | None:
     """Return units that meet the limit, or None if the knapsack found none."""
     offered = savings(question.step)
 
-    def choose(wanted: int) -> Flags | None:
+    def choose(wanted: int) -> Choice | None:
         pairs = zip(offered.saved_bytes.tolist(), offered.seconds.tolist(), strict=True)
         choices = [[(0, 0.0), pair] for pair in pairs]
         taken = cheapest_choice(choices, wanted)
         if taken is None:
             return None
         units = [group for group, choice in zip(offered.units, taken, strict=True) if choice]
-        return question.step.flags(np.concatenate([np.empty(0, dtype=np.int64), *units]))
+        return question.step.choice(np.concatenate([np.empty(0, dtype=np.int64), *units]))
 
     return least_saving(question, choose)
 
@@ -43,6 +43,11 @@ def knapsack_repeats(question: LimitQuestion) -> Flags | None:
 )
 def block_programming(question: LimitQuestion) -> LimitAnswer:
     """Choose for each block how much of it runs again, cheapest bytes first."""
+    return _answer(question, block_choice(question))
+
+
+def block_choice(question: LimitQuestion) -> Choice | None:
+    """Return units that meet the limit, or None if the programming over blocks found none."""
     step = question.step
     offered = savings(step)
     ratio = offered.seconds / np.maximum(offered.saved_bytes, 1)
@@ -58,15 +63,15 @@ def block_programming(question: LimitQuestion) -> LimitAnswer:
         seconds = np.concatenate(([0.0], np.cumsum(offered.seconds[groups])))
         choices.append(list(zip(saved.tolist(), seconds.tolist(), strict=True)))
 
-    def choose(wanted: int) -> Flags | None:
+    def choose(wanted: int) -> Choice | None:
         taken = cheapest_choice(choices, wanted)
         if taken is None:
             return None
         units = [offered.units[group] for groups, count in zip(blocks, taken, strict=True)
                  for group in groups[:count]]  # fmt: skip
-        return step.flags(np.concatenate([np.empty(0, dtype=np.int64), *units]))
+        return step.choice(np.concatenate([np.empty(0, dtype=np.int64), *units]))
 
-    return _answer(question, least_saving(question, choose))
+    return least_saving(question, choose)
 
 
 def cheapest_choice(choices: list[list[tuple[int, float]]], wanted: int) -> list[int] | None:
@@ -122,5 +127,5 @@ def cheapest_choice(choices: list[list[tuple[int, float]]], wanted: int) -> list
     return found[::-1]
 
 
-def _answer(question: LimitQuestion, repeated: Flags | None) -> LimitAnswer:
-    return LimitAnswer(None, NOT_ENOUGH) if repeated is None else question.answer(repeated)
+def _answer(question: LimitQuestion, choice: Choice | None) -> LimitAnswer:
+    return LimitAnswer(None, NOT_ENOUGH) if choice is None else question.answer(choice)

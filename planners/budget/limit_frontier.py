@@ -120,4 +120,5 @@ def step_gap(step: RepeatableStep, extra_seconds: float, least_seconds: float) -
     """Return how much longer the step takes than the bound says, as a part; None if unknown."""
     if not np.isfinite(extra_seconds) or not np.isfinite(least_seconds):
         return None
-    return (step.seconds + extra_seconds) / (step.seconds + least_seconds) - 1
+    # Rounding may leave the time below the bound.
+    return max(0.0, (step.seconds + extra_seconds) / (step.seconds + least_seconds) - 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from planners.budget.repeatable_step import Flags, RepeatableStep, Sequence32
+from planners.budget.repeatable_step import Choice, RepeatableStep, Sequence32
 from planners.budget.staged_relaxation import StagedBound
 from planners.errors import UnknownPlannerError
 from planners.model.budget import Budget
@@ -25,7 +25,7 @@ class LimitQuestion:
     budget
         Time, seed and threads.
     bound
-        A lower bound on the seconds of second runs, with its relaxed optimum.
+        A lower bound on the seconds more, with its relaxed optimum.
     """
 
     step: RepeatableStep
@@ -33,13 +33,13 @@ class LimitQuestion:
     budget: Budget
     bound: StagedBound
 
-    def answer(self, repeated: Flags) -> LimitAnswer:
-        """Return the answer in which these units run again, each as late as possible."""
-        return LimitAnswer(self.step.late_sequence(repeated)[0])
+    def answer(self, choice: Choice) -> LimitAnswer:
+        """Return the answer that makes this choice, everything as late as possible."""
+        return LimitAnswer(self.step.late_sequence(choice))
 
-    def is_met(self, repeated: Flags) -> bool:
-        """Return True if at most the limit is live where these units run again."""
-        return self.step.core.cost(repeated, self.limit)[1] <= self.limit
+    def is_met(self, choice: Choice) -> bool:
+        """Return True if this choice has at most the limit of live bytes."""
+        return self.step.cost(choice, self.limit)[1] <= self.limit
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,11 +49,12 @@ class LimitAnswer:
     Parameters
     ----------
     sequence
-        Nodes in the order in which they run; None if the planner found none within the limit.
+        Nodes and copies in the order in which they run; None if the planner found none within the
+        limit.
     reason
         Why there is none, or what was left undone.
     least_seconds, certificate
-        A proven lower bound on the seconds of second runs, and the name of its proof; infinite
+        A proven lower bound on the seconds more, and the name of its proof; infinite
         seconds say that nothing is within the limit.
     statistics
         Counters of the search.

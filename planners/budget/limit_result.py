@@ -10,7 +10,6 @@ import numpy as np
 
 from planners.budget.check_sequence import check_sequence
 from planners.budget.limit_planner import (
-    LimitAnswer,
     LimitPlanner,
     LimitQuestion,
     UnsupportedStepError,
@@ -46,13 +45,13 @@ class LimitResult:
     limit
         Bytes asked for.
     sequence
-        Nodes in the order in which they run, or None.
+        Nodes and copies in the order in which they run, or None.
     problem, plan
         The problem of that sequence, and a plan of its addresses.
     extra_seconds
-        Seconds of the second runs.
+        Seconds that the step takes more.
     least_seconds, certificate
-        Lower bound on the seconds of second runs within the limit, and the name of its proof.
+        Lower bound on the seconds more within the limit, and the name of its proof.
     reason
         Why there is no plan, or no better one.
     seconds
@@ -115,13 +114,12 @@ def run_under_limit(question: LimitQuestion, planner: LimitPlanner) -> LimitResu
             check_sequence(step, answer.sequence)
         except InvalidPlanError as error:
             return result(Status.INVALID, str(error))
-        live = int(step.core.live_bytes(answer.sequence).max(initial=0))
+        extra, live, _ = step.core.cost(answer.sequence, asked.limit)
         if live > asked.limit:
             reason = f"{human_bytes(live)} are live at the peak of what it found"
             return result(Status.NO_PLAN_FOUND, reason)
         problem = repeated_problem(step, answer.sequence)
         plan = _plan(problem, question.limit)
-        extra = _extra_seconds(answer, question)
         if plan is not None and plan.peak <= question.limit:
             is_best = extra <= least + SAME_SHARE * step.seconds
             return result(
@@ -145,9 +143,3 @@ def _plan(problem: Problem, limit: int) -> Plan | None:
     """Return the best plan of the addresses that was found, or one within the limit."""
     budget = Budget(time_limit_seconds=ADDRESS_SECONDS)
     return run(problem.with_capacity(limit), ADDRESS_PLANNER, budget).plan
-
-
-def _extra_seconds(answer: LimitAnswer, question: LimitQuestion) -> float:
-    assert answer.sequence is not None
-    seconds = question.step.node_seconds
-    return float(seconds[answer.sequence].sum() - seconds.sum())

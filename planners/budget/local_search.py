@@ -7,17 +7,16 @@ from contextlib import suppress
 import numpy as np
 
 from planners import _core
-from planners.budget.greedy_repeats import NOT_ENOUGH, greedy_repeats
-from planners.budget.knapsacks import knapsack_repeats
+from planners.budget.greedy_repeats import NOT_ENOUGH, greedy_choice
+from planners.budget.knapsacks import block_choice, knapsack_choice
 from planners.budget.limit_planner import LimitAnswer, LimitQuestion, register
-from planners.budget.repeatable_step import Flags
-from planners.budget.staged_relaxation import flags_of
+from planners.budget.repeatable_step import Choice
 
 # Moves of the first round; each later round has twice as many.
 FIRST_MOVES = 4000
 # The walk begins at this many times the seconds of an average unit, and ends at this part of it.
 WARMTH, COOLNESS = 2.0, 0.005
-# Shares of the relaxed optimum from which on a unit runs again.
+# Shares of the relaxed optimum from which on a unit runs again, or a tensor is sent away.
 PARTS = (0.999, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.05, 0.01)
 # Rounds in which nothing became better before the search ends. A guess.
 IDLE_ROUNDS = 4
@@ -25,55 +24,63 @@ IDLE_ROUNDS = 4
 
 @register("relaxation", summary="what the bound's relaxed optimum repeats for the most part")
 def relaxation(question: LimitQuestion) -> LimitAnswer:
-    """Repeat the units with the largest shares in the relaxed optimum."""
-    repeated = rounded(question)
-    return LimitAnswer(None, NOT_ENOUGH) if repeated is None else question.answer(repeated)
+    """Choose what has the largest shares in the relaxed optimum."""
+    choice = rounded(question)
+    return LimitAnswer(None, NOT_ENOUGH) if choice is None else question.answer(choice)
 
 
-def rounded(question: LimitQuestion) -> Flags | None:
-    """Return the units whose shares are at least some part, the cheapest part that meets the limit.
+def rounded(question: LimitQuestion) -> Choice | None:
+    """Return the choice of all shares from some part on, the fastest that meets the limit.
 
     Repeating more does not always free more, so every part is tried.
     """
-    step, shares = question.step, question.bound.shares
+    step = question.step
     found, fewest = None, np.inf
     for part in PARTS:
-        flags = (step.is_repeatable & (shares >= part)).astype(np.uint8)
-        seconds, peak, _ = step.core.cost(flags, question.limit)
+        choice = _from_part(question, part)
+        seconds, peak, _ = step.cost(choice, question.limit)
         if peak <= question.limit and seconds < fewest:
-            found, fewest = flags, seconds
+            found, fewest = choice, seconds
     return found
 
 
-@register(
-    "local-search", summary="the best of greedy, knapsack and relaxation, improved by local search"
-)
+def _from_part(question: LimitQuestion, part: float) -> Choice:
+    step, bound = question.step, question.bound
+    return Choice(
+        (step.is_repeatable & (bound.repeated >= part)).astype(np.uint8),
+        (step.is_sendable & (bound.sent >= part)).astype(np.uint8),
+    )
+
+
+@register("local-search", summary="the best of those above, improved by local search")
 def local_search(question: LimitQuestion) -> LimitAnswer:
     """Walk from the best start in rounds of doubling length, until nothing becomes better."""
-    step, budget = question.step, question.budget
-    starts = (greedy_repeats(question), knapsack_repeats(question), rounded(question))
+    step, budget, limit = question.step, question.budget, question.limit
+    starts = (
+        greedy_choice(question), knapsack_choice(question), block_choice(question),
+        rounded(question),
+    )  # fmt: skip
     known = [start for start in starts if start is not None]
-    best = min(known, key=lambda start: step.core.cost(start, question.limit)[0], default=None)
-    start = flags_of(step, question.bound) if best is None else best
-    moves, idle, tried, round_number = FIRST_MOVES, 0, 0, 0
-    least = question.bound.seconds
-    while idle < IDLE_ROUNDS and budget.remaining_seconds() > 0:
-        walk = _core.RepeatWalk(step.core, start, question.limit, budget.seed + round_number)
+    best = min(known, key=lambda choice: step.cost(choice, limit)[0], default=None)
+    fewest = np.inf if best is None else step.cost(best, limit)[0]
+    start = _from_part(question, 0.5) if best is None else best
+    moves, idle, tried, rounds = FIRST_MOVES, 0, 0, 0
+    while idle < IDLE_ROUNDS and fewest > question.bound.seconds:
+        if budget.node_limit is not None:
+            moves = min(moves, budget.node_limit - tried)
+        if budget.remaining_seconds() == 0 or moves <= 0:
+            break
+        walk = _core.RepeatWalk(step.core, start.repeated, start.sent, limit, budget.seed + rounds)
         with suppress(TimeoutError):
             walk.run(moves, WARMTH, COOLNESS, budget.remaining_seconds())
         tried += walk.tried
-        before = np.inf if best is None else step.core.cost(best, question.limit)[0]
-        if len(walk.best) and walk.best_seconds < before:
-            best, idle = walk.best, 0
-        else:
-            idle += 1
-        if best is not None and step.core.cost(best, question.limit)[0] <= least:
-            break
-        start = walk.lowest if best is None else best
+        idle += 1
+        if walk.has_best and walk.best_seconds < fewest:
+            best, fewest, idle = Choice(*walk.best), walk.best_seconds, 0
+        start = Choice(*walk.lowest) if best is None else best
         moves *= 2
-        round_number += 1
-        if budget.node_limit is not None and tried >= budget.node_limit:
-            break
+        rounds += 1
+    statistics = {"moves": tried}
     if best is None:
-        return LimitAnswer(None, NOT_ENOUGH, statistics={"moves": tried})
-    return LimitAnswer(step.late_sequence(best)[0], statistics={"moves": tried})
+        return LimitAnswer(None, NOT_ENOUGH, statistics=statistics)
+    return LimitAnswer(step.late_sequence(best), statistics=statistics)

@@ -14,7 +14,7 @@ from planners.model.columns import IntColumn
 @register("keep-all", summary="keep every result")
 def keep_all(question: LimitQuestion) -> LimitAnswer:
     """Run nothing again."""
-    return question.answer(question.step.flags([]))
+    return question.answer(question.step.choice())
 
 
 @register(
@@ -42,4 +42,4 @@ def checkpoint_sqrt(question: LimitQuestion) -> LimitAnswer:
 
 def _repeat_between(question: LimitQuestion, ends: IntColumn) -> LimitAnswer:
     blocks = units_of_blocks(question.step, ends)
-    return question.answer(question.step.flags(np.concatenate(blocks)))
+    return question.answer(question.step.choice(np.concatenate(blocks)))

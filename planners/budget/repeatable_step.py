@@ -1,4 +1,4 @@
-"""A step whose results may be computed again: its units, their seconds, and what a choice costs.
+"""A step whose results may be computed again or sent away: its units, and what a choice costs.
 
 Note [What may run again]
 ~~~~~~~~~~~~~~~~~~~~~~~~~
@@ -11,6 +11,9 @@ together they give the same bytes again. A unit may run again if every node of i
 repeatable, belongs to the forward pass, and makes nothing that the optimizer reads: by then, the
 parameters have changed. A node that reads a tensor before a later node changes it cannot run again
 itself, because the bytes that it read are gone. A unit runs at most twice.
+
+Where copies to the host are allowed, a tensor of the forward pass that is read later may be sent
+away in between. Copies run on two streams of their own, one in each direction.
 
 Limits. The graph's other streams are not modelled: copies and collectives wait in the one order.
 Bytes that a kernel needs besides its results are not in the graph.
@@ -38,6 +41,22 @@ Sequence32 = NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False)
+class Choice:
+    """What runs again, and what is sent away.
+
+    Parameters
+    ----------
+    repeated
+        uint8, one a unit: 1 if it runs again.
+    sent
+        uint8, one a tensor: 1 if it is sent to the host and fetched.
+    """
+
+    repeated: Flags
+    sent: Flags
+
+
+@dataclass(frozen=True, eq=False)
 class RepeatableStep:
     """A problem with a graph, as a step of which some units may run again.
 
@@ -47,6 +66,8 @@ class RepeatableStep:
         Its graph must know its work.
     rates
         What the seconds of the nodes follow from.
+    may_send
+        Whether tensors may be sent to the host, at the rate of a copy.
 
     Raises
     ------
@@ -56,6 +77,7 @@ class RepeatableStep:
 
     problem: Problem
     rates: DeviceRates
+    may_send: bool = False
 
     def __post_init__(self) -> None:
         if self.problem.graph is None:
@@ -157,14 +179,29 @@ class RepeatableStep:
         return int(late[0]) if len(late) else self.graph.node_count
 
     @cached_property
+    def is_sendable(self) -> BoolColumn:
+        """Whether each tensor may be sent away: it is made in the forward pass and read later."""
+        graph = self.graph
+        read_late = np.zeros(graph.tensor_count, dtype=bool)
+        read_late[graph.consumer_tensors[graph.consumer_nodes >= self.first_late_node]] = True
+        made_early = graph.producer < self.first_late_node
+        return read_only(read_late & made_early & (self.problem.size > 0) & self.may_send)
+
+    @property
+    def copy_seconds(self) -> float:
+        """Seconds of a copy between host and device for each byte."""
+        return 1 / self.rates.host_bytes_per_second
+
+    @cached_property
     def core(self) -> _core.Step:
         """The step in the C++ core's form."""
         graph = self.graph
         return _core.Step(
             graph.node_count, graph.producer.astype(np.int32), graph.consumer_offsets,
             graph.consumer_nodes.astype(np.int32), self.problem.size,
-            self.unit_of_node.astype(np.int32),
-            np.where(self.is_repeatable, self.unit_seconds, -1.0), self.first_late_node,
+            self.unit_of_node.astype(np.int32), self.node_seconds,
+            self.is_repeatable.astype(np.uint8), self.is_sendable.astype(np.uint8),
+            self.copy_seconds, self.first_late_node,
         )  # fmt: skip
 
     @cached_property
@@ -172,68 +209,61 @@ class RepeatableStep:
         """Live bytes at each node where nothing runs again, int64."""
         return self.core.live_bytes(np.arange(self.graph.node_count, dtype=np.int32))
 
-    def flags(self, units: Sequence[int] | IntColumn) -> Flags:
-        """Return one flag a unit, set for the given ones."""
-        flags = np.zeros(self.unit_count, dtype=np.uint8)
-        flags[units] = 1
-        return flags
+    def choice(
+        self, units: Sequence[int] | IntColumn = (), tensors: Sequence[int] | IntColumn = ()
+    ) -> Choice:
+        """Return the choice to run some units again, and to send some tensors away."""
+        repeated = np.zeros(self.unit_count, dtype=np.uint8)
+        repeated[np.asarray(units, dtype=np.int64)] = 1
+        sent = np.zeros(self.graph.tensor_count, dtype=np.uint8)
+        sent[np.asarray(tensors, dtype=np.int64)] = 1
+        return Choice(repeated, sent)
 
-    def late_sequence(self, repeated: Flags) -> tuple[Sequence32, float]:
-        """Return the nodes in the order in which they run, and the seconds of the second runs.
+    def late_sequence(self, choice: Choice) -> Sequence32:
+        """Return the nodes and copies in the order in which they run.
 
-        A unit whose flag is set runs again just before the first node of the backward pass that
-        needs a result of it, directly or for another second run.
+        A chosen unit runs again just before the first node of the backward pass that needs a result
+        of it, directly or for another second run. A chosen tensor is sent away behind its last use
+        in the forward pass, and fetched in time for its next use. Entry ``nodes + t`` sends tensor
+        t away, and ``nodes + tensors + t`` fetches it.
         """
-        return self.core.late_sequence(repeated)
+        return self.core.late_sequence(choice.repeated, choice.sent)
 
-    def peak_live_bytes(self, repeated: Flags) -> int:
-        """Return the most live bytes if these units run again."""
-        return int(self.core.live_bytes(self.late_sequence(repeated)[0]).max(initial=0))
+    def cost(self, choice: Choice, limit: int) -> tuple[float, int, float]:
+        """Return seconds more, peak of live bytes, and the bytes above a limit.
+
+        The last are summed over the places of the sequence, as a part of the limit.
+        """
+        return self.core.cost(self.late_sequence(choice), limit)
+
+
+COPY_STREAMS = {"send": 1, "fetch": 2}
 
 
 def repeated_problem(step: RepeatableStep, sequence: Sequence32) -> Problem:
-    """Return the problem of a sequence of nodes, some of which run twice.
+    """Return the problem of a sequence of nodes and copies, some of which run twice.
 
     Parameters
     ----------
     step
-        The step that the nodes belong to.
+        The step that they belong to.
     sequence
-        int32: nodes in the order in which they run. The first runs are in the order of the step. A
-        node reads the latest copy of each tensor.
+        int32: nodes and copies in the order in which they run, as
+        :meth:`RepeatableStep.late_sequence` numbers them. The first runs are in the order of the
+        step. A node reads the latest copy of each tensor.
 
     Returns
     -------
     Problem
-        One node for each run, on one stream. The tensors of the first runs have the numbers of the
-        step, and the copies follow.
+        One node for each run, and one for each copy, which have streams of their own: the node
+        behind a sending waits for it, and a fetch waits for its sending and the node in front of
+        it. The tensors of the first runs have the numbers of the step, and the new ones follow.
     """
     graph, problem = step.graph, step.problem
-    makes: list[list[int]] = [[] for _ in range(graph.node_count)]
-    reads: list[list[int]] = [[] for _ in range(graph.node_count)]
-    for tensor, node in enumerate(graph.producer.tolist()):
-        makes[node].append(tensor)
-    for tensor, node in zip(
-        graph.consumer_tensors.tolist(), graph.consumer_nodes.tolist(), strict=True
-    ):
-        reads[node].append(tensor)
-    latest = np.full(graph.tensor_count, -1, dtype=np.int64)
-    origin = list(range(graph.tensor_count))
-    producer = [-1] * graph.tensor_count
-    consumers: list[list[int]] = [[] for _ in origin]
-    for place, node in enumerate(sequence.tolist()):
-        for tensor in makes[node]:
-            if producer[tensor] < 0:
-                copy = tensor
-            else:
-                copy = len(origin)
-                origin.append(tensor)
-                producer.append(-1)
-                consumers.append([])
-            producer[copy] = place
-            latest[tensor] = copy
-        for tensor in reads[node]:
-            consumers[latest[tensor]].append(place)
+    runs = _Runs(step)
+    for entry in sequence.tolist():
+        runs.add(entry)
+    origin = np.array(runs.origin, dtype=np.int64)
     names = problem.tensor_name
     return Problem(
         problem.size[origin],
@@ -242,13 +272,81 @@ def repeated_problem(step: RepeatableStep, sequence: Sequence32) -> Problem:
         pinned={t: int(p) for t, p in enumerate(problem.pinned.tolist()) if p >= 0},
         capacity=problem.capacity,
         tensor_name=names
-        and [*names, *(f"{names[tensor]} again" for tensor in origin[graph.tensor_count :])],
+        and [*names, *(f"{names[tensor]} again" for tensor in runs.origin[graph.tensor_count :])],
         name=problem.name,
         origin=problem.origin,
         graph=Graph(
-            op=[graph.op[node] for node in sequence.tolist()],
-            stream=np.zeros(len(sequence), dtype=np.int64),
-            producer=producer,
-            consumers=consumers,
+            op=runs.op,
+            stream=runs.stream,
+            producer=runs.producer,
+            consumers=runs.consumers,
+            control=sorted(runs.control),
         ),
     )
+
+
+class _Runs:
+    """The graph of a sequence under construction."""
+
+    def __init__(self, step: RepeatableStep) -> None:
+        graph = step.graph
+        self._graph = graph
+        self._makes: list[list[int]] = [[] for _ in range(graph.node_count)]
+        self._reads: list[list[int]] = [[] for _ in range(graph.node_count)]
+        for tensor, node in enumerate(graph.producer.tolist()):
+            self._makes[node].append(tensor)
+        for tensor, node in zip(
+            graph.consumer_tensors.tolist(), graph.consumer_nodes.tolist(), strict=True
+        ):
+            self._reads[node].append(tensor)
+        self.op: list[str] = []
+        self.stream: list[int] = []
+        # The tensor of the step that each tensor is a copy of, and the latest copy of each.
+        self.origin = list(range(graph.tensor_count))
+        self._latest = [-1] * graph.tensor_count
+        self.producer = [-1] * graph.tensor_count
+        self.consumers: list[list[int]] = [[] for _ in self.origin]
+        self.control: set[tuple[int, int]] = set()
+        self._last_node = -1
+        # The sending of each tensor, and those that the next node waits for.
+        self._sending: dict[int, int] = {}
+        self._awaited: list[int] = []
+
+    def add(self, entry: int) -> None:
+        """Add one entry of the sequence."""
+        nodes, tensors = self._graph.node_count, self._graph.tensor_count
+        place = len(self.op)
+        if entry >= nodes + tensors:
+            tensor = entry - nodes - tensors
+            self._append("fetch", COPY_STREAMS["fetch"])
+            self.control |= {(self._sending[tensor], place), (self._last_node, place)}
+            self._make(tensor, place)
+        elif entry >= nodes:
+            tensor = entry - nodes
+            self._append("send", COPY_STREAMS["send"])
+            self.consumers[self._latest[tensor]].append(place)
+            self._sending[tensor] = place
+            self._awaited.append(place)
+        else:
+            self._append(self._graph.op[entry], 0)
+            for tensor in self._makes[entry]:
+                self._make(tensor, place)
+            for tensor in self._reads[entry]:
+                self.consumers[self._latest[tensor]].append(place)
+            self.control |= {(sending, place) for sending in self._awaited}
+            self._awaited = []
+            self._last_node = place
+
+    def _append(self, op: str, stream: int) -> None:
+        self.op.append(op)
+        self.stream.append(stream)
+
+    def _make(self, tensor: int, place: int) -> None:
+        copy = tensor
+        if self.producer[tensor] >= 0:
+            copy = len(self.origin)
+            self.origin.append(tensor)
+            self.producer.append(-1)
+            self.consumers.append([])
+        self.producer[copy] = place
+        self._latest[tensor] = copy

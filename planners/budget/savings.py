@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planners.budget.limit_planner import LimitQuestion
-from planners.budget.repeatable_step import Flags, RepeatableStep
+from planners.budget.repeatable_step import Choice, RepeatableStep
 from planners.model.columns import IntColumn
 
 # Halvings of the distance between a choice that saves too little and one that saves enough.
@@ -76,7 +76,7 @@ def savings(step: RepeatableStep) -> Savings:
     )
 
 
-def least_saving(question: LimitQuestion, choose: Callable[[int], Flags | None]) -> Flags | None:
+def least_saving(question: LimitQuestion, choose: Callable[[int], Choice | None]) -> Choice | None:
     """Return the units of the smallest saving, among those tried, that meets the limit.
 
     What a choice saves at one place is not what it saves at all of them: a second run needs bytes
@@ -93,10 +93,10 @@ def least_saving(question: LimitQuestion, choose: Callable[[int], Flags | None])
     best = None
     wanted = least
     for _ in range(HALVINGS):
-        flags = choose(wanted)
-        if flags is None or question.is_met(flags):
+        choice = choose(wanted)
+        if choice is None or question.is_met(choice):
             most = wanted
-            best = best if flags is None else flags
+            best = best if choice is None else choice
         else:
             least = wanted
         if most - least <= max(1, peak >> HALVINGS):

@@ -14,10 +14,16 @@ whether the unit runs again in the stage. The rows are:
 (2) So does a second run.
 (3) A tensor is held at a cut only if one of the same is true of the stage before.
 (4) At a cut, the bytes held are at most the limit.
+Where tensors may be sent away, a further variable says that a tensor is not held at a cut and
+fetched in the stage behind it. Rows (1) to (3) know fetching as another way to have a tensor. What
+a stage fetches, and all later ones, is copied after the cut, and was sent before it:
+(5) The copies of what is fetched behind a cut take at most the time from the cut to the end of the
+    step, and their sendings at most the time from the first node that makes one of them to the cut:
+    each is the time that the nodes there take without a limit, and the extra time.
+(6) The extra time is at least the sum of the seconds of second runs.
 Every schedule satisfies the rows, however often units run and in whatever order the second runs
-are. So the least sum of the seconds of second runs, over all values of the variables, is a lower
-bound. More cuts give more rows and never a lower bound. The number of cuts doubles until the time
-is over.
+are. So the least extra time, over all values of the variables, is a lower bound. More cuts give
+more rows and never a lower bound. The number of cuts doubles until the time is over.
 
 A solver's floating-point answer proves nothing, so the bound is computed from its multipliers
 alone. For any multipliers of at least 0, the minimum of the cost plus the multipliers times the
@@ -37,7 +43,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from planners.budget.repeatable_step import Flags, RepeatableStep
+from planners.budget.repeatable_step import RepeatableStep
 from planners.model.budget import Budget
 from planners.model.columns import IntColumn
 
@@ -61,8 +67,9 @@ class StagedBound:
     ----------
     seconds
         No schedule within the limit takes fewer seconds more; infinite if there is none.
-    shares
-        For each unit, how often it runs again in the relaxed optimum.
+    repeated, sent
+        For each unit, how often it runs again in the relaxed optimum; for each tensor, which part
+        of it is sent away.
     cuts
         Number of cuts of the relaxation.
     certificate
@@ -70,7 +77,8 @@ class StagedBound:
     """
 
     seconds: float
-    shares: Floats
+    repeated: Floats
+    sent: Floats
     cuts: int
     certificate: str = CERTIFICATE
 
@@ -117,18 +125,19 @@ def staged_bound(step: RepeatableStep, limit: int, budget: Budget) -> StagedBoun
     budget
         Its time limit ends the doubling of the cuts; at least one relaxation is solved.
     """
-    best = StagedBound(0.0, np.zeros(step.unit_count), 0)
+    none = np.zeros(step.unit_count), np.zeros(step.graph.tensor_count)
+    best = StagedBound(0.0, *none, 0)
     over = np.flatnonzero(step.live_bytes > limit)
     if not len(over):
         return best
     if held_bytes(step) > limit:
-        return StagedBound(np.inf, best.shares, 1, HELD_BYTES)
+        return StagedBound(np.inf, *none, 1, HELD_BYTES)
     for relaxation, result in _relaxed(step, over, limit, budget):
         if result is None:
-            return StagedBound(np.inf, best.shares, len(relaxation.cuts))
+            return StagedBound(np.inf, *none, len(relaxation.cuts))
         least, values = result
         if least >= best.seconds:
-            best = StagedBound(least, relaxation.shares(values), len(relaxation.cuts))
+            best = StagedBound(least, *relaxation.shares(values), len(relaxation.cuts))
     return best
 
 
@@ -175,16 +184,16 @@ def held_bytes(step: RepeatableStep) -> int:
     """Return the bytes that no schedule stays below: what a node uses, and what cannot be dropped.
 
     While a node runs, the device holds what it reads and makes, and every tensor from before it
-    that a later node reads and that no unit can make again.
+    that a later node reads and that can neither be made again nor sent away.
     """
     graph, size = step.graph, step.problem.size
     start, end = graph.lifetimes()
-    stays = ~step.is_repeatable[step.unit_of_tensor]
+    stays = ~step.is_repeatable[step.unit_of_tensor] & ~step.is_sendable
     change = np.zeros(graph.node_count + 1, dtype=np.int64)
     np.add.at(change, start[stays], size[stays])
     np.add.at(change, end[stays], -size[stays])
     held = np.cumsum(change)[:-1]
-    # The tensors that can be made again count where a node reads or makes them.
+    # The other tensors count where a node reads or makes them.
     pairs = np.unique(
         np.column_stack(
             (
@@ -235,6 +244,7 @@ class _Relaxation:
         # Variable of each tensor at each cut, and of each unit in each stage; -1 for none.
         self._held: list[IntColumn] = []
         self._again: list[IntColumn] = []
+        self._fetched: list[IntColumn] = []
         for index, cut in enumerate(cuts.tolist()):
             self._held.append(
                 self._numbered(
@@ -243,23 +253,28 @@ class _Relaxation:
             )
             last = cuts[index + 1] if index + 1 < len(cuts) else graph.node_count
             self._again.append(self._numbered(step.is_repeatable & (firsts < last)))
+            self._fetched.append(self._numbered(step.is_sendable & (self._held[-1] >= 0)))
         # In parts of the limit, so that the numbers of all rows are alike.
         self._scale = float(max(1, int(step.live_bytes.max()) if limit is None else limit))
-        self._limit = -1
-        if limit is None:
-            self._limit = self.variable_count
-            self.variable_count += 1
-        self._cost = np.zeros(self.variable_count)
-        if limit is None:
-            self._cost[self._limit] = self._scale
-        else:
-            for again in self._again:
-                there = again >= 0
-                self._cost[again[there]] = step.unit_seconds[there]
+        # The last variable is the cost: the limit itself, or the extra time.
+        self._last = self.variable_count
+        self.variable_count += 1
+        self._is_limit = limit is None
+        again_seconds = step.unit_seconds[step.is_repeatable].sum()
+        copy_seconds = 2 * step.problem.size[step.is_sendable].sum() * step.copy_seconds
+        self._most_seconds = float(len(cuts) * again_seconds + copy_seconds) or 1.0
         self._rows = _Rows([], [], [], [])
         for index in range(len(cuts)):
             self._add_stage(index)
             self._add_cut(index)
+            if step.may_send:
+                self._add_copies(index)
+        self._add_seconds()
+
+    @property
+    def _unit_of_cost(self) -> float:
+        """Bytes or seconds for which the last variable stands if it is 1."""
+        return self._scale if self._is_limit else self._most_seconds
 
     def solve(self, seconds: float) -> tuple[tuple[float, Floats] | None, bool]:
         """Return a lower bound on the cost and the optimal values, or None; and if it is solved."""
@@ -273,28 +288,29 @@ class _Relaxation:
             shape=(rows.count, self.variable_count),
         )
         right = np.concatenate(rows.right)
-        # Scaled, so that tolerances of the solver are small beside the numbers.
-        scale = self._cost.max(initial=0) or 1.0
+        cost = np.zeros(self.variable_count)
+        cost[self._last] = 1.0
         options = {"time_limit": seconds} if np.isfinite(seconds) else {}
-        found = linprog(
-            self._cost / scale, matrix, right, bounds=(0, 1), method="highs", options=options
-        )
+        found = linprog(cost, matrix, right, bounds=(0, 1), method="highs", options=options)
         if found.status == NO_SOLUTION:
             return None, True
         if found.status != 0:
             return None, False
-        multipliers = np.maximum(0, -found.ineqlin.marginals) * scale
-        least = np.minimum(0, self._cost + multipliers @ matrix).sum() - multipliers @ right
-        safe = least - SAFE_SHARE * (multipliers @ abs(right) + abs(least))
-        return (max(0.0, float(safe)), found.x), True
+        multipliers = np.maximum(0, -found.ineqlin.marginals)
+        least = np.minimum(0, cost + multipliers @ matrix).sum() - multipliers @ right
+        safe = float(least - SAFE_SHARE * (multipliers @ abs(right) + abs(least)))
+        return (max(0.0, safe) * self._unit_of_cost, found.x), True
 
-    def shares(self, values: Floats) -> Floats:
-        """Return how often each unit runs again."""
-        total = np.zeros(self._step.unit_count)
-        for again in self._again:
+    def shares(self, values: Floats) -> tuple[Floats, Floats]:
+        """Return how often each unit runs again, and which part of each tensor is sent away."""
+        repeated = np.zeros(self._step.unit_count)
+        sent = np.zeros(self._step.graph.tensor_count)
+        for again, fetched in zip(self._again, self._fetched, strict=True):
             there = again >= 0
-            total[there] += values[again[there]]
-        return total
+            repeated[there] += values[again[there]]
+            there = fetched >= 0
+            sent[there] = np.maximum(sent[there], values[fetched[there]])
+        return repeated, sent
 
     def _numbered(self, chosen: NDArray[np.bool_]) -> IntColumn:
         variable = np.full(len(chosen), -1, dtype=np.int64)
@@ -315,19 +331,23 @@ class _Relaxation:
         cut = self.cuts[index]
         is_last = index + 1 == len(self.cuts)
         end = graph.node_count if is_last else self.cuts[index + 1] + 1
-        held, again = self._held[index], self._again[index]
+        held, again, fetched = self._held[index], self._again[index], self._fetched[index]
         makers = step.unit_of_tensor
         inside = (graph.consumer_nodes > cut) & (graph.consumer_nodes < end)
         read = np.unique(graph.consumer_tensors[inside])
         # What the cut itself makes is there.
         read = read[self._producer[read] < cut]
-        self._rows.add(-np.ones(len(read)), (held[read], -1.0), (again[makers[read]], -1.0))
+        self._rows.add(
+            -np.ones(len(read)),
+            (held[read], -1.0), (again[makers[read]], -1.0), (fetched[read], -1.0),
+        )  # fmt: skip
         unit, tensor = self._inputs.T
         needs = (again[unit] >= 0) & (self._producer[tensor] < cut)
         unit, tensor = unit[needs], tensor[needs]
         self._rows.add(
             np.zeros(len(unit)),
             (again[unit], 1.0), (held[tensor], -1.0), (again[makers[tensor]], -1.0),
+            (fetched[tensor], -1.0),
         )  # fmt: skip
         if is_last:
             return
@@ -336,6 +356,7 @@ class _Relaxation:
         self._rows.add(
             np.zeros(len(kept)),
             (next_held[kept], 1.0), (held[kept], -1.0), (again[makers[kept]], -1.0),
+            (fetched[kept], -1.0),
         )  # fmt: skip
 
     def _add_cut(self, index: int) -> None:
@@ -347,12 +368,41 @@ class _Relaxation:
         made = int(size[touched & (held < 0)].sum()) / self._scale
         there = np.flatnonzero(held >= 0)
         variables, values = held[there], size[there] / self._scale
-        if self._limit < 0:
-            self._rows.add_sum(1.0 - made, variables, values)
-        else:
-            self._rows.add_sum(-made, np.append(variables, self._limit), np.append(values, -1.0))
+        if self._is_limit:
+            variables, values = np.append(variables, self._last), np.append(values, -1.0)
+        self._rows.add_sum((0.0 if self._is_limit else 1.0) - made, variables, values)
 
+    def _add_copies(self, index: int) -> None:
+        """Add row (5) of a cut, and that what is fetched behind it is not held there."""
+        step, held, fetched = self._step, self._held[index], self._fetched[index]
+        there = np.flatnonzero(fetched >= 0)
+        self._rows.add(np.ones(len(there)), (held[there], 1.0), (fetched[there], 1.0))
+        if self._is_limit or not len(there):
+            return
+        most, cut = self._most_seconds, self.cuts[index]
+        # Copies behind the cut: of what this stage fetches, and every later one.
+        later = [(column[column >= 0], np.flatnonzero(column >= 0))
+                 for column in self._fetched[index:]]  # fmt: skip
+        seconds = step.problem.size * (step.copy_seconds / most)
+        self._rows.add_sum(
+            float(step.node_seconds[cut:].sum()) / most,
+            np.concatenate([*(variable for variable, _ in later), [self._last]]),
+            np.concatenate([*(seconds[tensors] for _, tensors in later), [-1.0]]),
+        )
+        first = int(self._producer[there].min())
+        self._rows.add_sum(
+            float(step.node_seconds[first:cut].sum()) / most,
+            np.append(fetched[there], self._last),
+            np.append(seconds[there], -1.0),
+        )
 
-def flags_of(step: RepeatableStep, bound: StagedBound) -> Flags:
-    """Return the units that run again in at least half of the relaxed optimum, as flags."""
-    return ((bound.shares >= 0.5) & step.is_repeatable).astype(np.uint8)
+    def _add_seconds(self) -> None:
+        """Add row (6)."""
+        if self._is_limit:
+            return
+        parts = self._step.unit_seconds / self._most_seconds
+        self._rows.add_sum(
+            0.0,
+            np.concatenate([*(again[again >= 0] for again in self._again), [self._last]]),
+            np.concatenate([*(parts[again >= 0] for again in self._again), [-1.0]]),
+        )

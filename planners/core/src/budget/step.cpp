@@ -36,15 +36,22 @@ Step::Step(std::int64_t nodes, StepColumns columns) : columns_(std::move(columns
     require_indices("consumers", columns_.consumers, "nodes", nodes);
     require_offsets("consumer_offsets", columns_.consumer_offsets, columns_.consumers.size(), 0);
     require_total("size", columns_.size);
-    require_count("seconds", columns_.seconds.size());
+    require_length("seconds", columns_.seconds.size(), "node", static_cast<std::size_t>(nodes));
+    require_count("repeatable", columns_.repeatable.size());
+    require_length("sendable", columns_.sendable.size(), "tensor", tensors);
     require_indices("unit", columns_.unit, "units",
-                    static_cast<std::int64_t>(columns_.seconds.size()));
+                    static_cast<std::int64_t>(columns_.repeatable.size()));
     if (columns_.first_late_node < 0 || columns_.first_late_node > nodes) {
         refuse("first_late_node", 0, "0 to the number of nodes is needed",
                columns_.first_late_node);
     }
     makes_ = group(columns_.producer, static_cast<std::size_t>(nodes));
-    nodes_ = group(columns_.unit, columns_.seconds.size());
+    nodes_ = group(columns_.unit, columns_.repeatable.size());
+    unit_seconds_.assign(columns_.repeatable.size(), 0);
+    for (std::size_t v = 0; v < columns_.unit.size(); ++v) {
+        unit_seconds_[columns_.unit[v]] += columns_.seconds[v];
+        base_seconds_ += columns_.seconds[v];
+    }
     std::vector<std::int32_t> tensor_of(columns_.consumers.size());
     for (std::size_t t = 0; t < tensors; ++t) {
         for (auto c = columns_.consumer_offsets[t]; c < columns_.consumer_offsets[t + 1]; ++c) {
@@ -67,30 +74,39 @@ Step::Step(std::int64_t nodes, StepColumns columns) : columns_(std::move(columns
     }
 }
 
-void Step::require_flags(std::span<const std::uint8_t> repeated) const {
-    require_length("repeated", repeated.size(), "unit", columns_.seconds.size());
-    for (std::size_t u = 0; u < repeated.size(); ++u) {
-        if (repeated[u] && !is_repeatable(static_cast<std::int32_t>(u))) {
-            refuse("repeated", u, "a unit that may run again is needed",
-                   static_cast<std::int64_t>(u));
+void Step::require_choice(const Choice& choice) const {
+    require_length("repeated", choice.repeated.size(), "unit", columns_.repeatable.size());
+    require_length("sent", choice.sent.size(), "tensor", columns_.size.size());
+    for (std::size_t u = 0; u < choice.repeated.size(); ++u) {
+        if (choice.repeated[u] && !columns_.repeatable[u]) {
+            refuse("repeated", u, "0 is needed for a unit that may not run again", 1);
+        }
+    }
+    for (std::size_t t = 0; t < choice.sent.size(); ++t) {
+        if (choice.sent[t] && !columns_.sendable[t]) {
+            refuse("sent", t, "0 is needed for a tensor that may not be sent away", 1);
         }
     }
 }
 
 void Step::require_sequence(std::span<const std::int32_t> sequence) const {
-    require_indices("sequence", sequence, "nodes", node_count());
+    require_indices("sequence", sequence, "nodes and copies",
+                    std::int64_t{node_count()} + 2 * std::int64_t{tensor_count()});
 }
 
-std::vector<std::int32_t> Step::late_sequence(std::span<const std::uint8_t> repeated,
-                                              double& seconds) const {
+std::vector<std::int32_t> Step::late_sequence(const Choice& choice) const {
+    return with_copies(with_repeats(choice), choice);
+}
+
+std::vector<std::int32_t> Step::with_repeats(const Choice& choice) const {
     std::vector<std::int32_t> sequence;
     sequence.reserve(columns_.unit.size() * 2);
     // A unit is asked for when it is first put on the stack, and runs when its inputs are there.
-    std::vector<std::uint8_t> asked(columns_.seconds.size(), 0);
+    std::vector<std::uint8_t> asked(columns_.repeatable.size(), 0);
     std::vector<std::pair<std::int32_t, std::int64_t>> stack;
     const auto ask = [&](std::int32_t tensor) {
         const std::int32_t u = columns_.unit[columns_.producer[tensor]];
-        if (!repeated[u] || asked[u]) return;
+        if (!choice.repeated[u] || asked[u]) return;
         asked[u] = 1;
         stack.emplace_back(u, inputs_.offsets[u]);
     };
@@ -105,7 +121,6 @@ std::vector<std::int32_t> Step::late_sequence(std::span<const std::uint8_t> repe
                         continue;
                     }
                     for (const std::int32_t node : nodes_.row(u)) sequence.push_back(node);
-                    seconds += columns_.seconds[u];
                     stack.pop_back();
                 }
             }
@@ -115,9 +130,91 @@ std::vector<std::int32_t> Step::late_sequence(std::span<const std::uint8_t> repe
     return sequence;
 }
 
-void Step::live_into(std::span<const std::int32_t> sequence,
-                     std::vector<std::int64_t>& live) const {
-    live.assign(sequence.size() + 1, 0);
+std::vector<std::int32_t> Step::with_copies(std::vector<std::int32_t> nodes,
+                                            const Choice& choice) const {
+    struct Copy {
+        std::int32_t tensor, last_early, first_late;
+        std::size_t send_place = 0, fetch_place = 0;
+    };
+    std::vector<Copy> copies;
+    std::vector<std::int32_t> copy_of(columns_.size.size(), -1);
+    for (std::int32_t t = 0; t < tensor_count(); ++t) {
+        if (!choice.sent[t] || choice.repeated[columns_.unit[columns_.producer[t]]]) continue;
+        copy_of[t] = static_cast<std::int32_t>(copies.size());
+        copies.push_back({t, -1, -1});
+    }
+    if (copies.empty()) return nodes;
+    std::vector<double> begin(nodes.size() + 1, 0);
+    bool is_late = false;
+    for (std::size_t p = 0; p < nodes.size(); ++p) {
+        const std::int32_t v = nodes[p];
+        begin[p + 1] = begin[p] + columns_.seconds[v];
+        is_late = is_late || v == columns_.first_late_node || p > static_cast<std::size_t>(v);
+        for (const auto& rows : {makes_.row(v), reads_.row(v)}) {
+            for (const std::int32_t t : rows) {
+                if (copy_of[t] < 0) continue;
+                Copy& copy = copies[copy_of[t]];
+                if (!is_late) {
+                    copy.last_early = static_cast<std::int32_t>(p);
+                } else if (copy.first_late < 0) {
+                    copy.first_late = static_cast<std::int32_t>(p);
+                }
+            }
+        }
+    }
+    std::erase_if(copies, [](const Copy& c) { return c.first_late < 0 || c.last_early < 0; });
+    const auto place_from = [&](double when) {
+        return static_cast<std::size_t>(std::lower_bound(begin.begin(), begin.end() - 1, when) -
+                                        begin.begin());
+    };
+    std::sort(copies.begin(), copies.end(), [](const Copy& a, const Copy& b) {
+        return std::pair(a.last_early, a.tensor) < std::pair(b.last_early, b.tensor);
+    });
+    double free_at = 0;
+    for (Copy& copy : copies) {
+        const double bytes = static_cast<double>(columns_.size[copy.tensor]);
+        free_at = std::max(free_at, begin[copy.last_early + 1]) + bytes * columns_.copy_seconds;
+        // At the latest in front of the first use, which waits for the copy and its fetch.
+        copy.send_place = std::min(place_from(free_at), static_cast<std::size_t>(copy.first_late));
+    }
+    std::sort(copies.begin(), copies.end(), [](const Copy& a, const Copy& b) {
+        return std::pair(a.first_late, a.tensor) < std::pair(b.first_late, b.tensor);
+    });
+    double next_begin = begin.back();
+    for (auto copy = copies.rbegin(); copy != copies.rend(); ++copy) {
+        const double bytes = static_cast<double>(columns_.size[copy->tensor]);
+        next_begin = std::min(next_begin, begin[copy->first_late]) - bytes * columns_.copy_seconds;
+        // The last node that begins by then is in front of the fetch.
+        const std::size_t place = place_from(next_begin);
+        copy->fetch_place =
+            std::clamp(place, copy->send_place, static_cast<std::size_t>(copy->first_late));
+    }
+    // Fetches keep their order: one that had to wait for its sending delays the next ones.
+    std::size_t earliest = 0;
+    for (Copy& copy : copies) earliest = copy.fetch_place = std::max(earliest, copy.fetch_place);
+    std::vector<std::pair<std::size_t, std::int32_t>> listed;
+    for (const Copy& copy : copies) {
+        listed.emplace_back(copy.send_place, node_count() + copy.tensor);
+    }
+    // In front of one node, sendings come before fetches.
+    for (const Copy& copy : copies) {
+        const auto place = std::min(copy.fetch_place, static_cast<std::size_t>(copy.first_late));
+        listed.emplace_back(place, node_count() + tensor_count() + copy.tensor);
+    }
+    std::stable_sort(listed.begin(), listed.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::vector<std::int32_t> sequence;
+    sequence.reserve(nodes.size() + listed.size());
+    auto next = listed.begin();
+    for (std::size_t p = 0; p < nodes.size(); ++p) {
+        for (; next != listed.end() && next->first == p; ++next) sequence.push_back(next->second);
+        sequence.push_back(nodes[p]);
+    }
+    return sequence;
+}
+
+std::vector<std::int64_t> Step::live_bytes(std::span<const std::int32_t> sequence) const {
+    std::vector<std::int64_t> live(sequence.size() + 1, 0);
     // Where the latest copy of each tensor was made, and where it was last used.
     std::vector<std::int32_t> born(columns_.size.size(), -1), used(columns_.size.size(), -1);
     const auto bury = [&](std::int32_t t) {
@@ -127,33 +224,63 @@ void Step::live_into(std::span<const std::int32_t> sequence,
     };
     for (std::size_t p = 0; p < sequence.size(); ++p) {
         const auto at = static_cast<std::int32_t>(p);
-        for (const std::int32_t t : makes_.row(sequence[p])) {
+        const auto make = [&](std::int32_t t) {
             bury(t);
             born[t] = used[t] = at;
+        };
+        const std::int32_t entry = sequence[p];
+        if (entry >= node_count() + tensor_count()) {
+            make(entry - node_count() - tensor_count());
+        } else if (entry >= node_count()) {
+            used[entry - node_count()] = at;
+        } else {
+            for (const std::int32_t t : makes_.row(entry)) make(t);
+            for (const std::int32_t t : reads_.row(entry)) used[t] = at;
         }
-        for (const std::int32_t t : reads_.row(sequence[p])) used[t] = at;
     }
     for (std::int32_t t = 0; t < tensor_count(); ++t) bury(t);
     for (std::size_t p = 1; p < live.size(); ++p) live[p] += live[p - 1];
     live.pop_back();
-}
-
-std::vector<std::int64_t> Step::live_bytes(std::span<const std::int32_t> sequence) const {
-    std::vector<std::int64_t> live;
-    live_into(sequence, live);
     return live;
 }
 
-SequenceMemory Step::memory(std::span<const std::int32_t> sequence, std::int64_t limit) const {
-    std::vector<std::int64_t> live;
-    live_into(sequence, live);
-    SequenceMemory found;
+double Step::total_seconds(std::span<const std::int32_t> sequence) const {
+    // Ends of the nodes, sendings and fetches so far; and of the copy that each tensor waits for.
+    double nodes_end = 0, sends_end = 0, fetches_end = 0;
+    std::vector<double> sent(columns_.size.size(), 0), fetched(columns_.size.size(), 0);
+    std::vector<double> used(columns_.size.size(), 0);
+    double waits_for = 0;
+    for (const std::int32_t entry : sequence) {
+        if (entry >= node_count() + tensor_count()) {
+            const std::int32_t t = entry - node_count() - tensor_count();
+            const double begin = std::max({fetches_end, nodes_end, sent[t]});
+            fetches_end = fetched[t] =
+                begin + static_cast<double>(columns_.size[t]) * columns_.copy_seconds;
+        } else if (entry >= node_count()) {
+            const std::int32_t t = entry - node_count();
+            sends_end = sent[t] = std::max(sends_end, used[t]) +
+                                  static_cast<double>(columns_.size[t]) * columns_.copy_seconds;
+            waits_for = std::max(waits_for, sends_end);
+        } else {
+            double begin = std::max(nodes_end, waits_for);
+            for (const std::int32_t t : reads_.row(entry)) begin = std::max(begin, fetched[t]);
+            nodes_end = begin + columns_.seconds[entry];
+            for (const std::int32_t t : makes_.row(entry)) used[t] = nodes_end;
+            for (const std::int32_t t : reads_.row(entry)) used[t] = nodes_end;
+        }
+    }
+    return std::max({nodes_end, sends_end, fetches_end});
+}
+
+SequenceCost Step::cost(std::span<const std::int32_t> sequence, std::int64_t limit) const {
+    SequenceCost found;
     double over = 0;
-    for (const std::int64_t bytes : live) {
+    for (const std::int64_t bytes : live_bytes(sequence)) {
         found.peak = std::max(found.peak, bytes);
         if (bytes > limit) over += static_cast<double>(bytes - limit);
     }
     found.excess = over / static_cast<double>(std::max<std::int64_t>(limit, 1));
+    found.seconds = std::max(0.0, total_seconds(sequence) - base_seconds_);
     return found;
 }
 
