@@ -12,9 +12,12 @@ def check_sequence(step: RepeatableStep, sequence: Sequence32) -> None:
     First runs are in the order of the step, and all of them are there. A second run is of a unit
     that may run again; its nodes follow each other, in order, behind their first runs. A late
     node, and a second run, then reads bytes that the same nodes have made: of a tensor that was
-    made again, all changes were made again, since they are of the same unit.
+    made again, all changes were made again, since they are of the same unit. A tensor is sent away
+    once at most, behind all nodes of the forward pass that use it, and fetched once after that;
+    nobody uses it in between, and it is not made again.
     """
     nodes = step.graph.node_count
+    _check_copies(step, sequence.tolist())
     next_first = 0
     seen_again: set[int] = set()
     place = 0

@@ -22,7 +22,8 @@ SCHEMA_VERSION = 1
 
 COLUMNS = (
     Column("planner", is_left=True, wraps=True), Column("status", is_left=True), Column("peak"),
-    Column("extra\ntime"), Column("gap to\nbound"), Column("runs\nagain"), Column("sent"), Column("seconds"),
+    Column("extra\ntime"), Column("gap to\nbound"), Column("runs\nagain"), Column("sent"),
+    Column("seconds"),
 )  # fmt: skip
 
 

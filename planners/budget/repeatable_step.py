@@ -255,9 +255,9 @@ def repeated_problem(step: RepeatableStep, sequence: Sequence32) -> Problem:
     Returns
     -------
     Problem
-        One node for each run, and one for each copy, which have streams of their own: the node
-        behind a sending waits for it, and a fetch waits for its sending and the node in front of
-        it. The tensors of the first runs have the numbers of the step, and the new ones follow.
+        One node for each run, and one for each copy, which have streams of their own: a sending
+        waits for the unit that makes its tensor, and the node behind it waits for it; a fetch waits
+        for its sending and the node in front of it. The tensors of the first runs have the numbers of the step, and the new ones follow.
     """
     graph, problem = step.graph, step.problem
     runs = _Runs(step)
@@ -308,6 +308,9 @@ class _Runs:
         self.consumers: list[list[int]] = [[] for _ in self.origin]
         self.control: set[tuple[int, int]] = set()
         self._last_node = -1
+        self._unit = step.unit_of_node
+        # The node that last made or changed each tensor.
+        self._ready: dict[int, int] = {}
         # The sending of each tensor, and those that the next node waits for.
         self._sending: dict[int, int] = {}
         self._awaited: list[int] = []
@@ -325,14 +328,18 @@ class _Runs:
             tensor = entry - nodes
             self._append("send", COPY_STREAMS["send"])
             self.consumers[self._latest[tensor]].append(place)
+            self.control.add((self._ready[tensor], place))
             self._sending[tensor] = place
             self._awaited.append(place)
         else:
             self._append(self._graph.op[entry], 0)
             for tensor in self._makes[entry]:
                 self._make(tensor, place)
+                self._ready[tensor] = place
             for tensor in self._reads[entry]:
                 self.consumers[self._latest[tensor]].append(place)
+                if self._unit[entry] == self._unit[self._graph.producer[tensor]]:
+                    self._ready[tensor] = place
             self.control |= {(sending, place) for sending in self._awaited}
             self._awaited = []
             self._last_node = place

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import pickle
 from collections.abc import Callable
 from itertools import pairwise
@@ -395,6 +396,41 @@ def reorder(case: Case) -> None:
             case.call("properties of an order", read_properties, found)
 
 
+def budget(case: Case) -> None:
+    rng = case.rng
+    drawn = Graph(rng)
+    stream, producer, offsets, consumers, _ = drawn.columns
+    units = rng.randint(1, max(1, len(stream)))
+    step = case.call(
+        "Step", _core.Step, len(stream), producer, offsets, consumers, drawn.size,
+        column([rng.randrange(units + rng.randrange(2)) for _ in stream], INT32),
+        np.array([rng.choice((0.0, 1.0, -1.0, math.inf, math.nan)) for _ in stream]),
+        np.array([rng.randrange(2) for _ in range(units)], dtype=np.uint8),
+        np.array([rng.randrange(2) for _ in drawn.size], dtype=np.uint8),
+        rng.choice((0.0, 1e-3, -1.0, math.nan)), rng.randint(-1, len(stream) + 1),
+    )  # fmt: skip
+    if step is None:
+        return
+    flags = [
+        np.array([rng.randrange(2) if rng.random() < 0.5 else 0 for _ in range(count)], np.uint8)
+        for count in (units + rng.randrange(2), len(drawn.size))
+    ]
+    limit = rng.choice((-1, 0, 512, 1 << 60))
+    sequence = case.call("Step.late_sequence", _core.Step.late_sequence, step, *flags)
+    entries = len(stream) + 2 * len(drawn.size)
+    drawn_entries = [rng.randint(-1, entries) for _ in range(rng.randrange(9))]
+    for listed in (sequence, column(drawn_entries, INT32)):
+        if listed is not None:
+            case.call("Step.cost", _core.Step.cost, step, listed, limit)
+            case.call("Step.live_bytes", _core.Step.live_bytes, step, listed)
+    walk = case.call("RepeatWalk", _core.RepeatWalk, step, *flags, limit, rng.getrandbits(64))
+    if walk is not None:
+        moves, warmth, coolness = rng.choice((-1, 0, 1, 100)), rng.random(), rng.random()
+        case.call("RepeatWalk.run", _core.RepeatWalk.run, walk, moves, warmth, coolness,
+                  seconds(rng))  # fmt: skip
+        case.call("properties of a walk", read_properties, walk)
+
+
 def read_properties(found: Any) -> None:
     for name in properties(type(found)):
         getattr(found, name)
@@ -441,6 +477,10 @@ CALLS: dict[Callable[[Case], None], tuple[str, ...]] = {
             for part in ("", ".run", *(f".{name}" for name in properties(kind)))
         ),
         "GraphColumns",
+    ),
+    budget: (
+        "Step", "Step.late_sequence", "Step.cost", "Step.live_bytes", "RepeatWalk",
+        "RepeatWalk.run", *(f"RepeatWalk.{name}" for name in properties(_core.RepeatWalk)),
     ),
     check: ("find_overlap_in_time", "DescendantSafety", "DescendantSafety.find_overlap"),
 }  # fmt: skip

@@ -133,7 +133,10 @@ std::vector<std::int32_t> Step::with_repeats(const Choice& choice) const {
 std::vector<std::int32_t> Step::with_copies(std::vector<std::int32_t> nodes,
                                             const Choice& choice) const {
     struct Copy {
-        std::int32_t tensor, last_early, first_late;
+        std::int32_t tensor;
+        // Places of the last node that makes or changes it, and of the last early and the first
+        // late one that uses it.
+        std::int32_t ready = -1, last_early = -1, first_late = -1;
         std::size_t send_place = 0, fetch_place = 0;
     };
     std::vector<Copy> copies;
@@ -141,7 +144,7 @@ std::vector<std::int32_t> Step::with_copies(std::vector<std::int32_t> nodes,
     for (std::int32_t t = 0; t < tensor_count(); ++t) {
         if (!choice.sent[t] || choice.repeated[columns_.unit[columns_.producer[t]]]) continue;
         copy_of[t] = static_cast<std::int32_t>(copies.size());
-        copies.push_back({t, -1, -1});
+        copies.push_back({t});
     }
     if (copies.empty()) return nodes;
     std::vector<double> begin(nodes.size() + 1, 0);
@@ -155,6 +158,9 @@ std::vector<std::int32_t> Step::with_copies(std::vector<std::int32_t> nodes,
                 if (copy_of[t] < 0) continue;
                 Copy& copy = copies[copy_of[t]];
                 if (!is_late) {
+                    if (columns_.unit[v] == columns_.unit[columns_.producer[t]]) {
+                        copy.ready = static_cast<std::int32_t>(p);
+                    }
                     copy.last_early = static_cast<std::int32_t>(p);
                 } else if (copy.first_late < 0) {
                     copy.first_late = static_cast<std::int32_t>(p);
@@ -162,7 +168,7 @@ std::vector<std::int32_t> Step::with_copies(std::vector<std::int32_t> nodes,
             }
         }
     }
-    std::erase_if(copies, [](const Copy& c) { return c.first_late < 0 || c.last_early < 0; });
+    std::erase_if(copies, [](const Copy& c) { return c.first_late < 0 || c.ready < 0; });
     const auto place_from = [&](double when) {
         return static_cast<std::size_t>(std::lower_bound(begin.begin(), begin.end() - 1, when) -
                                         begin.begin());
@@ -173,9 +179,11 @@ std::vector<std::int32_t> Step::with_copies(std::vector<std::int32_t> nodes,
     double free_at = 0;
     for (Copy& copy : copies) {
         const double bytes = static_cast<double>(columns_.size[copy.tensor]);
-        free_at = std::max(free_at, begin[copy.last_early + 1]) + bytes * columns_.copy_seconds;
+        free_at = std::max(free_at, begin[copy.ready + 1]) + bytes * columns_.copy_seconds;
         // At the latest in front of the first use, which waits for the copy and its fetch.
-        copy.send_place = std::min(place_from(free_at), static_cast<std::size_t>(copy.first_late));
+        const auto used = static_cast<std::size_t>(copy.last_early) + 1;
+        copy.send_place = std::min(std::max(place_from(free_at), used),
+                                   static_cast<std::size_t>(copy.first_late));
     }
     std::sort(copies.begin(), copies.end(), [](const Copy& a, const Copy& b) {
         return std::pair(a.first_late, a.tensor) < std::pair(b.first_late, b.tensor);
@@ -248,7 +256,7 @@ double Step::total_seconds(std::span<const std::int32_t> sequence) const {
     // Ends of the nodes, sendings and fetches so far; and of the copy that each tensor waits for.
     double nodes_end = 0, sends_end = 0, fetches_end = 0;
     std::vector<double> sent(columns_.size.size(), 0), fetched(columns_.size.size(), 0);
-    std::vector<double> used(columns_.size.size(), 0);
+    std::vector<double> ready(columns_.size.size(), 0);
     double waits_for = 0;
     for (const std::int32_t entry : sequence) {
         if (entry >= node_count() + tensor_count()) {
@@ -258,21 +266,25 @@ double Step::total_seconds(std::span<const std::int32_t> sequence) const {
                 begin + static_cast<double>(columns_.size[t]) * columns_.copy_seconds;
         } else if (entry >= node_count()) {
             const std::int32_t t = entry - node_count();
-            sends_end = sent[t] = std::max(sends_end, used[t]) +
+            sends_end = sent[t] = std::max(sends_end, ready[t]) +
                                   static_cast<double>(columns_.size[t]) * columns_.copy_seconds;
             waits_for = std::max(waits_for, sends_end);
         } else {
             double begin = std::max(nodes_end, waits_for);
             for (const std::int32_t t : reads_.row(entry)) begin = std::max(begin, fetched[t]);
             nodes_end = begin + columns_.seconds[entry];
-            for (const std::int32_t t : makes_.row(entry)) used[t] = nodes_end;
-            for (const std::int32_t t : reads_.row(entry)) used[t] = nodes_end;
+            for (const std::int32_t t : makes_.row(entry)) ready[t] = nodes_end;
+            for (const std::int32_t t : reads_.row(entry)) {
+                const bool changes = columns_.unit[entry] == columns_.unit[columns_.producer[t]];
+                if (changes) ready[t] = nodes_end;
+            }
         }
     }
     return std::max({nodes_end, sends_end, fetches_end});
 }
 
 SequenceCost Step::cost(std::span<const std::int32_t> sequence, std::int64_t limit) const {
+    limit = std::max<std::int64_t>(limit, 0);
     SequenceCost found;
     double over = 0;
     for (const std::int64_t bytes : live_bytes(sequence)) {

@@ -27,11 +27,12 @@ namespace gapless {
 // before it is used again. Copies run beside the nodes, one in each direction at a time.
 //
 // Approach. A sequence also lists copies: the number `nodes + t` sends tensor t away, and the
-// number `nodes + tensors + t` fetches it. The node behind a sending in the sequence waits for it,
-// so that the bytes are free from there on. A fetch waits for the node in front of it, so that its
-// bytes are taken from there on; whoever reads the tensor waits for the fetch. Sendings begin as
-// early as they can. Each is listed in front of the first node that, without any wait, begins after
-// its end. Fetches begin as late as they can without any wait, in the order of first use.
+// number `nodes + tensors + t` fetches it. A sending waits for the last node of the unit that makes
+// the tensor. The node behind a sending in the sequence waits for it, so that the bytes are free
+// from there on. A fetch waits for the node in front of it, so that its bytes are taken from there
+// on; whoever reads the tensor waits for the fetch. Sendings begin as early as they can, in the
+// order of the last use. Each is listed in front of the first node that, without any wait, begins
+// after its end. Fetches begin as late as they can without any wait, in the order of first use.
 struct StepColumns {
     std::vector<std::int32_t> producer;
     std::vector<std::int64_t> consumer_offsets;

@@ -1,0 +1,175 @@
+"""Bounds, the exact model and every planner, against all schedules of tiny steps."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from planners.budget import (
+    LimitAnswer,
+    LimitQuestion,
+    RepeatableStep,
+    choose_planners,
+    least_limit,
+    run_under_limit,
+    staged_bound,
+)
+from planners.budget.exact_schedule import exact_schedule
+from planners.budget.knapsacks import cheapest_choice
+from planners.budget.limit_planner import LimitPlanner
+from planners.budget.staged_relaxation import held_bytes
+from planners.model.budget import Budget
+from planners.model.plan import Status
+from tests.planners.budget.every_schedule import (
+    every_sequence,
+    least_extra,
+    live_bytes,
+    small_step,
+)
+from tests.planners.budget.test_repeatable_step import random_choice
+
+ALL = [planner.name for planner in choose_planners("*")]
+
+
+def limits(step: RepeatableStep) -> list[int]:
+    """Return limits between what a node needs and what the step takes."""
+    most = int(step.live_bytes.max())
+    least = held_bytes(step)
+    return [least + (most - least) * part // 5 for part in range(6)]
+
+
+def budget() -> Budget:
+    return Budget(node_limit=20_000).started()
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_exact_model_finds_the_best_of_all_schedules(seed: int) -> None:
+    step = small_step(seed)
+    for limit in limits(step):
+        expected = least_extra(step, limit)
+        found = exact_schedule(step, limit, Budget().started())
+        assert found.least_seconds == pytest.approx(expected)
+        assert (found.sequence is None) == np.isinf(expected)
+        if found.sequence is not None:
+            assert live_bytes(step, found.sequence.tolist()) <= limit
+        assert staged_bound(step, limit, budget()).seconds <= expected * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_no_schedule_is_below_the_least_limit(seed: int) -> None:
+    step = small_step(seed)
+    least = min(live_bytes(step, sequence) for sequence in every_sequence(step))
+    assert held_bytes(step) <= least_limit(step, budget()) <= least
+
+
+@pytest.mark.parametrize("may_send", [False, True])
+@pytest.mark.parametrize("seed", range(40))
+def test_no_schedule_is_below_the_bound(seed: int, may_send: bool) -> None:
+    step = small_step(seed, layers=2 + seed % 9, operations=1 + seed % 3, may_send=may_send)
+    for attempt in range(20):
+        sequence = step.late_sequence(random_choice(step, 100 * seed + attempt))
+        seconds, peak, _ = step.core.cost(sequence, 0)
+        bound = staged_bound(step, peak, budget())
+        assert bound.seconds <= seconds + 1e-9 * step.seconds
+        assert least_limit(step, budget()) <= peak
+
+
+def test_the_bound_grows_as_the_limit_falls() -> None:
+    step = small_step(5, layers=20, operations=4)
+    bounds = [staged_bound(step, limit, budget()).seconds for limit in limits(step)]
+    assert bounds == sorted(bounds, reverse=True)
+    assert bounds[-1] == 0 < bounds[2]
+
+
+def test_a_bound_is_close_to_the_optimum_of_larger_steps() -> None:
+    gaps = []
+    for seed in range(6):
+        step = small_step(seed, layers=8, operations=2)
+        limit = limits(step)[3]
+        exact = exact_schedule(step, limit, Budget().started())
+        assert exact.sequence is not None
+        bound = staged_bound(step, limit, budget()).seconds
+        gaps.append((step.seconds + exact.least_seconds) / (step.seconds + bound) - 1)
+    assert max(gaps) < 0.02
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("may_send", [False, True])
+def test_every_planner_answers_within_the_limit(name: str, may_send: bool) -> None:
+    (planner,) = choose_planners(name)
+    met = 0
+    for seed in range(4):
+        step = small_step(seed, layers=8, operations=2, may_send=may_send)
+        for limit in [*limits(step)[1:], held_bytes(step) - 1]:
+            bound = staged_bound(step, limit, budget())
+            result = run_under_limit(LimitQuestion(step, limit, budget(), bound), planner)
+            assert result.status is not Status.INVALID, result.reason
+            if result.plan is not None:
+                met += 1
+                assert result.plan.peak <= limit
+                assert result.extra_seconds >= bound.seconds - 1e-9 * step.seconds
+            if limit < held_bytes(step):
+                assert result.status is Status.INFEASIBLE
+    assert met or (name, may_send) == ("cp-sat", True)
+
+
+def test_local_search_is_optimal_on_small_steps() -> None:
+    for seed in range(8):
+        step = small_step(seed, layers=8, operations=2)
+        limit = limits(step)[2]
+        exact = exact_schedule(step, limit, Budget().started())
+        bound = staged_bound(step, limit, budget())
+        (planner,) = choose_planners("local-search")
+        result = run_under_limit(LimitQuestion(step, limit, budget(), bound), planner)
+        if exact.sequence is None:
+            assert result.plan is None
+        elif result.plan is not None:
+            assert result.extra_seconds == pytest.approx(exact.least_seconds, rel=0.05)
+
+
+def test_the_same_seed_gives_the_same_answer() -> None:
+    step = small_step(2, layers=12, operations=3, may_send=True)
+    limit = limits(step)[2]
+    bound = staged_bound(step, limit, budget())
+    (planner,) = choose_planners("local-search")
+    first, second = (planner.answer(LimitQuestion(step, limit, budget(), bound)) for _ in range(2))
+    assert first.sequence is not None
+    assert second.sequence is not None
+    assert first.sequence.tolist() == second.sequence.tolist()
+
+
+def test_a_planner_that_cheats_is_invalid() -> None:
+    step = small_step(1, layers=8, operations=2)
+    limit = limits(step)[2]
+    nothing_kept = np.arange(step.graph.node_count - 1, dtype=np.int32)
+    cheat = LimitPlanner("cheat", "", "", lambda _question: LimitAnswer(nothing_kept))
+    question = LimitQuestion(step, limit, budget(), staged_bound(step, limit, budget()))
+    result = run_under_limit(question, cheat)
+    assert result.status is Status.INVALID
+    assert "first runs are needed" in result.reason
+
+
+choices = st.lists(
+    st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50).map(float)), min_size=1, max_size=3),
+    min_size=1, max_size=4,
+)  # fmt: skip
+
+
+@given(choices, st.integers(0, 120))
+def test_the_cheapest_choice(options: list[list[tuple[int, float]]], wanted: int) -> None:
+    found = cheapest_choice(options, wanted)
+    enough = [
+        sum(seconds for _, seconds in taken)
+        for taken in product(*options)
+        if sum(saved for saved, _ in taken) >= wanted
+    ]
+    if found is None:
+        assert not enough
+        return
+    taken = [each[number] for each, number in zip(options, found, strict=True)]
+    assert sum(saved for saved, _ in taken) >= wanted
+    assert sum(seconds for _, seconds in taken) == min(enough)
