@@ -59,13 +59,9 @@ def operator_of(call: Any) -> Operator:
     written = tuple(
         (place, each.name)
         for place, each in numbered
-        if each.alias_info is not None
-        and each.alias_info.is_write
-        and each.name not in STATISTICS
+        if each.alias_info is not None and each.alias_info.is_write and each.name not in STATISTICS
     )
-    makes = any(
-        "Tensor" in str(each.type) and each.alias_info is None for each in schema.returns
-    )
+    makes = any("Tensor" in str(each.type) and each.alias_info is None for each in schema.returns)
     tags = {tag.name for tag in call.tags}
     return Operator(
         name, makes or bool(written), written, statistics,

@@ -46,7 +46,7 @@ from instances.extract.tracing.storages import Effort
 from planners.errors import GaplessError
 from planners.model.work import BACKWARD, FORWARD
 
-# Nodes that are no kernels: the backward pass asks for a saved tensor; something lets go of tensors.
+# Nodes that are no kernels: the backward pass asks for a saved tensor; tensors are let go.
 UNPACK, RELEASE = "unpack", "release"
 LIFT = "lift_fresh"
 ASK_FOR_VALUE = "_local_scalar_dense"
@@ -64,7 +64,7 @@ class RecordedNode:
     # Storages of tensors that were there before the step.
     outside_reads: frozenset[int] = frozenset()
     outside_written: frozenset[int] = frozenset()
-    effort: Effort = Effort(0, 0)
+    effort: Effort = field(default_factory=lambda: Effort(0, 0))
     may_repeat: bool = False
 
     @property

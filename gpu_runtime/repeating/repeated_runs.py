@@ -24,13 +24,12 @@ from gpu_runtime.repeating.kernel_calls import (
     tensors_of,
 )
 from gpu_runtime.repeating.repeated_unit import (
-    CHANGED,
-    KeptInput,
     OwnPiece,
     Piece,
     RecordedCall,
     RepeatedTensor,
     RepeatedUnit,
+    kept,
     view_of,
 )
 from planners.errors import GaplessError
@@ -70,9 +69,8 @@ class RepeatedRuns(_Mode):
         self._kernels = 0
         self._differs = False
         self._units: dict[int, RepeatedUnit] = {}
-        # The repeated tensors, and the number of changes of the others, by storage.
+        # By storage.
         self._repeated: dict[int, RepeatedTensor] = {}
-        self._changes: dict[int, int] = {}
         self._made = 0
 
     def __enter__(self) -> Any:
@@ -139,12 +137,11 @@ class RepeatedRuns(_Mode):
     def _recorded(self, unit: RepeatedUnit, func: Any, args: Any, kwargs: Any) -> Any:
         operator = operator_of(func)
         generator = _generator(args, kwargs) if operator.is_random else None
-        call = RecordedCall(
-            func,
-            *pytree.tree_map_only(Tensor, lambda tensor: self._input(unit, tensor), (args, kwargs)),
-            generator,
-            None if generator is None else generator.get_state(),
+        state = None if generator is None else generator.get_state()
+        again, options = pytree.tree_map_only(
+            Tensor, lambda tensor: self._input(unit, tensor), (args, kwargs)
         )
+        call = RecordedCall(func, again, options, generator, state)
         result = func(*args, **kwargs)
         unit.calls.append(call)
         for tensor in new_tensors(result, args, kwargs):
@@ -157,7 +154,7 @@ class RepeatedRuns(_Mode):
     def _input(self, unit: RepeatedUnit, tensor: Tensor) -> Any:
         source = self._source(tensor)
         if source is None:
-            return KeptInput(_same_version(tensor), tensor._version)
+            return kept(tensor)
         if source.unit is unit:
             place = next(p for p, made in enumerate(unit.made) if made() is source)
             return OwnPiece(place, view_of(tensor))
@@ -171,7 +168,6 @@ class RepeatedRuns(_Mode):
     def _note_change(self, key: int, unit: RepeatedUnit | None, operator: Operator) -> None:
         source = self._repeated.get(key)
         if source is None:
-            self._changes[key] = self._changes.get(key, 0) + 1
             return
         source.changes += 1
         if source.unit is not unit:
@@ -189,34 +185,7 @@ class RepeatedRuns(_Mode):
             return Piece(source, view_of(tensor), source.changes)
         if not tensors_of(tensor):
             return tensor
-        return _KeptTensor(tensor, storage_key(tensor), self._changes)
-
-
-class _KeptTensor:
-    """A tensor that autograd saves, and that no call may change from then on."""
-
-    def __init__(self, tensor: Tensor, key: int, changes: dict[int, int]) -> None:
-        self._tensor, self._version = tensor, tensor._version
-        self._key, self._changes = key, changes
-        self._seen = changes.get(key, 0)
-
-    def tensor(self) -> Tensor:
-        """Return the tensor, unchanged."""
-        changed = self._changes.get(self._key, 0) != self._seen
-        if changed or self._tensor._version != self._version:
-            raise RuntimeError(CHANGED)
-        return self._tensor
-
-
-def _same_version(tensor: Tensor) -> Tensor:
-    """Return a tensor without history that counts its changes with this one.
-
-    Within a dispatch mode, the part of PyTorch that lets a view share the count is switched off.
-    """
-    core: Any = torch._C
-    with core._PreserveDispatchKeyGuard():
-        core._dispatch_tls_set_dispatch_key_excluded(core.DispatchKey.ADInplaceOrView, False)
-        return tensor.detach()
+        return kept(tensor)
 
 
 def _unpack(saved: Any) -> Tensor:

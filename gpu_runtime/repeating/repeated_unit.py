@@ -11,15 +11,19 @@ third time.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils import _pytree as pytree
 
 from gpu_runtime.repeating.kernel_calls import new_tensors, operator_of
+
+# Keeps a storage's place in memory from being used again, but not its bytes.
+_weak_reference: Callable[[torch.UntypedStorage], Any] = StorageWeakRef
 
 CHANGED = (
     "a tensor that is needed for the backward pass was modified by an inplace operation after it "
@@ -37,15 +41,8 @@ class RepeatedTensor:
         # How often calls have changed it in place.
         self.changes = 0
         self.storage: torch.UntypedStorage | None = None
-        # As long as this lives, no other storage has the same key.
-        self.first = weak_storage(tensor)
-
-
-def weak_storage(tensor: Tensor) -> Any:
-    """Return a reference that keeps the identity of a storage, but not its bytes."""
-    from torch.multiprocessing.reductions import StorageWeakRef
-
-    return StorageWeakRef(tensor.untyped_storage())
+        # As long as this lives, no other storage has the key of the first one.
+        self._first = _weak_reference(tensor.untyped_storage())
 
 
 @dataclass(frozen=True)
@@ -91,17 +88,15 @@ class Piece:
 
 @dataclass(frozen=True)
 class OwnPiece:
-    """A view of the tensor that the same unit makes at this place, as a unit must not hold itself."""
+    """A view of the tensor that the same unit makes at this place: no unit holds itself."""
 
     place: int
     view: View
 
 
-
-
 @dataclass(frozen=True)
-class KeptInput:
-    """A tensor that is there until the call has run again."""
+class Kept:
+    """A tensor that is there until a second run or the backward pass has read it."""
 
     value: Tensor
     version: int
@@ -111,6 +106,20 @@ class KeptInput:
         if self.value._version != self.version:
             raise RuntimeError(CHANGED)
         return self.value
+
+
+def kept(tensor: Tensor) -> Kept:
+    """Return a tensor that counts its changes with this one, and does not hold its history.
+
+    The history would hold the tensor in turn. Within an operator, the part of PyTorch that lets a
+    view share the count is switched off.
+    """
+    if tensor.grad_fn is None:
+        return Kept(tensor, tensor._version)
+    core: Any = torch._C
+    with core._PreserveDispatchKeyGuard():
+        core._dispatch_tls_set_dispatch_key_excluded(core.DispatchKey.ADInplaceOrView, False)
+        return Kept(tensor.detach(), tensor._version)
 
 
 @dataclass(frozen=True)
@@ -161,7 +170,7 @@ def _run_call(call: RecordedCall, storages: list[torch.UntypedStorage]) -> None:
     def given(leaf: Any) -> Any:
         if isinstance(leaf, OwnPiece):
             return leaf.view.of(storages[leaf.place])
-        return leaf.tensor() if isinstance(leaf, (Piece, KeptInput)) else leaf
+        return leaf.tensor() if isinstance(leaf, (Piece, Kept)) else leaf
 
     args, kwargs = pytree.tree_map(given, (call.args, dict(call.kwargs)))
     args = list(args)
@@ -170,7 +179,7 @@ def _run_call(call: RecordedCall, storages: list[torch.UntypedStorage]) -> None:
             args[place] = args[place].clone()
         elif kwargs.get(name) is not None:
             kwargs[name] = kwargs[name].clone()
-    if call.generator is None:
+    if call.generator is None or call.random_state is None:
         result = call.func(*args, **kwargs)
     else:
         now = call.generator.get_state()
@@ -187,7 +196,7 @@ def run_again(wanted: RepeatedTensor) -> None:
 
     Units run in the order of :meth:`planners.budget.RepeatableStep.late_sequence`.
     """
-    with torch.no_grad(), torch._C._DisableAutocast():  # type: ignore[attr-defined]
+    with torch.no_grad(), torch._C._DisableAutocast():
         asked = {wanted.unit}
         stack = [(wanted.unit, wanted.unit.inputs())]
         while stack:

@@ -13,9 +13,7 @@ def in_engine() -> bool:
     return bool(torch._C._current_graph_task_id() != -1)
 
 
-def engine_addition(
-    func: Any, args: tuple[Any, ...], result: Tensor
-) -> tuple[int, int] | None:
+def engine_addition(func: Any, args: tuple[Any, ...], result: Tensor) -> tuple[int, int] | None:
     """Return the storages of the first summand and of the result, if autograd may be adding.
 
     It adds into the first summand if nothing else holds that one, so never into a view. It is

@@ -104,10 +104,7 @@ class KeptWithin:
         return decision_of_sequence(step, result.sequence)
 
 
-def _shown(leaf: Any) -> Hashable:
+def _shown(leaf: Any) -> Any:
     if isinstance(leaf, Tensor):
         return leaf.shape, leaf.dtype, leaf.device, leaf.requires_grad
-    return leaf if isinstance(leaf, Hashable) else type(leaf)
-
-
-keep_within = KeptWithin
+    return leaf if leaf.__hash__ is not None else type(leaf)
