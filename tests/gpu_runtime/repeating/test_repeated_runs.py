@@ -259,9 +259,10 @@ def test_a_change_in_place_belongs_to_the_unit() -> None:
 
 
 def test_a_tensor_that_another_unit_changes_is_kept_from_then_on() -> None:
+    decision = split_units("resnet", "relu_")
     small, other = small_step("resnet"), small_step("resnet")
     torch.manual_seed(1)
-    with RepeatedRuns(split_units("resnet", "relu_")):
+    with RepeatedRuns(decision):
         loss = small.loss_of()
     loss.backward()
     torch.manual_seed(1)
@@ -271,8 +272,9 @@ def test_a_tensor_that_another_unit_changes_is_kept_from_then_on() -> None:
 
 @pytest.mark.parametrize("last", ["add_", "mul_"])
 def test_a_second_run_that_reads_what_was_changed_is_an_error(last: str) -> None:
+    small = small_step("resnet")
     with RepeatedRuns(split_units("resnet", last)):
-        loss = small_step("resnet").loss_of()
+        loss = small.loss_of()
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         loss.backward()
 
