@@ -29,7 +29,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensor,
+    FakeTensorMode,
+)
 from torch.autograd.graph import saved_tensors_hooks
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -250,6 +255,11 @@ def record_step(loss_of: Callable[[], Tensor]) -> RecordedStep:
             gradients = torch.autograd.grad(loss, leaves, allow_unused=True)
             recorder.stop()
             del gradients
+    except (DataDependentOutputException, DynamicOutputShapeException) as error:
+        raise GaplessError(
+            f"a step whose memory depends on values of its data cannot be recorded, as fake "
+            f"tensors have none; found {error}"
+        ) from None
     finally:
         # Casts of parameters in it are fake.
         torch.clear_autocast_cache()

@@ -14,8 +14,8 @@ pytest.importorskip("transformers")
 
 from torch import Tensor  # noqa: E402
 
+from evaluation.measuring.step_meter import cpu_peak_bytes  # noqa: E402
 from gpu_runtime.repeating import KeptWithin, problem_of, record_step  # noqa: E402
-from tests.gpu_runtime.repeating.measured_peak import measured_peak  # noqa: E402
 from tests.gpu_runtime.repeating.small_steps import SMALL_STEPS, small_step  # noqa: E402
 
 pytestmark = pytest.mark.torch
@@ -35,7 +35,7 @@ def test_a_step_keeps_within_its_limit(name: str, planner: str, share: float) ->
     decision = loss_of.decision()
     assert decision.repeated_count > 0
     torch.manual_seed(1)
-    measured = measured_peak(lambda: loss_of().backward())
+    measured = cpu_peak_bytes(lambda: loss_of().backward())
     assert measured == pytest.approx(decision.peak, rel=1e-3)
     assert decision.peak <= limit
     torch.manual_seed(1)

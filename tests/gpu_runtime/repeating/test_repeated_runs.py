@@ -23,6 +23,7 @@ pytest.importorskip("transformers")
 from torch import Tensor  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
+from evaluation.measuring.step_meter import cpu_peak_bytes  # noqa: E402
 from gpu_runtime.repeating import (  # noqa: E402
     Decision,
     RepeatedRuns,
@@ -32,7 +33,6 @@ from gpu_runtime.repeating import (  # noqa: E402
     record_step,
 )
 from gpu_runtime.repeating.kernel_calls import operator_of  # noqa: E402
-from tests.gpu_runtime.repeating.measured_peak import measured_peak  # noqa: E402
 from tests.gpu_runtime.repeating.small_steps import (  # noqa: E402
     SMALL_STEPS,
     SmallStep,
@@ -98,8 +98,28 @@ def run_once(small: SmallStep, decision: Decision | None) -> None:
 def test_peak_is_the_predicted_one(name: str, share: float) -> None:
     small, decision = small_step(name), random_decision(name, share, seed=5)
     small.module.zero_grad()
-    measured = measured_peak(lambda: run_once(small, decision if share else None))
+    measured = cpu_peak_bytes(lambda: run_once(small, decision if share else None))
     assert measured == pytest.approx(decision.peak, rel=1e-3)
+
+
+def test_second_runs_are_in_the_order_of_the_model() -> None:
+    """The peak is where the second of two results is made, and depends on which comes first."""
+    first, second = torch.randn(1, 12_000), torch.randn(5_000, 2)
+    weight = torch.randn(5_001, requires_grad=True)
+
+    def loss_of() -> Tensor:
+        small, large = (first * 2).sum(1), (second * 2).sum(1)
+        return (torch.cat([small, large]) * weight).sum()
+
+    step = RepeatableStep(problem_of(record_step(loss_of)), device_rates("h100"))
+    decision = decision_of_units(step, np.flatnonzero(step.is_repeatable))
+
+    def run() -> None:
+        with RepeatedRuns(decision, strict=True):
+            loss = loss_of()
+        loss.backward()
+
+    assert cpu_peak_bytes(run) == decision.peak
 
 
 def test_random_decisions_have_different_peaks() -> None:
@@ -300,6 +320,16 @@ def test_a_sequence_with_copies_to_the_host_is_refused() -> None:
     sequence = step.late_sequence(step.choice(tensors=np.flatnonzero(step.is_sendable)))
     with pytest.raises(GaplessError, match="does not send them to the host"):
         decision_of_sequence(step, sequence)
+
+
+def test_a_step_that_depends_on_values_is_refused() -> None:
+    weight = torch.ones(3, requires_grad=True)
+
+    def loss_of() -> Tensor:
+        return weight[weight > 0].sum()
+
+    with pytest.raises(GaplessError, match=r"depends on values of its data .* aten.nonzero"):
+        record_step(loss_of)
 
 
 def test_a_loss_without_parameters_is_refused() -> None:
