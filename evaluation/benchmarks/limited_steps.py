@@ -9,6 +9,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from evaluation.measuring.cores import use_every_core
 from planners.errors import GaplessError
 from planners.processes.isolated_process import answer_apart
 
@@ -107,9 +108,13 @@ def run_apart(
         run = _Measuring(model, device, decided is not None, repetitions, seconds).run(decided)
         return {"run": json.dumps(run, default=vars)}
 
-    found = json.loads(answer_apart(model.name, call, {"run": str})["run"])
-    steps = [MeasuredStep(**step) for step in found.pop("steps")]
-    return LimitedRun(**found, steps=steps)
+    return run_of_record(json.loads(answer_apart(model.name, call, {"run": str})["run"]))
+
+
+def run_of_record(record: Mapping[str, Any]) -> LimitedRun:
+    """Return the run of a record, which ``json.dumps(run, default=vars)`` writes."""
+    steps = [MeasuredStep(**step) for step in record["steps"]]
+    return LimitedRun(**{**record, "steps": steps})
 
 
 class _Measuring:
@@ -118,6 +123,8 @@ class _Measuring:
     def __init__(
         self, model: LimitedModel, device: str, is_planned: bool, repetitions: int, seconds: float
     ) -> None:
+        # The autograd engine has a thread of its own.
+        use_every_core()
         # Read when CUDA begins. Without it, matrix products are not deterministic.
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         import torch

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from evaluation.benchmarks.limited_steps import (
     AS_IT_IS,
@@ -21,16 +21,15 @@ GIB = 1 << 30
 
 def study_limits(
     models: Sequence[LimitedModel], device: str, repetitions: int, seconds: float
-) -> list[LimitedRun]:
+) -> Iterator[LimitedRun]:
     """Measure each model beneath PyTorch's allocator, and on a GPU beneath planned memory too."""
-    runs = []
     for model in models:
         show_progress(f"{model.name}: beneath PyTorch's allocator")
-        runs.append(run_apart(model, device, repetitions, seconds))
+        run = run_apart(model, device, repetitions, seconds)
+        yield run
         if device == "cuda":
             show_progress(f"{model.name}: beneath planned memory")
-            runs.append(run_apart(model, device, repetitions, seconds, runs[-1]))
-    return runs
+            yield run_apart(model, device, repetitions, seconds, run)
 
 
 def within_a_limit_page(runs: Sequence[LimitedRun], command: str) -> WordedPage:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from evaluation.benchmarks.limited_steps import (
@@ -10,6 +12,7 @@ from evaluation.benchmarks.limited_steps import (
     LimitedModel,
     LimitedRun,
     MeasuredStep,
+    run_of_record,
 )
 from evaluation.benchmarks.within_a_limit import study_limits, within_a_limit_page
 
@@ -57,6 +60,11 @@ def test_page_says_what_was_not_run() -> None:
         [hand_made(is_planned=False), hand_made(is_planned=True)], "the command"
     ).render()
     assert "needs a GPU" not in page
+
+
+def test_a_record_holds_all_of_a_run() -> None:
+    run = hand_made(is_planned=True)
+    assert run_of_record(json.loads(json.dumps(run, default=vars))) == run
 
 
 @pytest.mark.torch

@@ -5,18 +5,14 @@ from __future__ import annotations
 import warnings
 
 import pytest
+import torch
+from torch import Tensor
 
+from evaluation.measuring.step_meter import cpu_peak_bytes
+from gpu_runtime.repeating import KeptWithin, problem_of, record_step
 from planners.budget import RepeatableStep, device_rates
 from planners.errors import GaplessError
-
-torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
-
-from torch import Tensor  # noqa: E402
-
-from evaluation.measuring.step_meter import cpu_peak_bytes  # noqa: E402
-from gpu_runtime.repeating import KeptWithin, problem_of, record_step  # noqa: E402
-from tests.gpu_runtime.repeating.small_steps import SMALL_STEPS, small_step  # noqa: E402
+from tests.gpu_runtime.repeating.small_steps import SMALL_STEPS, small_step
 
 pytestmark = pytest.mark.torch
 

@@ -13,18 +13,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from planners.budget import RepeatableStep, device_rates
-from planners.errors import GaplessError
-
-torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
-
-from torch import Tensor  # noqa: E402
-from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
-
-from evaluation.measuring.step_meter import cpu_peak_bytes  # noqa: E402
-from gpu_runtime.repeating import (  # noqa: E402
+from evaluation.measuring.step_meter import cpu_peak_bytes
+from gpu_runtime.repeating import (
     Decision,
     RepeatedRuns,
     decision_of_sequence,
@@ -32,8 +26,10 @@ from gpu_runtime.repeating import (  # noqa: E402
     problem_of,
     record_step,
 )
-from gpu_runtime.repeating.kernel_calls import operator_of  # noqa: E402
-from tests.gpu_runtime.repeating.small_steps import (  # noqa: E402
+from gpu_runtime.repeating.kernel_calls import operator_of
+from planners.budget import RepeatableStep, device_rates
+from planners.errors import GaplessError
+from tests.gpu_runtime.repeating.small_steps import (
     SMALL_STEPS,
     SmallStep,
     small_step,
@@ -66,9 +62,11 @@ def trained(small: SmallStep, decision: Decision | None, autocast: bool = False)
     for _ in range(STEPS):
         optimizer.zero_grad()
         runs = nullcontext() if decision is None else RepeatedRuns(decision, strict=True)
-        with runs, torch.autocast("cpu", torch.bfloat16, enabled=autocast):
-            loss = small.loss_of()
-        loss.backward()
+        # The backward pass of autocast's kernels is not its own, but programs have it there.
+        with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+            with runs:
+                loss = small.loss_of()
+            loss.backward()
         found += [loss.detach(), *small.gradients()]
         optimizer.step()
     return [*found, *small.state(), torch.rand(1)]
