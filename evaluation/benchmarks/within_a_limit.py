@@ -54,7 +54,7 @@ def _settings(run: LimitedRun) -> str:
 def _table(runs: Sequence[LimitedRun]) -> str:
     headings = [
         "model", "step", "again", "predicted GiB", "measured GiB", "off", "reserved GiB", "ms",
-        "more ms", "by profile", "by rates", "bits",
+        "more ms", "by profile", "by rates", "bits", "planned",
     ]  # fmt: skip
     rows = [_row(run, step) for run in runs for step in run.steps if not step.refused]
     return table_of(headings, rows)
@@ -77,6 +77,7 @@ def _row(run: LimitedRun, step: MeasuredStep) -> list[str]:
         f"{1e3 * step.profiled_seconds:+.1f}" if is_limited else "",
         f"{1e3 * step.predicted_seconds:+.1f}" if is_limited else "",
         "same" if step.same_bits else "**other**",
+        "yes" if step.is_planned else "",
     ]
 
 
