@@ -118,7 +118,7 @@ def test_a_tensor_is_made_again_where_the_backward_pass_asks_for_it() -> None:
     shift, factor = (torch.randn(100, 100, requires_grad=True) for _ in range(2))
 
     def loss_of() -> Tensor:
-        return (torch.mm((given * 2).sum(0) + shift, factor) * 2).sum()
+        return (torch.mm(factor, (given * 2).sum(0) + shift) * 2).sum()
 
     assert_peak_is_predicted(loss_of)
 
