@@ -168,19 +168,19 @@ class _Measuring:
                 self._run.digest = decided.digest
                 # The largest last, because all kinds of step share one arena.
                 for step in decided.steps[-2::-1]:
-                    self._measure(step, self._loss if step.way == AS_IT_IS else self._within(step))
+                    self._measure(step)
                 self._run.steps.reverse()
         return self._run
 
     def _measure_all(self) -> None:
-        self._measure(MeasuredStep(AS_IT_IS), self._loss)
+        self._measure(MeasuredStep(AS_IT_IS))
         steps = self._decide()
         for step in steps:
-            self._measure(step, self._within(step))
+            self._measure(step)
         if self._device == "cuda":
             self._try_allowed([step for step in steps if not step.refused])
         self._build(checkpointing=True)
-        self._measure(MeasuredStep(EVERY_BLOCK), self._loss)
+        self._measure(MeasuredStep(EVERY_BLOCK))
 
     def _build(self, *, checkpointing: bool) -> None:
         from gpu_runtime.training.model_program import RandomBatches
@@ -239,10 +239,11 @@ class _Measuring:
             )
         return steps
 
-    def _measure(self, step: MeasuredStep, loss_of: Callable[[], Any]) -> None:
+    def _measure(self, step: MeasuredStep) -> None:
         self._run.steps.append(step)
         if step.refused:
             return
+        loss_of = self._within(step) if step.decision else self._loss
         memory = self._memory
 
         def once() -> None:
