@@ -149,7 +149,7 @@ class _Measuring:
         if is_planned:
             from gpu_runtime import PlannedMemory
 
-            self._memory = PlannedMemory(_planning="between")
+            self._memory = PlannedMemory(time_limit=3.0, _planning="between")
             self._memory.install()
         self._module: Any = None
         self._batch: dict[str, Any] = {}
