@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from instances.extract.parallel.streams import ALL_REDUCE, ALL_TO_ALL
-from instances.extract.tracing.storages import Kernel, StepPhase, StorageTable
+from instances.extract.tracing.storages import Effort, Kernel, StepPhase, StorageTable
 
 
 def fill_buckets(
@@ -98,7 +98,13 @@ def chain_exchanges(
             if chunk in chained
         }
         merged += [
-            Kernel("clone", kernel.phase, reads=(chunk,), creates=(copy,))
+            Kernel(
+                "clone",
+                kernel.phase,
+                reads=(chunk,),
+                creates=(copy,),
+                effort=Effort(0, 2 * storages.size[chunk]),
+            )
             for chunk, copy in copies.items()
         ]
         sent = tuple(copies.get(chunk, chunk) for chunk in kernel.reads)

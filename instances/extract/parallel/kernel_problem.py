@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from instances.extract.parallel.buckets import chain_exchanges, insert_all_reduces
+from instances.extract.parallel.kernel_work import work_of_kernels
 from instances.extract.parallel.sharding import Sharding, shard_parameters
 from instances.extract.parallel.streams import StreamScheme, assign_streams, find_successions
 from instances.extract.step_settings import StepSettings
@@ -44,7 +45,8 @@ def build_problem(
     control = set(find_control_arcs(kernels))
     if settings.stream_scheme is StreamScheme.SUCCESSION:
         control.update(find_successions(ops, streams))
-    graph = graph_of_kernels(kernels, streams, control)
+    work = work_of_kernels(kernels, storages.size, trace.persistent)
+    graph = graph_of_kernels(kernels, streams, control, work)
     persistent = sum(storages.size[storage] for storage in trace.persistent)
     return Problem(
         [storages.size[storage] for storage in planned],

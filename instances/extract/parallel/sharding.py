@@ -33,13 +33,13 @@ scalar is left out. Parameters without a gradient stay whole on every rank, and 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import groupby
 
 from instances.extract.parallel.buckets import fill_buckets, find_ready_nodes
 from instances.extract.parallel.streams import ALL_GATHER, REDUCE_SCATTER
-from instances.extract.tracing.storages import Kernel, StepPhase, StorageTable
+from instances.extract.tracing.storages import Effort, Kernel, StepPhase, StorageTable
 from planners.errors import InstanceError
 
 # A unit stays gathered between two of its uses if at most this many other units are used in
@@ -134,6 +134,14 @@ class Sharding:
         """Return by how much all shards together exceed the whole."""
         return self.shard_bytes(size) * self.ranks - size
 
+    def share_of(self, kernel: Kernel, divided: Set[int]) -> Kernel:
+        """Return a kernel with the effort of one rank; `divided` are storages that ranks share."""
+        is_shared = kernel.phase is StepPhase.OPTIMIZER and not divided.isdisjoint(kernel.touches)
+        if kernel.effort is None or not is_shared:
+            return kernel
+        moved = self.shard_bytes(kernel.effort.moved_bytes)
+        return replace(kernel, effort=Effort(kernel.effort.flops // self.ranks, moved))
+
 
 @dataclass(frozen=True)
 class _Bucket:
@@ -169,7 +177,8 @@ def shard_parameters(
     merged: list[Kernel] = []
     for node, kernel in enumerate(kernels):
         merged += gathers.before.get(node, [])
-        merged.append(reductions.rewrite(gathers.rewrite(node, kernel)))
+        share = sharding.share_of(kernel, divided)
+        merged.append(reductions.rewrite(gathers.rewrite(node, share)))
         merged += reductions.behind.get(node, [])
     return merged, [*gathers.chains, *reductions.chains]
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from planners import Graph
 from planners.errors import InstanceError
+from planners.model.work import Work
 
 
 class StepPhase(enum.Enum):
@@ -16,6 +17,16 @@ class StepPhase(enum.Enum):
     FORWARD = "forward"
     BACKWARD = "backward"
     OPTIMIZER = "optimizer"
+
+
+@dataclass(frozen=True)
+class Effort:
+    """What one call of an operator takes."""
+
+    # Floating-point operations, two for a multiplication and an addition.
+    flops: int
+    # Bytes of all tensors that it is given and returns.
+    moved_bytes: int
 
 
 @dataclass(frozen=True)
@@ -34,6 +45,8 @@ class TracedOp:
     # Storages of its results; an output that is no new storage is a view or the argument that was
     # written in place.
     outputs: tuple[int, ...]
+    # None if the tracer did not see the tensors of the call.
+    effort: Effort | None = None
 
 
 @dataclass(frozen=True)
@@ -74,6 +87,8 @@ class Kernel:
     creates: tuple[int, ...] = ()
     # Storages that it does not touch, but for whose earlier readers it waits.
     after: tuple[int, ...] = ()
+    # None for a kernel that is no traced operation: the batch, the loss, an inserted collective.
+    effort: Effort | None = None
 
     @property
     def touches(self) -> tuple[int, ...]:
@@ -117,7 +132,7 @@ def merge_storages(trace: Trace) -> list[Kernel]:
         if creates or writes:
             inputs = _distinct(trace.updates.get(storage, storage) for storage in op.inputs)
             reads = tuple(storage for storage in inputs if storage not in writes)
-            kernels.append(Kernel(op.op, op.phase, reads, writes, creates))
+            kernels.append(Kernel(op.op, op.phase, reads, writes, creates, effort=op.effort))
     kernels.append(Kernel("output", StepPhase.OPTIMIZER, reads=_distinct(trace.returned)))
     return kernels
 
@@ -180,6 +195,7 @@ def graph_of_kernels(
     kernels: Sequence[Kernel],
     streams: Sequence[int] | None = None,
     control: Iterable[tuple[int, int]] = (),
+    work: Work | None = None,
 ) -> Graph:
     """Return the graph of the planned storages; by default all kernels run on one stream."""
     planned = planned_storages(kernels)
@@ -195,4 +211,5 @@ def graph_of_kernels(
         producer=[node for node, kernel in enumerate(kernels) for _ in kernel.creates],
         consumers=consumers,
         control=sorted(control),
+        work=work,
     )

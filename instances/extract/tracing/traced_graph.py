@@ -9,9 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.fx import Node
+from torch.fx.node import map_arg
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils import _pytree as pytree
 
+from instances.extract.tracing.call_effort import effort_of_call
 from instances.extract.tracing.gpu_kernels import FLOAT32_RESULTS
 from instances.extract.tracing.storages import StepPhase, TracedOp
 
@@ -116,7 +118,9 @@ def _read_op(
     for later, earlier_nodes in phase_starts.items():
         if node.name not in earlier_nodes:
             phase = later
-    return TracedOp(node.name, name, phase, inputs, mutated, outputs)
+    args, kwargs = map_arg((node.args, node.kwargs), _value)
+    effort = effort_of_call(target, args, kwargs, node.meta["val"])
+    return TracedOp(node.name, name, phase, inputs, mutated, outputs, effort)
 
 
 def written_arguments(schema: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:

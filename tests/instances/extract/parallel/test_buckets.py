@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 from instances.extract.parallel.buckets import chain_exchanges, fill_buckets, insert_all_reduces
 from instances.extract.parallel.kernel_problem import build_problem
 from instances.extract.step_settings import StepSettings
-from instances.extract.tracing.storages import Kernel, StepPhase, StorageTable, Trace, TracedOp
+from instances.extract.tracing.storages import (
+    Effort,
+    Kernel,
+    StepPhase,
+    StorageTable,
+    Trace,
+    TracedOp,
+)
 from tests.instances.extract.hand_made import backward_of
 
 BACKWARD, OPTIMIZER = StepPhase.BACKWARD, StepPhase.OPTIMIZER
@@ -99,8 +106,8 @@ def test_a_chunk_that_is_sent_on_as_received_is_copied() -> None:
     merged, chains = chain_exchanges(kernels, storages, ())
     assert merged == [
         exchange((0, 1), (2, 3)),
-        Kernel("clone", FORWARD, reads=(3,), creates=(6,)),
-        Kernel("clone", FORWARD, reads=(2,), creates=(7,)),
+        Kernel("clone", FORWARD, reads=(3,), creates=(6,), effort=Effort(0, 26)),
+        Kernel("clone", FORWARD, reads=(2,), creates=(7,), effort=Effort(0, 24)),
         exchange((6, 7), (4, 5)),
     ]
     assert chains == [(0, 1), (2, 3), (6, 7), (4, 5)]
@@ -110,7 +117,8 @@ def test_a_chunk_that_is_sent_on_as_received_is_copied() -> None:
 
 def test_a_gradient_or_a_parameter_is_copied_before_it_is_sent() -> None:
     merged, chains = chain_exchanges([exchange((0, 1), (2,))], table(3), {1})
-    assert merged[0] == Kernel("clone", FORWARD, reads=(1,), creates=(3,))
+    copied = Kernel("clone", FORWARD, reads=(1,), creates=(3,), effort=Effort(0, 22))
+    assert merged[0] == copied
     assert chains == [(0, 3), (2,)]
 
 

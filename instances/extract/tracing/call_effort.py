@@ -1,0 +1,43 @@
+"""What a call of an operator takes: floating-point operations and bytes, from shapes alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils import _pytree as pytree
+from torch.utils.flop_counter import flop_registry
+
+from instances.extract.tracing.storages import Effort
+
+
+def effort_of_call(
+    operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any
+) -> Effort:
+    """Return the effort of a call, whose tensors may be fake.
+
+    Operations are counted by PyTorch's own formulas, which know matrix products, convolutions and
+    attention; any other operator counts as none. A view has the bytes of what it shows, and a
+    tensor that is changed in place is read and written.
+    """
+    formula = flop_registry.get(getattr(operator, "overloadpacket", None))
+    flops = 0 if formula is None else formula(*args, **kwargs, out_val=result)
+    if operator is torch.ops.aten.convolution_backward.default:
+        flops -= _counted_across_groups(*args, result)
+    leaves = pytree.tree_leaves((args, kwargs, result))
+    moved = sum(leaf.nbytes for leaf in leaves if isinstance(leaf, Tensor))
+    return Effort(int(flops), moved)
+
+
+def _counted_across_groups(*args: Any) -> int:
+    """Return the operations between channels of different groups, which no kernel computes.
+
+    PyTorch's formula counts them in the gradient of the weight, and nowhere else.
+    """
+    *others, groups, output_mask, result = args
+    formula = flop_registry[torch.ops.aten.convolution_backward]
+    only_weight = [False, output_mask[1], False]
+    of_weight = int(formula(*others, groups, only_weight, out_val=result))
+    return of_weight - of_weight // int(groups)
