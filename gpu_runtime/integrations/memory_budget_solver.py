@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from instances.extract.tracing import call_effort
 from planners.budget import exact_knapsack
 from planners.errors import MissingDependencyError
 
@@ -15,6 +14,8 @@ try:
     from torch._inductor.custom_graph_pass import CustomKnapsackSolver, get_hash_for_files
     from torch.fx.experimental.symbolic_shapes import optimization_hint
     from torch.utils import _pytree as pytree
+
+    from instances.extract.tracing import call_effort
 except ImportError as error:
     raise MissingDependencyError(
         f"the solver needs a PyTorch that asks solvers of others, 2.13 say ({error})", "torch"
@@ -60,8 +61,8 @@ class ExactMemoryBudgetSolver(CustomKnapsackSolver):  # type: ignore[misc, unuse
 
 
 def _flops(node: fx.Node) -> int:
-    given = pytree.tree_map(_shown, (node.args, node.kwargs))
-    return call_effort.effort_of_call(node.target, *given, _shown(node)).flops
+    args, kwargs = pytree.tree_map(_shown, (node.args, node.kwargs))
+    return call_effort.effort_of_call(node.target, args, kwargs, _shown(node)).flops
 
 
 def _shown(value: Any) -> Any:

@@ -41,8 +41,9 @@ def make_functional(graph: Graph) -> set[Node]:
 class _Functional:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        # Nodes that had changed in place, or put such a change back.
-        self.values: set[Node] = set()
+        # The nodes that changed in place, or put such a change back; of those that are a part of
+        # another one, that one, and the view that says which part.
+        self.part_of: dict[Node, tuple[Node, Node] | None] = {}
         self.order: dict[Node, int] = {node: place for place, node in enumerate(graph.nodes)}
         self.sharing: dict[Any, list[Node]] = {}
         for node in graph.nodes:
@@ -73,7 +74,6 @@ class _Functional:
         changed: Node = written[0]
         value = node
         replaced = {node, changed}
-        self.values.add(node)
         self._read_later(changed, value, node)
         while (scattered := self._put_back(changed, value)) is not None:
             changed, value = scattered
@@ -90,19 +90,21 @@ class _Functional:
 
     def _put_back(self, view: Node, value: Node) -> tuple[Node, Node] | None:
         """Return what a view shows a part of, and its new value; None for no view."""
-        base = view.args[0] if view.args else None
-        if view in self.values or not isinstance(base, Node) or not _share_storage(view, base):
+        part = self.part_of[view] if view in self.part_of else _part_shown(view)
+        self.part_of[value] = None
+        if part is None:
             return None
-        inverse = INVERSES.get(view.target)
+        base, shown_by = part
+        inverse = INVERSES.get(shown_by.target)
         if inverse is None:
             raise InstanceError(
                 f"operator {value.name}: it changes the view {view.name} in place, and only views "
-                f"by view, slice and select are covered, found {view.target}"
+                f"by view, slice and select are covered, found {shown_by.target}"
             )
         with self.graph.inserting_after(value):
-            scattered = inverse(self.graph, base, value, view.args[1:])
+            scattered = inverse(self.graph, base, value, shown_by.args[1:])
         scattered.meta["val"] = base.meta["val"]
-        self.values.add(scattered)
+        self.part_of[value] = scattered, shown_by
         self.order[scattered] = self.order[value]
         self.sharing[storage_key(base.meta["val"].untyped_storage())].append(scattered)
         return base, scattered
@@ -115,12 +117,14 @@ class _Functional:
         return {user for user in read.users if self.order[user] > self.order[node]}
 
 
-def _share_storage(one: Node, other: Node) -> bool:
-    values = one.meta.get("val"), other.meta.get("val")
-    if not all(isinstance(value, Tensor) for value in values):
-        return False
-    keys = {storage_key(value.untyped_storage()) for value in values if isinstance(value, Tensor)}
-    return len(keys) == 1
+def _part_shown(view: Node) -> tuple[Node, Node] | None:
+    """Return what a view shows a part of, and the view; None for no view."""
+    base = view.args[0] if view.args else None
+    if not isinstance(base, Node):
+        return None
+    values = view.meta.get("val"), base.meta.get("val")
+    keys = [storage_key(v.untyped_storage()) for v in values if isinstance(v, Tensor)]
+    return (base, view) if len(keys) == len(values) and keys[0] == keys[1] else None
 
 
 def functional_twin(operator: Any) -> Any:
