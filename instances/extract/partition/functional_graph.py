@@ -73,15 +73,12 @@ class _Functional:
         node.target = functional_twin(target)
         changed: Node = written[0]
         value = node
-        replaced = {node, changed}
         self._read_later(changed, value, node)
         while (scattered := self._put_back(changed, value)) is not None:
             changed, value = scattered
-            replaced |= {changed, value}
             self._read_later(changed, value, node)
         for other in self.sharing[storage_key(written[0].meta["val"].untyped_storage())]:
-            is_stale = other not in replaced and self.order[other] < self.order[node]
-            if is_stale and self._later_readers(other, node):
+            if self.order[other] < self.order[node] and self._later_readers(other, node):
                 raise InstanceError(
                     f"operator {node.name}: {other.name} shares the storage that it changes, and "
                     f"is read later; PyTorch's partitioner needs a graph without that"

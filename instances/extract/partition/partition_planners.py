@@ -4,13 +4,14 @@ Note: the values of the memory budget
 -------------------------------------
 PyTorch is not given bytes, but a part of what lies between the arguments and all that a step
 without a budget keeps. A user would try values, and so do these planners: the tenths from 1 down,
-then values above the fastest that met the limit. A smaller part may need more bytes: with 0 the
-whole forward pass runs again before the backward pass begins.
+until one meets the limit, then values between that one and the one before. A smaller part may need
+more bytes: with 0 the whole forward pass runs again before the backward pass begins.
 """
 
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
@@ -38,7 +39,8 @@ SOLVERS = {
     "greedy": "by the most operations a byte",
     "ilp": "by integer programming",
 }
-TENTHS = tuple(part / 10 for part in range(10, -1, -1))
+TENTH = 0.1
+TENTHS = tuple(part * TENTH for part in range(10, -1, -1))
 # How often the distance to the next larger tenth is halved.
 REFINEMENTS = 3
 
@@ -54,26 +56,25 @@ def _answer(question: LimitQuestion, solver: str) -> LimitAnswer:
     clock = question.budget.started()
     extra: dict[float, float] = {}
 
-    def try_value(memory_budget: float) -> bool:
+    def is_met(memory_budget: float) -> bool:
+        if clock.remaining_seconds() == 0:
+            return False
         choice = step.choice(_units(step, _partition(command, solver, memory_budget)))
         seconds, peak, _ = step.cost(choice, question.limit)
         if peak <= question.limit:
             extra[memory_budget] = seconds
-        return clock.remaining_seconds() != 0
+        return memory_budget in extra
 
-    if all(map(try_value, TENTHS)) and extra:
-        met = min(extra, key=lambda value: extra[value])
-        unmet = met + 0.1
-        for _ in range(REFINEMENTS if met < 1 else 0):
-            middle = (met + unmet) / 2
-            if not try_value(middle):
-                break
-            met, unmet = (middle, unmet) if middle in extra else (met, middle)
-    if not extra:
+    met = next(filter(is_met, TENTHS), None)
+    if met is None:
         return LimitAnswer(None, "no activation_memory_budget that was tried meets the limit")
+    unmet = met + TENTH
+    for _ in range(REFINEMENTS if met < 1 else 0):
+        middle = (met + unmet) / 2
+        met, unmet = (middle, unmet) if is_met(middle) else (met, middle)
     best = min(extra, key=lambda value: extra[value])
-    answer = question.answer(step.choice(_units(step, _partition(command, solver, best))))
-    return LimitAnswer(answer.sequence, f"activation_memory_budget={best:g}")
+    choice = step.choice(_units(step, _partition(command, solver, best)))
+    return replace(question.answer(choice), reason=f"activation_memory_budget={best:g}")
 
 
 for _solver, _how in SOLVERS.items():

@@ -116,3 +116,16 @@ def test_what_cannot_be_replaced(function: Callable[[Tensor], Tensor], message: 
     with pytest.raises(InstanceError) as error:
         make_functional(recorded(function).graph)
     assert str(error.value).startswith(message)
+
+
+def test_a_functional_twin_takes_the_same_arguments() -> None:
+    import torch
+
+    from instances.extract.partition.functional_graph import functional_twin
+
+    aten = torch.ops.aten
+    assert functional_twin(aten.bernoulli_.float) is aten.bernoulli.p
+    assert functional_twin(aten.mul_.Scalar) is aten.mul.Scalar
+    assert functional_twin(aten.mul_.Tensor) is aten.mul.Tensor
+    with pytest.raises(InstanceError, match="operator aten::add: no functional operator has"):
+        functional_twin(aten.add.out)
