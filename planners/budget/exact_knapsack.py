@@ -73,7 +73,8 @@ def best_pack(weights: Sequence[float], values: Sequence[float], capacity: float
             for pack, left in zip(packs, room, strict=True)
             if pack.value + bound.cut(place + 1, left) >= known
         ]
-    best: _Pack | None = max(packs, key=lambda pack: (pack.value, -pack.weight))
+    # Behind the last item the bound leaves the best pack alone.
+    best: _Pack | None = packs[-1]
     chosen = []
     while best is not None and best.item >= 0:
         chosen.append(best.item)

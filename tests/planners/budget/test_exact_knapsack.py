@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from fractions import Fraction
 from itertools import combinations
+from random import Random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +17,13 @@ NUMBERS = st.one_of(
     st.sampled_from([0.0, 0.1, 0.2, 0.3, 1.0, 3.0]), st.floats(0, 10, allow_subnormal=False)
 )
 ITEMS = st.lists(st.tuples(NUMBERS, NUMBERS), max_size=9)
+
+
+def close_items(seed: int) -> list[tuple[float, float]]:
+    """Return items of much the same value by weight, of which the densest are often wrong."""
+    random = Random(seed)
+    weights = [random.randint(0, 12) for _ in range(9)]
+    return [(weight, weight + random.randint(0, 3)) for weight in weights]
 
 
 def total(numbers: list[float], items: tuple[int, ...] | list[int]) -> Fraction:
@@ -38,6 +47,15 @@ def test_no_pack_is_better(items: list[tuple[float, float]], capacity: float) ->
     found = best_pack(weights, values, capacity)
     assert found == sorted(set(found))
     assert (total(values, found), -total(weights, found)) == best_of_all(weights, values, capacity)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_no_pack_of_close_items_is_better(seed: int) -> None:
+    weights, values = map(list, zip(*close_items(seed), strict=True))
+    for capacity in (7.0, 19.0, 33.0):
+        found = best_pack(weights, values, capacity)
+        best = best_of_all(weights, values, capacity)
+        assert (total(values, found), -total(weights, found)) == best
 
 
 @given(items=ITEMS, capacities=st.lists(st.floats(0, 30), min_size=2, max_size=6))
