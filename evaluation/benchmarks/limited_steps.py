@@ -34,10 +34,10 @@ MODELS = {
         LimitedModel("bert-base", {"batch": 32, "seq": 512}, {"batch": 16, "seq": 64, "layers": 1}),
         LimitedModel(
             "gpt2-medium", {"batch": 8, "precision": "bfloat16"},
-            {"batch": 2, "seq": 64, "layers": 1},
+            {"batch": 4, "seq": 256, "layers": 1},
         ),
         LimitedModel("llama-1b", {"batch": 4}, {"batch": 1, "seq": 64, "layers": 1}),
-        LimitedModel("vit-base", {"batch": 128}, {"batch": 8, "image": 64, "layers": 4}),
+        LimitedModel("vit-base", {"batch": 128}, {"batch": 32, "image": 112, "layers": 2}),
     )
 }  # fmt: skip
 
@@ -126,7 +126,8 @@ class _Measuring:
 
         self._torch = torch
         # Else PyTorch fills what is allocated, which takes time.
-        torch.utils.deterministic.fill_uninitialized_memory = False
+        choices: Any = torch.utils.deterministic
+        choices.fill_uninitialized_memory = False
         self._model, self._device = model, device
         self._settings = model.settings if device == "cuda" else model.tiny
         self._repetitions, self._planner_seconds = repetitions, seconds

@@ -13,6 +13,9 @@ from gpu_runtime.repeating.kernel_calls import operator_of
 
 _Mode: Any = TorchDispatchMode
 
+# A quarter of a second or so, in which the host can launch a forward pass. A guess.
+HEAD_START_CYCLES = 500_000_000
+
 
 class _KernelTimer(_Mode):
     def __init__(self, mark: Callable[[], Any]) -> None:
@@ -43,18 +46,16 @@ def kernel_seconds(forward: Callable[[], object], device: str) -> list[float]:
             forward()
         return [after - before for before, after in timer.marks]
 
+    cuda: Any = torch.cuda
+
     def mark() -> Any:
-        event = torch.cuda.Event(enable_timing=True)
+        event = cuda.Event(enable_timing=True)
         event.record()
         return event
 
     with _KernelTimer(mark) as timer:
-        torch.cuda.synchronize()
-        torch.cuda._sleep(HEAD_START_CYCLES)
+        cuda.synchronize()
+        cuda._sleep(HEAD_START_CYCLES)
         forward()
-        torch.cuda.synchronize()
+        cuda.synchronize()
     return [before.elapsed_time(after) / 1e3 for before, after in timer.marks]
-
-
-# A quarter of a second or so, in which the host can launch a forward pass. A guess.
-HEAD_START_CYCLES = 500_000_000
