@@ -19,8 +19,10 @@ from evaluation.benchmarks.device_calls import (
     piece_sizes,
     study_device_calls,
 )
+from evaluation.benchmarks.limited_steps import MODELS
 from evaluation.benchmarks.responsiveness import responsiveness_page
 from evaluation.benchmarks.verification import verification_page
+from evaluation.benchmarks.within_a_limit import study_limits, within_a_limit_page
 from evaluation.benchmarks.worded_page import WordedPage
 from evaluation.measuring.cores import pin_to_one_core
 from gpu_runtime.replaying.replay_device import open_gpu
@@ -30,7 +32,7 @@ from instances.catalogue.instance_folders import file_of
 from planners.command_line import standard_output
 from planners.command_line.progress_line import show_progress
 from planners.command_line.typer_frame import CommandLine
-from planners.errors import GaplessError
+from planners.errors import GaplessError, near_names
 from planners.files.formats import read_any
 from planners.files.output_file import require_targets, write_output
 from planners.text.byte_units import parse_bytes
@@ -75,6 +77,44 @@ def device_calls(
         if record is not None:
             write_output(record, json.dumps(study.record(), indent=1).encode())
         return device_calls_page(study, command)
+
+    _publish(page, output)
+
+
+@app.command(name="within-a-limit")
+def within_a_limit(
+    models: Annotated[
+        str, typer.Option(metavar="NAMES", help=f"With commas, of: {', '.join(MODELS)}.")
+    ] = ",".join(MODELS),
+    device: Annotated[str, typer.Option(help="cuda, or cpu with tiny models as a check.")] = "cuda",
+    repetitions: Repetitions = 5,
+    seconds: Annotated[
+        float, typer.Option(metavar="SECONDS", help="Time of the planner at each limit.")
+    ] = 5.0,
+    record: Annotated[
+        Path | None, typer.Option("--json", help="Keep all measurements here.")
+    ] = None,
+    output: Output = None,
+) -> None:
+    """Run training steps within limits of memory, and compare with what was predicted."""
+    require_targets({"-o": output, "--json": record}, ())
+    chosen = []
+    for name in models.split(","):
+        if name not in MODELS:
+            raise GaplessError(f"--models: {near_names(name, MODELS)}, found {name!r}")
+        chosen.append(MODELS[name])
+    if device not in ("cuda", "cpu"):
+        raise GaplessError(f"--device: cuda or cpu is needed, found {device!r}")
+    command = _command(
+        "within-a-limit", f"--models {models}", f"--device {device}",
+        f"--repetitions {repetitions}", f"--seconds {seconds:g}",
+    )  # fmt: skip
+
+    def page() -> WordedPage:
+        runs = study_limits(chosen, device, repetitions, seconds)
+        if record is not None:
+            write_output(record, json.dumps(runs, default=vars).encode())
+        return within_a_limit_page(runs, command)
 
     _publish(page, output)
 

@@ -60,7 +60,7 @@ class ModuleHooks:
     def __init__(self, program: StweaverProgram) -> None:
         # Another package may have the name.
         require_ours("instances")
-        from instances.extract.eager.allocation_mode import in_engine
+        from instances.extract.eager.engine_addition import in_engine
 
         self._program, self._visits = program, program.visits
         self._in_engine = in_engine

@@ -50,6 +50,7 @@ from torch.utils._python_dispatch import (
 )
 from torch.utils.weak import WeakIdKeyDictionary
 
+from instances.extract.eager.engine_addition import engine_addition, in_engine
 from instances.extract.eager.request_recorder import AllocatorRequest, RequestRecorder
 from instances.extract.eager.workspaces import (
     FREE,
@@ -143,8 +144,8 @@ class AllocationMode(_Mode):
             self._follow(workspace_script(name, args, new), new, sizes)
             for size in self._libraries.first_used_by(name, on_engine_thread=in_engine()):
                 self.recorder.allocate(size)
-            if name == "add.Tensor":
-                self._addition = self._engine_addition(args, new[0])
+            if len(new) == 1:
+                self._addition = engine_addition(func, args, new[0])
         else:
             for tensor in new:
                 self._watch(tensor.untyped_storage(), None)
@@ -301,37 +302,8 @@ class AllocationMode(_Mode):
         """Forget the request of an addition whose result lives in the block of a summand."""
         self.recorder.take_back_last()
 
-    def _engine_addition(self, args: tuple[Any, ...], result: Tensor) -> tuple[int, int] | None:
-        summand, addend = args[:2]
-        differentiating = in_engine() and not torch.is_grad_enabled()
-        alike = (
-            isinstance(addend, Tensor)
-            and summand.shape == addend.shape == result.shape
-            and summand.dtype == addend.dtype
-        )
-        # The engine gets a view together with the tensor that it is a view of.
-        if not (differentiating and alike and _fills_its_range(summand)) or summand._is_view():
-            return None
-        return summand.untyped_storage()._cdata, result.untyped_storage()._cdata
-
 
 def in_order(func: Any, args: tuple[Any, ...], kwargs: Any) -> list[Any]:
     """Return all arguments of an operator in the order of its schema."""
     names = [argument.name for argument in func._schema.arguments]
     return [*args, *((kwargs or {}).get(name) for name in names[len(args) :])]
-
-
-def in_engine() -> bool:
-    """Return True during a backward pass, which on a GPU has a thread of its own."""
-    return bool(torch._C._current_graph_task_id() != -1)
-
-
-def _fills_its_range(tensor: Tensor) -> bool:
-    """Return True if a tensor's elements lie next to each other, in any order."""
-    reached = 1
-    for stride, length in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
-        if length != 1:
-            if stride != reached:
-                return False
-            reached *= length
-    return True

@@ -35,7 +35,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils import data
 from torch.utils._python_dispatch import _disable_current_modes
 
-from instances.extract.eager.allocation_mode import in_engine
+from instances.extract.eager.engine_addition import in_engine
 from instances.extract.own.own_function import EndOfTrace
 from instances.extract.own.read_numbers import note
 from instances.extract.own.step_phases import StepPhases

@@ -31,7 +31,8 @@ from torch.optim.optimizer import (
     register_optimizer_step_pre_hook,
 )
 
-from instances.extract.eager.allocation_mode import AllocationMode, in_engine
+from instances.extract.eager.allocation_mode import AllocationMode
+from instances.extract.eager.engine_addition import in_engine
 from instances.traces.allocation_trace import Phase
 
 

@@ -114,7 +114,9 @@ def test_every_planner_answers_within_the_limit(name: str, may_send: bool) -> No
                 assert result.extra_seconds >= bound.seconds - 1e-9 * step.seconds
             if limit < held_bytes(step):
                 assert result.status is Status.INFEASIBLE
-    assert met or (name, may_send) == ("cp-sat", True)
+    # CP-SAT sends nothing away, and PyTorch's partitioner needs a model to trace.
+    is_ours = not name.startswith("pytorch-partitioner")
+    assert bool(met) == (is_ours and (name, may_send) != ("cp-sat", True))
 
 
 def test_local_search_is_optimal_on_small_steps() -> None:
