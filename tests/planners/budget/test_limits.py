@@ -31,12 +31,7 @@ from tests.planners.budget.every_schedule import (
 )
 from tests.planners.budget.test_repeatable_step import random_choice
 
-# PyTorch's partitioner takes steps of registered models only.
-ALL = [
-    planner.name
-    for planner in choose_planners("*")
-    if not planner.name.startswith("pytorch-partitioner-")
-]
+ALL = [planner.name for planner in choose_planners("*")]
 
 
 def limits(step: RepeatableStep) -> list[int]:
