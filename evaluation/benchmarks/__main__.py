@@ -19,7 +19,7 @@ from evaluation.benchmarks.device_calls import (
     piece_sizes,
     study_device_calls,
 )
-from evaluation.benchmarks.limited_steps import MODELS
+from evaluation.benchmarks.limited_steps import MODELS, run_of_record
 from evaluation.benchmarks.responsiveness import responsiveness_page
 from evaluation.benchmarks.verification import verification_page
 from evaluation.benchmarks.within_a_limit import study_limits, within_a_limit_page
@@ -83,6 +83,10 @@ def device_calls(
 
 @app.command(name="within-a-limit")
 def within_a_limit(
+    records: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="FILE...", help="Show earlier files of --json; measure nothing."),
+    ] = None,
     models: Annotated[
         str, typer.Option(metavar="NAMES", help=f"With commas, of: {', '.join(MODELS)}.")
     ] = ",".join(MODELS),
@@ -111,12 +115,17 @@ def within_a_limit(
     )  # fmt: skip
 
     def page() -> WordedPage:
-        runs = study_limits(chosen, device, repetitions, seconds)
-        if record is not None:
-            write_output(record, json.dumps(runs, default=vars).encode())
+        runs = [
+            run_of_record(each) for path in records or [] for each in json.loads(path.read_text())
+        ]
+        if not records:
+            for run in study_limits(chosen, device, repetitions, seconds):
+                runs.append(run)
+                if record is not None:
+                    write_output(record, json.dumps(runs, default=vars).encode())
         return within_a_limit_page(runs, command)
 
-    _publish(page, output)
+    _publish(page, output, *(records or []))
 
 
 def _is_a_study(name: str) -> Callable[[], None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -9,6 +10,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from evaluation.measuring.cores import use_every_core
 from planners.errors import GaplessError
 from planners.processes.isolated_process import answer_apart
 
@@ -60,6 +62,8 @@ class MeasuredStep:
         median.
     same_bits
         Whether loss and gradients have the bits of the step as it is.
+    is_planned
+        Whether planned memory had a plan for every measured step.
     refused
         Why there is nothing more; empty if it ran.
     """
@@ -74,6 +78,7 @@ class MeasuredStep:
     reserved_bytes: int = 0
     seconds: float = 0.0
     same_bits: bool = False
+    is_planned: bool = False
     refused: str = ""
 
 
@@ -86,6 +91,8 @@ class LimitedRun:
     device: str
     is_planned: bool
     steps: list[MeasuredStep] = field(default_factory=list)
+    # Of loss and gradients of the step as it is, beneath PyTorch's allocator.
+    digest: str = ""
     # Bytes that a process may reserve, and how each step ended that tried: text by way.
     allowed_bytes: int = 0
     within_allowed: dict[str, str] = field(default_factory=dict)
@@ -107,9 +114,13 @@ def run_apart(
         run = _Measuring(model, device, decided is not None, repetitions, seconds).run(decided)
         return {"run": json.dumps(run, default=vars)}
 
-    found = json.loads(answer_apart(model.name, call, {"run": str})["run"])
-    steps = [MeasuredStep(**step) for step in found.pop("steps")]
-    return LimitedRun(**found, steps=steps)
+    return run_of_record(json.loads(answer_apart(model.name, call, {"run": str})["run"]))
+
+
+def run_of_record(record: Mapping[str, Any]) -> LimitedRun:
+    """Return the run of a record, which ``json.dumps(run, default=vars)`` writes."""
+    steps = [MeasuredStep(**step) for step in record["steps"]]
+    return LimitedRun(**{**record, "steps": steps})
 
 
 class _Measuring:
@@ -118,6 +129,8 @@ class _Measuring:
     def __init__(
         self, model: LimitedModel, device: str, is_planned: bool, repetitions: int, seconds: float
     ) -> None:
+        # The autograd engine has a thread of its own.
+        use_every_core()
         # Read when CUDA begins. Without it, matrix products are not deterministic.
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         import torch
@@ -136,9 +149,8 @@ class _Measuring:
         if is_planned:
             from gpu_runtime import PlannedMemory
 
-            self._memory = PlannedMemory()
+            self._memory = PlannedMemory(_planning="between")
             self._memory.install()
-        self._digest: dict[str, str] = {}
         self._module: Any = None
         self._batch: dict[str, Any] = {}
         kind = torch.cuda.get_device_name() if device == "cuda" else "CPU"
@@ -150,18 +162,25 @@ class _Measuring:
 
         with deterministic(strict=True):
             self._build(checkpointing=False)
-            self._measure(MeasuredStep(AS_IT_IS), self._loss)
-            steps = self._decide() if decided is None else decided.steps[1:-1]
-            for step in steps:
-                if step.refused:
-                    self._run.steps.append(step)
-                else:
-                    self._measure(step, self._within(step))
-            if self._device == "cuda" and decided is None:
-                self._try_allowed([step for step in steps if not step.refused])
-            self._build(checkpointing=True)
-            self._measure(MeasuredStep(EVERY_BLOCK), self._loss)
+            if decided is None:
+                self._measure_all()
+            else:
+                self._run.digest = decided.digest
+                # The largest last, because all kinds of step share one arena.
+                for step in decided.steps[-2::-1]:
+                    self._measure(step)
+                self._run.steps.reverse()
         return self._run
+
+    def _measure_all(self) -> None:
+        self._measure(MeasuredStep(AS_IT_IS))
+        steps = self._decide()
+        for step in steps:
+            self._measure(step)
+        if self._device == "cuda":
+            self._try_allowed([step for step in steps if not step.refused])
+        self._build(checkpointing=True)
+        self._measure(MeasuredStep(EVERY_BLOCK))
 
     def _build(self, *, checkpointing: bool) -> None:
         from gpu_runtime.training.model_program import RandomBatches
@@ -220,25 +239,35 @@ class _Measuring:
             )
         return steps
 
-    def _measure(self, step: MeasuredStep, loss_of: Callable[[], Any]) -> None:
+    def _measure(self, step: MeasuredStep) -> None:
+        self._run.steps.append(step)
+        if step.refused:
+            return
+        loss_of = self._within(step) if step.decision else self._loss
+        memory = self._memory
+
         def once() -> None:
-            self._module.zero_grad(set_to_none=True)
-            memory = self._memory
             with nullcontext() if memory is None else memory.step(step.way):
                 loss_of().backward()
                 self._module.zero_grad(set_to_none=True)
 
-        for _ in range(WARM_UPS if self._memory is None else PLANNED_WARM_UPS):
+        for _ in range(WARM_UPS if memory is None else PLANNED_WARM_UPS):
             once()
+        if memory is None:
+            step.reserved_bytes = self._meter.reserved_bytes(once)
+        else:
+            memory.reset_peaks()
         step.peak_bytes = self._meter.peak_bytes(once)
-        step.reserved_bytes = self._meter.reserved_bytes(once)
         step.seconds = self._meter.seconds(once, self._repetitions)
+        if memory is not None:
+            report = memory.report()
+            step.reserved_bytes = report.reserved_bytes
+            step.is_planned = report.planned_steps == report.steps
         digest = self._digest_of(loss_of)
-        self._digest = self._digest or digest
-        step.same_bits = digest == self._digest
-        self._run.steps.append(step)
+        self._run.digest = self._run.digest or digest
+        step.same_bits = digest == self._run.digest
 
-    def _digest_of(self, loss_of: Callable[[], Any]) -> dict[str, str]:
+    def _digest_of(self, loss_of: Callable[[], Any]) -> str:
         from gpu_runtime.training.determinism import digests
 
         self._torch.manual_seed(1)
@@ -248,7 +277,7 @@ class _Measuring:
         gradients = {name: each.grad for name, each in named if each.grad is not None}
         found = digests([("loss", loss), *gradients.items()])
         self._module.zero_grad(set_to_none=True)
-        return found
+        return hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()
 
     def _try_allowed(self, steps: Sequence[MeasuredStep]) -> None:
         """Allow the process too few bytes for the step as it is, and try both."""

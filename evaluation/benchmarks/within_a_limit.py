@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from evaluation.benchmarks.limited_steps import (
     AS_IT_IS,
@@ -21,16 +21,15 @@ GIB = 1 << 30
 
 def study_limits(
     models: Sequence[LimitedModel], device: str, repetitions: int, seconds: float
-) -> list[LimitedRun]:
+) -> Iterator[LimitedRun]:
     """Measure each model beneath PyTorch's allocator, and on a GPU beneath planned memory too."""
-    runs = []
     for model in models:
         show_progress(f"{model.name}: beneath PyTorch's allocator")
-        runs.append(run_apart(model, device, repetitions, seconds))
+        run = run_apart(model, device, repetitions, seconds)
+        yield run
         if device == "cuda":
             show_progress(f"{model.name}: beneath planned memory")
-            runs.append(run_apart(model, device, repetitions, seconds, runs[-1]))
-    return runs
+            yield run_apart(model, device, repetitions, seconds, run)
 
 
 def within_a_limit_page(runs: Sequence[LimitedRun], command: str) -> WordedPage:
@@ -55,7 +54,7 @@ def _settings(run: LimitedRun) -> str:
 def _table(runs: Sequence[LimitedRun]) -> str:
     headings = [
         "model", "step", "again", "predicted GiB", "measured GiB", "off", "reserved GiB", "ms",
-        "more ms", "by profile", "by rates", "bits",
+        "more ms", "by profile", "by rates", "bits", "planned",
     ]  # fmt: skip
     rows = [_row(run, step) for run in runs for step in run.steps if not step.refused]
     return table_of(headings, rows)
@@ -78,6 +77,7 @@ def _row(run: LimitedRun, step: MeasuredStep) -> list[str]:
         f"{1e3 * step.profiled_seconds:+.1f}" if is_limited else "",
         f"{1e3 * step.predicted_seconds:+.1f}" if is_limited else "",
         "same" if step.same_bits else "**other**",
+        "yes" if step.is_planned else "",
     ]
 
 

@@ -22,8 +22,10 @@ not in the record.
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,6 +47,7 @@ from gpu_runtime.repeating.kernel_calls import (
     storage_key,
     tensors_of,
 )
+from instances.extract.eager.eager_branches import eager_branches
 from instances.extract.eager.engine_addition import engine_addition
 from instances.extract.tracing.call_effort import effort_of_call
 from instances.extract.tracing.storages import Effort
@@ -246,7 +249,9 @@ def record_step(loss_of: Callable[[], Tensor]) -> RecordedStep:
     recorder = _StepRecorder(fake)
     torch.clear_autocast_cache()
     try:
-        with fake, recorder:
+        # Importing transformers takes long, and a program that has not done so does not need it.
+        branches = eager_branches() if "transformers" in sys.modules else nullcontext()
+        with branches, fake, recorder:
             with saved_tensors_hooks(recorder.pack, recorder.unpack):
                 loss = loss_of()
             leaves = list(_leaves(loss))

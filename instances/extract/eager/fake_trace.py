@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from importlib import import_module
 from typing import TypeVar
 from unittest import mock
 
@@ -20,6 +19,7 @@ from torch.nn import functional
 
 from instances.extract.eager.allocation_mode import AllocationMode
 from instances.extract.eager.cuda_autocast import cuda_autocast_on_cpu
+from instances.extract.eager.eager_branches import eager_branches
 from instances.extract.eager.module_names import innermost_module, track_modules
 from instances.extract.eager.optimizer_roles import OptimizerRoles
 from instances.extract.eager.request_recorder import RequestRecorder
@@ -35,9 +35,6 @@ from planners.model.problem import Scalar
 
 Build = Callable[[], tuple[torch.nn.Module, dict[str, Tensor]]]
 Mode = TypeVar("Mode", bound=AllocationMode)
-
-# transformers asks this whether it is traced, and then leaves out branches that it takes eagerly.
-_ASKS_WHETHER_TRACED = ("transformers.masking_utils", "is_tracing")
 
 
 def trace_on_fake_tensors(
@@ -101,28 +98,12 @@ def recorded_on_fake_tensors(make_mode: Callable[[RequestRecorder], Mode]) -> It
 
 @contextmanager
 def _as_eager() -> Iterator[None]:
-    """Within this context programs take the branches that they take eagerly on a GPU.
-
-    A mock would not do: it keeps its arguments, and with them their storages, alive.
-    """
+    """Within this context programs take the branches that they take eagerly on a GPU."""
     with ExitStack() as stack:
         for function, kernel in (
             ("dropout", fused_dropout),
             ("scaled_dot_product_attention", cudnn_attention),
         ):
             stack.enter_context(mock.patch.object(functional, function, kernel))
-        library, asks = _ASKS_WHETHER_TRACED
-        if hasattr(_imported(library), asks):
-            stack.enter_context(mock.patch(f"{library}.{asks}", _not_traced))
+        stack.enter_context(eager_branches())
         yield
-
-
-def _not_traced(*_: object) -> bool:
-    return False
-
-
-def _imported(module: str) -> object:
-    try:
-        return import_module(module)
-    except ImportError:
-        return None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from evaluation.benchmarks.limited_steps import (
@@ -10,6 +12,7 @@ from evaluation.benchmarks.limited_steps import (
     LimitedModel,
     LimitedRun,
     MeasuredStep,
+    run_of_record,
 )
 from evaluation.benchmarks.within_a_limit import study_limits, within_a_limit_page
 
@@ -42,10 +45,10 @@ def test_page_shows_predicted_beside_measured() -> None:
     page = within_a_limit_page([hand_made(is_planned=False)], "the command").render()
     assert cells(page, "bert-base", "within 60%") == [
         "1", "1.000", "1.010", "+1.00%", "3.000", "1,625", "+625.0", "+500.0", "+250.0",
-        "**other**",
+        "**other**", "",
     ]  # fmt: skip
     assert cells(page, "bert-base", AS_IT_IS)[:4] == ["", "2.000", "2.000", "+0.00%"]
-    assert cells(page, "bert-base", EVERY_BLOCK)[-1] == "same"
+    assert cells(page, "bert-base", EVERY_BLOCK)[-2:] == ["same", ""]
     assert cells(page, "bert-base", "5.000", AS_IT_IS) == ["out of memory"]
     assert "- bert-base within 40%: too small" in page
 
@@ -57,6 +60,11 @@ def test_page_says_what_was_not_run() -> None:
         [hand_made(is_planned=False), hand_made(is_planned=True)], "the command"
     ).render()
     assert "needs a GPU" not in page
+
+
+def test_a_record_holds_all_of_a_run() -> None:
+    run = hand_made(is_planned=True)
+    assert run_of_record(json.loads(json.dumps(run, default=vars))) == run
 
 
 @pytest.mark.torch

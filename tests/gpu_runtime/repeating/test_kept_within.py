@@ -5,18 +5,14 @@ from __future__ import annotations
 import warnings
 
 import pytest
+import torch
+from torch import Tensor
 
+from evaluation.measuring.step_meter import cpu_peak_bytes
+from gpu_runtime.repeating import KeptWithin, problem_of, record_step
 from planners.budget import RepeatableStep, device_rates
 from planners.errors import GaplessError
-
-torch = pytest.importorskip("torch")
-pytest.importorskip("transformers")
-
-from torch import Tensor  # noqa: E402
-
-from evaluation.measuring.step_meter import cpu_peak_bytes  # noqa: E402
-from gpu_runtime.repeating import KeptWithin, problem_of, record_step  # noqa: E402
-from tests.gpu_runtime.repeating.small_steps import SMALL_STEPS, small_step  # noqa: E402
+from tests.gpu_runtime.repeating.small_steps import SMALL_STEPS, VOCABULARY, small_step
 
 pytestmark = pytest.mark.torch
 
@@ -76,3 +72,19 @@ def test_other_shapes_are_decided_anew() -> None:
     assert kept.decision(small).repeated_count == 0
     assert kept.decision(large).repeated_count > 0
     assert kept.decision(torch.ones(64, 32)) is kept.decision(large)
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2", "llama"])
+def test_a_model_that_looks_at_its_mask_runs_the_kernels_of_the_record(name: str) -> None:
+    small = small_step(name)
+    tokens = torch.randint(0, VOCABULARY, (4, 24))
+    mask = torch.ones_like(tokens)
+
+    def masked() -> Tensor:
+        loss: Tensor = small.module(input_ids=tokens, labels=tokens, attention_mask=mask).loss
+        return loss
+
+    loss_of = KeptWithin(masked, int(0.9 * peak_of(name)), planner="greedy", strict=True)
+    assert loss_of.decision().repeated_count > 0
+    loss_of().backward()
+    assert small.gradients()
