@@ -41,7 +41,7 @@ class Command:
 
 
 BUDGET = Command(
-    "what to compute again so that a step stays within a limit, and the bound on its time",
+    "keep a training step within a memory limit, at least cost",
     "planners.budget.__main__:main",
 )
 COMPARE = Command("every planner on every instance, in one table", "planners.compare.__main__:main")

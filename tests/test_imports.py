@@ -126,7 +126,8 @@ HEAVY = {
 }  # fmt: skip
 # The programs, which `import planners` leaves alone, build their options from typer.
 COMMAND_LINES = (
-    "planners/completion.py:", "planners/command_line/typer_frame.py:",
+    "planners/budget/__main__.py:", "planners/completion.py:",
+    "planners/command_line/typer_frame.py:",
     "planners/compare/__main__.py:", "planners/homosize/__main__.py:",
     "planners/referee/__main__.py:", "planners/reorder/__main__.py:",
 )  # fmt: skip

@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from evaluation.measuring.cores import a_core_of_its_own
+from evaluation.study.budget_runs import BudgetRuns
 from evaluation.study.fit_runs import FitRuns
 from evaluation.study.instance_runs import OffsetsRuns, OnlineRuns
 from evaluation.study.plugins import load_plugins
@@ -14,7 +15,7 @@ from evaluation.study.run_task import RunKind, RunTask, now
 from evaluation.study.surroundings import this_machine
 
 KINDS: dict[str, RunKind[Any]] = {
-    kind.name: kind for kind in (OffsetsRuns(), OnlineRuns(), FitRuns())
+    kind.name: kind for kind in (OffsetsRuns(), OnlineRuns(), BudgetRuns(), FitRuns())
 }
 
 

@@ -254,6 +254,14 @@ class OnlineRecord(InstanceRecord, frozen=True, kw_only=True, tag="online"):
     allocated: Count | None = None
 
 
+class BudgetRecord(InstanceRecord, frozen=True, kw_only=True, tag="budget"):
+    """A budget planner on a training step under a limit.
+
+    Its statistics have the limit and the peak that it is kept within, in bytes, and the seconds of
+    the step, of the lower bound and of what the planner adds.
+    """
+
+
 class FitRecord(Record, frozen=True, kw_only=True, tag="fit"):
     """The memory of a training under an allocator, which is the planner of the record.
 
@@ -283,10 +291,10 @@ class TrainingRecord(Record, frozen=True, kw_only=True, tag="training"):
 
 # A new kind of record needs a class above and a name here; a `RunKind` of
 # `evaluation.study.kinds` makes such records.
-AnyRecord = OffsetsRecord | OnlineRecord | FitRecord | TrainingRecord
+AnyRecord = OffsetsRecord | OnlineRecord | BudgetRecord | FitRecord | TrainingRecord
 
 RECORDS: dict[str, type[AnyRecord]] = {
-    "offsets": OffsetsRecord, "online": OnlineRecord, "fit": FitRecord,
+    "offsets": OffsetsRecord, "online": OnlineRecord, "budget": BudgetRecord, "fit": FitRecord,
     "training": TrainingRecord,
 }  # fmt: skip
 # The first bytes of a record's line. The last entry is for records of older versions, whose lines

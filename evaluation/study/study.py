@@ -244,8 +244,9 @@ class GridSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     Parameters
     ----------
-    planners, online, fit
-        By kind of run: planners, online allocators, or allocators under which memory is predicted.
+    planners, online, budget, fit
+        By kind of run: planners, online allocators, budget planners with a ``limit``, or allocators
+        under which memory is predicted.
         Names or wildcards as on the command line; ``NAME:KEY=VALUE`` sets a parameter.
     seeds, repetitions
         Seeds of each combination, and the number of runs with each seed.
@@ -257,6 +258,7 @@ class GridSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     planners: Texts = ()
     online: Texts = ()
+    budget: Texts = ()
     fit: Texts = ()
     seeds: Counts = (0,)
     repetitions: OneOrMore = 1
@@ -305,7 +307,10 @@ class Grid(GridSettings, frozen=True, kw_only=True):
     @property
     def named(self) -> dict[str, tuple[str, ...]]:
         """The names of planners and allocators, by kind of run."""
-        return {"offsets": self.planners, "online": self.online, "fit": self.fit}
+        return {
+            "offsets": self.planners, "online": self.online, "budget": self.budget,
+            "fit": self.fit,
+        }  # fmt: skip
 
     @property
     def limits(self) -> RunLimits:

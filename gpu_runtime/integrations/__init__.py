@@ -1,6 +1,6 @@
-"""Planned memory in the loops of other libraries: callbacks that bracket the training steps.
+"""Planned memory in the loops of other libraries, and a solver for PyTorch's compiler.
 
-Each callback and its library are imported when the callback is asked for.
+Each is imported, with its library, when it is asked for.
 """
 
 from __future__ import annotations
@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gpu_runtime.integrations.lightning_callback import PlannedLightningCallback
+    from gpu_runtime.integrations.memory_budget_solver import ExactMemoryBudgetSolver
     from gpu_runtime.integrations.trainer_callback import PlannedTrainerCallback
 
-__all__ = ["PlannedLightningCallback", "PlannedTrainerCallback"]
+__all__ = ["ExactMemoryBudgetSolver", "PlannedLightningCallback", "PlannedTrainerCallback"]
 
 
 _HOMES = {
-    "PlannedLightningCallback": "lightning_callback", "PlannedTrainerCallback": "trainer_callback",
+    "ExactMemoryBudgetSolver": "memory_budget_solver",
+    "PlannedLightningCallback": "lightning_callback",
+    "PlannedTrainerCallback": "trainer_callback",
 }  # fmt: skip
 
 

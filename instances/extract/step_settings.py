@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from typing import Any, get_args, get_type_hints
 
 from instances.extract.parallel.streams import StreamScheme
 from planners.errors import InstanceError
@@ -150,3 +152,25 @@ def command_option(name: str, value: object) -> str:
     if isinstance(value, bool):
         return f"--{flag}" if value else f"--no-{flag}"
     return f"--{flag} {value:g}" if isinstance(value, float) else f"--{flag} {value}"
+
+
+def read_options(words: Sequence[str]) -> dict[str, Any]:
+    """Return the settings that options of a command line give, written as `command_option` does."""
+    types = get_type_hints(StepSettings)
+    named = {f"--{name.replace('_', '-')}": name for name in types}
+    found: dict[str, Any] = {}
+    rest = iter(words)
+    for word in rest:
+        name = named.get(word) or named.get(word.replace("--no-", "--", 1))
+        if name is None:
+            raise InstanceError(f"option {word}: one of {', '.join(named)} is needed")
+        kinds = (types[name], *get_args(types[name]))
+        if bool in kinds:
+            found[name] = word in named
+            continue
+        value = next(rest, "")
+        try:
+            found[name] = next(kind for kind in (int, float, str) if kind in kinds)(value)
+        except ValueError:
+            raise InstanceError(f"option {word}: a number is needed, found {value!r}") from None
+    return found

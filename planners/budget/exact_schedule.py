@@ -28,7 +28,8 @@ from planners.exact.interruptible import run_interruptibly
 from planners.exact.model_limits import ModelTooLargeError, require_time, solver_seconds
 from planners.model.budget import Budget
 
-MOST_NODES = 60
+# Larger steps take CP-SAT minutes.
+MOST_NODES = 150
 # The cost of the whole step in whole numbers, which CP-SAT needs.
 COST_OF_STEP = 10**9
 GRACE_SECONDS = 10.0

@@ -65,6 +65,6 @@ def units_of_blocks(step: RepeatableStep, ends: IntColumn) -> list[IntColumn]:
     across = block_of_node[graph.producer[tensors]] != block_of_node[readers]
     leaves[step.unit_of_tensor[tensors[across]]] = True
     units = np.flatnonzero(step.is_repeatable & ~leaves)
-    first_nodes = np.array([step.nodes_of_unit[unit][0] for unit in units], dtype=np.int64)
+    first_nodes = np.array([step.nodes_of_unit[unit][0] for unit in units.tolist()], dtype=np.int64)
     blocks = block_of_node[first_nodes] if len(units) else first_nodes
     return [units[blocks == block] for block in range(len(ends) + 1)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from planners.budget.exact_knapsack import best_pack
 from planners.budget.forward_blocks import narrow_places, units_of_blocks
 from planners.budget.greedy_repeats import NOT_ENOUGH
 from planners.budget.limit_planner import LimitAnswer, LimitQuestion, register
@@ -25,13 +26,15 @@ def knapsack_choice(question: LimitQuestion) -> Choice | None:
     """Return units that meet the limit, or None if the knapsack found none."""
     offered = savings(question.step)
 
+    saved, seconds = offered.saved_bytes.tolist(), offered.seconds.tolist()
+
     def choose(wanted: int) -> Choice | None:
-        pairs = zip(offered.saved_bytes.tolist(), offered.seconds.tolist(), strict=True)
-        choices = [[(0, 0.0), pair] for pair in pairs]
-        taken = cheapest_choice(choices, wanted)
-        if taken is None:
+        room = sum(saved) - wanted
+        if room < 0:
             return None
-        units = [group for group, choice in zip(offered.units, taken, strict=True) if choice]
+        # The knapsack holds what is kept.
+        kept = set(best_pack(saved, seconds, room))
+        units = [group for number, group in enumerate(offered.units) if number not in kept]
         return question.step.choice(np.concatenate([np.empty(0, dtype=np.int64), *units]))
 
     return least_saving(question, choose)

@@ -9,7 +9,7 @@ from importlib import import_module
 
 import numpy as np
 
-from planners.budget.limit_planner import PLANNERS, LimitPlanner, LimitQuestion
+from planners.budget.limit_planner import LIMIT_PLANNERS, LimitPlanner, LimitQuestion
 from planners.budget.limit_result import LimitResult, run_under_limit
 from planners.budget.repeatable_step import RepeatableStep
 from planners.budget.staged_relaxation import StagedBound, staged_bound
@@ -31,7 +31,7 @@ def load_planners() -> dict[str, LimitPlanner]:
     from planners.registry import load_entry_points
 
     load_entry_points()
-    return dict(PLANNERS)
+    return dict(LIMIT_PLANNERS)
 
 
 def choose_planners(patterns: str) -> list[LimitPlanner]:
@@ -43,7 +43,7 @@ def choose_planners(patterns: str) -> list[LimitPlanner]:
     for pattern in patterns.split(","):
         found = {name: known[name] for name in known if fnmatchcase(name, pattern.strip())}
         if not found:
-            PLANNERS.find(pattern.strip())
+            LIMIT_PLANNERS.find(pattern.strip())
             raise UnknownPlannerError(f"no budget planner is called {pattern.strip()!r}")
         chosen |= found
     return list(chosen.values())

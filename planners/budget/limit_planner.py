@@ -9,6 +9,7 @@ from planners.budget.repeatable_step import Choice, RepeatableStep, Sequence32
 from planners.budget.staged_relaxation import StagedBound
 from planners.errors import UnknownPlannerError
 from planners.model.budget import Budget
+from planners.registry import PLUGGABLE
 from planners.registry.named_registry import Registry
 
 
@@ -84,7 +85,8 @@ class LimitPlanner:
     answer: Answerer
 
 
-PLANNERS: Registry[LimitPlanner] = Registry("budget planner", UnknownPlannerError)
+LIMIT_PLANNERS: Registry[LimitPlanner] = Registry("budget planner", UnknownPlannerError)
+PLUGGABLE.append(LIMIT_PLANNERS)
 
 
 def register(name: str, *, summary: str, source: str = "") -> Callable[[Answerer], Answerer]:
@@ -107,7 +109,7 @@ def register(name: str, *, summary: str, source: str = "") -> Callable[[Answerer
     """
 
     def decorate(answer: Answerer) -> Answerer:
-        PLANNERS.add(name, LimitPlanner(name, summary, source, answer))
+        LIMIT_PLANNERS.add(name, LimitPlanner(name, summary, source, answer))
         return answer
 
     return decorate

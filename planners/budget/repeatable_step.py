@@ -144,7 +144,9 @@ class RepeatableStep:
     @cached_property
     def unit_seconds(self) -> NDArray[np.float64]:
         """Seconds of a second run of each unit."""
-        return np.bincount(self.unit_of_node, self.node_seconds, self.unit_count)
+        seconds = np.zeros(self.unit_count)
+        np.add.at(seconds, self.unit_of_node, self.node_seconds)
+        return seconds
 
     @cached_property
     def nodes_of_unit(self) -> Sequence[IntColumn]:
@@ -257,7 +259,8 @@ def repeated_problem(step: RepeatableStep, sequence: Sequence32) -> Problem:
     Problem
         One node for each run, and one for each copy, which have streams of their own: a sending
         waits for the unit that makes its tensor, and the node behind it waits for it; a fetch waits
-        for its sending and the node in front of it. The tensors of the first runs have the numbers of the step, and the new ones follow.
+        for its sending and the node in front of it. The tensors of the first runs have the numbers
+        of the step, and the new ones follow.
     """
     graph, problem = step.graph, step.problem
     runs = _Runs(step)

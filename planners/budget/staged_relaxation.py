@@ -39,13 +39,14 @@ import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from planners.budget.repeatable_step import RepeatableStep
 from planners.model.budget import Budget
-from planners.model.columns import IntColumn
+from planners.model.columns import BoolColumn, IntColumn
 
 CERTIFICATE = "staged-relaxation"
 # The certificate of a limit below what a node uses and what cannot be dropped.
@@ -211,8 +212,8 @@ def held_bytes(step: RepeatableStep) -> int:
 def _cuts(step: RepeatableStep, over: IntColumn, count: int) -> IntColumn:
     """Return nodes at which more bytes than the limit are live: the largest, and evenly others."""
     largest = over[np.argmax(step.live_bytes[over])]
-    places = np.linspace(0, len(over) - 1, count + 1)[1:].astype(np.int64) if count > 1 else []
-    return np.unique(np.concatenate(([largest], over[places]))).astype(np.int64)
+    places = np.linspace(0, len(over) - 1, count + 1)[1:].astype(np.int64)
+    return np.unique(np.append(over[places[: count - 1]], largest))
 
 
 class _Relaxation:
@@ -282,6 +283,8 @@ class _Relaxation:
         from scipy.optimize import linprog
         from scipy.sparse import csr_array
 
+        solve: Any = linprog  # its types know no sparse matrices
+
         rows = self._rows
         matrix = csr_array(
             (np.concatenate(rows.value), (np.concatenate(rows.row), np.concatenate(rows.column))),
@@ -291,7 +294,7 @@ class _Relaxation:
         cost = np.zeros(self.variable_count)
         cost[self._last] = 1.0
         options = {"time_limit": seconds} if np.isfinite(seconds) else {}
-        found = linprog(cost, matrix, right, bounds=(0, 1), method="highs", options=options)
+        found = solve(cost, matrix, right, bounds=(0, 1), method="highs", options=options)
         if found.status == NO_SOLUTION:
             return None, True
         if found.status != 0:
@@ -312,16 +315,16 @@ class _Relaxation:
             sent[there] = np.maximum(sent[there], values[fetched[there]])
         return repeated, sent
 
-    def _numbered(self, chosen: NDArray[np.bool_]) -> IntColumn:
+    def _numbered(self, chosen: BoolColumn) -> IntColumn:
         variable = np.full(len(chosen), -1, dtype=np.int64)
         count = int(chosen.sum())
         variable[chosen] = np.arange(self.variable_count, self.variable_count + count)
         self.variable_count += count
         return variable
 
-    def _touches(self, cut: int) -> NDArray[np.bool_]:
+    def _touches(self, cut: int) -> BoolColumn:
         graph = self._step.graph
-        touched = graph.producer == cut
+        touched: BoolColumn = graph.producer == cut
         touched[graph.consumer_tensors[graph.consumer_nodes == cut]] = True
         return touched
 

@@ -6,6 +6,7 @@ import importlib.util
 import inspect
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib import import_module
@@ -92,6 +93,9 @@ class ChosenOnline(Chosen[OnlineInfo]):
 
 PLANNERS = ParameterRegistry("planner", ChosenPlanner)
 ONLINE_ALLOCATORS = ParameterRegistry("online allocator", ChosenOnline)
+# The registries that a plugin may add to; a package with another kind of planners appends its own.
+PLUGGABLE: list[Registry[Any]] = [PLANNERS, ONLINE_ALLOCATORS]
+
 _loaded_entry_points = False
 
 
@@ -284,13 +288,12 @@ def load_entry_points() -> None:
 
 
 def load_plugin(path: str | Path) -> list[PlannerInfo]:
-    """Run a Python file that registers planners or online allocators; return the new planners."""
+    """Run a Python file that registers planners of any kind; return the new planners of offsets."""
     path = Path(path)
     if not path.is_file():
         raise GaplessError(f"plugin {path}: a Python file is needed, found none")
     load_entry_points()
-    before = set(PLANNERS)
-    online_before = set(ONLINE_ALLOCATORS)
+    before = [set(registry) for registry in PLUGGABLE]
     name = f"gapless_plugin_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
@@ -298,16 +301,17 @@ def load_plugin(path: str | Path) -> list[PlannerInfo]:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        with PLANNERS.unchanged_on_error(), ONLINE_ALLOCATORS.unchanged_on_error():
+        with ExitStack() as stack:
+            for registry in PLUGGABLE:
+                stack.enter_context(registry.unchanged_on_error())
             spec.loader.exec_module(module)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # a plugin may end in any way, SystemExit among them
         raise GaplessError(f"plugin {path}: {describe_error(error)}") from error
-    added = [info for name, info in PLANNERS.items() if name not in before]
-    if not added and online_before == set(ONLINE_ALLOCATORS):
+    if before == [set(registry) for registry in PLUGGABLE]:
         raise GaplessError(f"plugin {path}: it registers no planner; decorate one with @register")
-    return added
+    return [info for name, info in PLANNERS.items() if name not in before[0]]
 
 
 def _defaults(parameters: Iterable[inspect.Parameter]) -> dict[str, Scalar]:

@@ -92,7 +92,7 @@ def read_graph(graph: torch.fx.Graph, phase_starts: Mapping[StepPhase, Set[str]]
         if node.op == "placeholder"
     ]
     held = [
-        storages.of(_value(node), node.name)[0] for node in graph.nodes if node.op == "get_attr"
+        storages.of(value_of(node), node.name)[0] for node in graph.nodes if node.op == "get_attr"
     ]
     ops = [
         _read_op(node, storages, phase_starts) for node in graph.nodes if node.op == "call_function"
@@ -106,19 +106,19 @@ def _read_op(
 ) -> TracedOp:
     target: Any = node.target
     schema = getattr(target, "_schema", None)
-    inputs = storages.of([_value(argument) for argument in node.all_input_nodes])
-    name = target.__name__ if schema is None else schema.name.split("::")[-1]
+    inputs = storages.of([value_of(argument) for argument in node.all_input_nodes])
+    name = op_name(target)
     outputs = storages.of(node.meta["val"], node.name)
     for result in FLOAT32_RESULTS.get(name, ()):
         storages.size[outputs[result]] = FLOAT32_BYTES * node.meta["val"][result].numel()
     written = [] if schema is None else written_arguments(schema, node.args, node.kwargs)
     nodes = [leaf for leaf in pytree.tree_leaves(written) if isinstance(leaf, Node)]
-    mutated = storages.of([_value(leaf) for leaf in nodes])
+    mutated = storages.of([value_of(leaf) for leaf in nodes])
     phase = StepPhase.FORWARD
     for later, earlier_nodes in phase_starts.items():
         if node.name not in earlier_nodes:
             phase = later
-    args, kwargs = map_arg((node.args, node.kwargs), _value)
+    args, kwargs = map_arg((node.args, node.kwargs), value_of)
     effort = effort_of_call(target, args, kwargs, node.meta["val"])
     return TracedOp(node.name, name, phase, inputs, mutated, outputs, effort)
 
@@ -132,7 +132,14 @@ def written_arguments(schema: Any, args: Sequence[Any], kwargs: Mapping[str, Any
     ]
 
 
-def _value(node: Node) -> Any:
+def op_name(target: Any) -> str:
+    """Return the name of an operator without namespace and overload."""
+    schema = getattr(target, "_schema", None)
+    return str(target.__name__ if schema is None else schema.name.split("::")[-1])
+
+
+def value_of(node: Node) -> Any:
+    """Return the fake value of a node."""
     if node.op == "get_attr":
         return getattr(node.graph.owning_module, str(node.target))
     return node.meta["val"]

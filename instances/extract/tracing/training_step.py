@@ -25,13 +25,15 @@ bytes (``tests/instances/extract/test_committed_bert.py``).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.func import functional_call
+from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import get_proxy_mode, make_fx
 from torch.utils import _pytree as pytree
 
@@ -42,8 +44,25 @@ from instances.extract.tracing.storages import StepPhase, Trace
 from instances.extract.tracing.traced_graph import TracedGraph, read_graph, storage_key
 
 
-def trace_training_step(build: Build, optimizer: Optimizer, clip_norm: float) -> Trace:
-    """Trace one training step without computing anything; the model is built of fake tensors.
+@dataclass(frozen=True)
+class RecordedStep:
+    """The operators of a training step as a graph, and what it is given."""
+
+    # Of the batch, then buffers and untrained parameters, trained ones, and the optimizer's state.
+    module: GraphModule
+    # Phase by phase, the nodes that were there when it began.
+    phase_starts: Mapping[StepPhase, Set[str]]
+    # Names of the tensors of the batch, and of the trained parameters.
+    batch: tuple[str, ...]
+    trained: tuple[str, ...]
+    # The trained parameters that no other rank has.
+    local: frozenset[str]
+    # How many tensors are given besides the optimizer's state.
+    argument_count: int
+
+
+def record_training_step(build: Build, optimizer: Optimizer, clip_norm: float) -> RecordedStep:
+    """Record one training step without computing anything; the model is built of fake tensors.
 
     A `clip_norm` of 0 leaves clipping out.
     """
@@ -54,12 +73,19 @@ def trace_training_step(build: Build, optimizer: Optimizer, clip_norm: float) ->
         trained = {name: tensor for name, tensor in named.items() if tensor.requires_grad}
         kept = {**dict(module.named_buffers()), **_without(named, trained)}
         state = [optimizer.initial_state(parameter.detach()) for parameter in trained.values()]
-        traced = make_fx(step, tracing_mode="fake")(batch, kept, trained, state)
-    local = {
+        recorded = make_fx(step, tracing_mode="fake")(batch, kept, trained, state)
+    local = frozenset(
         name for name, parameter in trained.items() if not getattr(parameter, "allreduce", True)
-    }
-    graph = read_graph(traced.graph, step.phase_starts)
-    return _read_step(graph, list(batch), list(trained), local)
+    )
+    count = len(batch) + len(kept) + len(trained)
+    return RecordedStep(recorded, step.phase_starts, tuple(batch), tuple(trained), local, count)
+
+
+def trace_training_step(build: Build, optimizer: Optimizer, clip_norm: float) -> Trace:
+    """Record one training step, as :func:`record_training_step`, and read its trace."""
+    recorded = record_training_step(build, optimizer, clip_norm)
+    graph = read_graph(recorded.module.graph, recorded.phase_starts)
+    return _read_step(graph, recorded.batch, recorded.trained, recorded.local)
 
 
 def _without(named: Mapping[str, Tensor], others: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -93,11 +94,20 @@ def seconds_of_graph(step: RepeatableStep, problem: Problem, sequence: list[int]
     return max(ends)
 
 
-def least_extra(step: RepeatableStep, limit: int) -> float:
-    """Return the fewest seconds more of all sequences within a limit; infinite if there is none."""
-    found = np.inf
-    for sequence in every_sequence(step):
-        if live_bytes(step, sequence) <= limit:
-            extra = step.node_seconds[sequence].sum() - step.seconds
-            found = min(found, float(extra))
-    return found
+@dataclass(frozen=True)
+class EverySchedule:
+    """Live bytes and seconds more of all sequences of a step."""
+
+    peaks: list[int]
+    extras: list[float]
+
+    @classmethod
+    def of(cls, step: RepeatableStep) -> EverySchedule:
+        sequences = list(every_sequence(step))
+        extras = [float(step.node_seconds[s].sum()) - step.seconds for s in sequences]
+        return cls([live_bytes(step, sequence) for sequence in sequences], extras)
+
+    def least_extra(self, limit: int) -> float:
+        """Return the fewest seconds more within a limit; infinite if nothing is."""
+        pairs = zip(self.peaks, self.extras, strict=True)
+        return min((extra for peak, extra in pairs if peak <= limit), default=np.inf)

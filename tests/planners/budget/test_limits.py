@@ -25,8 +25,7 @@ from planners.budget.staged_relaxation import held_bytes
 from planners.model.budget import Budget
 from planners.model.plan import Status
 from tests.planners.budget.every_schedule import (
-    every_sequence,
-    least_extra,
+    EverySchedule,
     live_bytes,
     small_step,
 )
@@ -49,8 +48,10 @@ def budget() -> Budget:
 @pytest.mark.parametrize("seed", range(12))
 def test_the_exact_model_finds_the_best_of_all_schedules(seed: int) -> None:
     step = small_step(seed)
+    every = EverySchedule.of(step)
+    assert held_bytes(step) <= least_limit(step, budget()) <= min(every.peaks)
     for limit in limits(step):
-        expected = least_extra(step, limit)
+        expected = every.least_extra(limit)
         found = exact_schedule(step, limit, Budget().started())
         assert found.least_seconds == pytest.approx(expected)
         assert (found.sequence is None) == np.isinf(expected)
@@ -59,23 +60,17 @@ def test_the_exact_model_finds_the_best_of_all_schedules(seed: int) -> None:
         assert staged_bound(step, limit, budget()).seconds <= expected * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_no_schedule_is_below_the_least_limit(seed: int) -> None:
-    step = small_step(seed)
-    least = min(live_bytes(step, sequence) for sequence in every_sequence(step))
-    assert held_bytes(step) <= least_limit(step, budget()) <= least
-
-
 @pytest.mark.parametrize("may_send", [False, True])
 @pytest.mark.parametrize("seed", range(40))
 def test_no_schedule_is_below_the_bound(seed: int, may_send: bool) -> None:
     step = small_step(seed, layers=2 + seed % 9, operations=1 + seed % 3, may_send=may_send)
-    for attempt in range(20):
+    least = least_limit(step, budget())
+    for attempt in range(6):
         sequence = step.late_sequence(random_choice(step, 100 * seed + attempt))
         seconds, peak, _ = step.core.cost(sequence, 0)
         bound = staged_bound(step, peak, budget())
         assert bound.seconds <= seconds + 1e-9 * step.seconds
-        assert least_limit(step, budget()) <= peak
+        assert least <= peak
 
 
 def test_the_bound_grows_as_the_limit_falls() -> None:
@@ -114,7 +109,9 @@ def test_every_planner_answers_within_the_limit(name: str, may_send: bool) -> No
                 assert result.extra_seconds >= bound.seconds - 1e-9 * step.seconds
             if limit < held_bytes(step):
                 assert result.status is Status.INFEASIBLE
-    assert met or (name, may_send) == ("cp-sat", True)
+    # CP-SAT sends nothing away, and PyTorch's partitioner needs a model to trace.
+    is_ours = not name.startswith("pytorch-partitioner")
+    assert bool(met) == (is_ours and (name, may_send) != ("cp-sat", True))
 
 
 def test_local_search_is_optimal_on_small_steps() -> None:

@@ -1,0 +1,62 @@
+"""What PyTorch's partitioner keeps for the backward pass, and what it computes again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch._functorch import config
+from torch._functorch.partitioners import min_cut_rematerialization_partition
+
+from instances.extract.partition.joint_graph import JointGraph
+
+# Names of PyTorch's solvers of its knapsack.
+SOLVERS = ("dp", "greedy", "ilp")
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Tensors of the forward pass, by the names that they have in the instance."""
+
+    # Those that the backward pass reads as they are.
+    saved: frozenset[str]
+    # Those that are made in the backward pass, again or for the first time.
+    repeated: frozenset[str]
+
+
+def partition(joint: JointGraph, memory_budget: float, solver: str) -> Partition:
+    """Let PyTorch cut a joint graph in two.
+
+    Parameters
+    ----------
+    joint
+        The graph, which does not change.
+    memory_budget
+        PyTorch's ``activation_memory_budget``: 0 keeps nothing but arguments, 1 what a step without
+        a budget keeps. A value between is a part of the bytes that lie between the two.
+    solver
+        One of :data:`SOLVERS`.
+    """
+    with config.patch(
+        activation_memory_budget=memory_budget,
+        activation_memory_budget_solver=solver,
+        activation_memory_budget_runtime_estimator="flops",
+        # Equal calls stay two, as in the instance.
+        cse=False,
+    ):
+        forward, backward = min_cut_rematerialization_partition(
+            joint.module,
+            None,
+            num_fwd_outputs=1,
+            static_lifetime_input_indices=list(joint.persistent_arguments),
+        )
+    (output,) = forward.graph.find_nodes(op="output")
+    # The first result is the loss.
+    saved = {joint.lies_in[node.name] for node in output.args[0][1:] if node.name in joint.lies_in}
+    # What was saved is an argument of the backward pass, of the same name.
+    repeated = {
+        tensor
+        for node in backward.graph.nodes
+        if node.op == "call_function"
+        for tensor in joint.makes.get(node.name, ())
+    }
+    return Partition(frozenset(saved), frozenset(repeated))

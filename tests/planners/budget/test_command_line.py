@@ -1,0 +1,139 @@
+"""The command: tables, JSON, files, exit statuses, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from instances.synthetic import repeatable_step
+from planners import Problem, read_problem, write_problem
+from planners.budget import choose_planners
+from planners.budget.__main__ import app, limits_of
+from planners.budget.limit_planner import LIMIT_PLANNERS
+
+MANY = "greedy,knapsack,local-search,cp-sat,keep-all"
+
+
+@pytest.fixture
+def step(tmp_path: Path) -> Path:
+    path = tmp_path / "step.json"
+    write_problem(repeatable_step(8, operations=2, seed=0), path)
+    return path
+
+
+def budget(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def test_one_limit_is_a_table_with_the_fastest_first(step: Path) -> None:
+    done = budget(step, "--limit", "60%", "--planners", MANY, "--time-limit", "20")
+    assert done.exit_code == 0, done.output
+    above, limit, *table = done.stdout.splitlines()
+    assert above.startswith("repeatable-step-8-2-2: 54 nodes, 42 tensors; peak 278.0 KiB")
+    assert "16 units may run again" in above
+    assert limit.startswith("limit 166.8 KiB (170,803), 60.0% of the peak: at least 8.223 %")
+    assert "by cp-sat" in limit
+    rows = [line.split() for line in table if line.startswith("* ")]
+    assert {row[1] for row in rows} == {"greedy", "local-search", "cp-sat"}
+    assert any("keep-all" in line and "no_plan_found" in line for line in table)
+
+
+def test_a_range_is_a_line_for_each_limit(step: Path) -> None:
+    done = budget(
+        step, "--limit", "60%..100%", "--points", "3", "--planners", "greedy,keep-all",
+        "--time-limit", "2",
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    shares = [line.split()[2] for line in done.stdout.splitlines() if "KiB " in line[:20]]
+    assert shares == ["100.0%", "80.0%", "60.0%"]
+
+
+def test_json_has_every_number(step: Path) -> None:
+    done = budget(step, "--limit", "60%", "--planners", "cp-sat", "--json", "--offload")
+    (point,) = json.loads(done.stdout)["points"]
+    (result,) = point["results"]
+    assert result["status"] == "unsupported"
+    done = budget(step, "--limit", "60%", "--planners", "cp-sat", "--json")
+    record = json.loads(done.stdout)
+    (point,) = record["points"]
+    (result,) = point["results"]
+    assert (record["schema"], record["device"]) == ("gapless-frontier", "h100")
+    assert result["status"] == "optimal"
+    assert result["peak"] <= point["limit"] == int(0.6 * record["peak_live"])
+    assert result["extra_seconds"] == pytest.approx(point["least_extra_seconds"])
+    assert result["runs_again"] == 5
+
+
+def test_the_fastest_step_is_written_and_drawn(step: Path, tmp_path: Path) -> None:
+    target, picture = tmp_path / "within.json", tmp_path / "frontier.svg"
+    done = budget(
+        step, "--limit", "60%..90%", "--points", "2", "--planners", "greedy,checkpoint-blocks",
+        "-o", target, "--plot", picture, "--time-limit", "2",
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    given, written = read_problem(step), read_problem(target)
+    assert written.tensor_count > given.tensor_count
+    assert int(written.naive_bytes) > int(given.naive_bytes)
+    assert "ruled out by the bound" in picture.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("limit", "status"), [("20%", 3), ("55%", 4)])
+def test_a_limit_that_is_not_met(step: Path, limit: str, status: int) -> None:
+    done = budget(step, "--limit", limit, "--planners", "keep-all", "--time-limit", "1")
+    assert done.exit_code == status, done.output
+    assert "no limit below 150.0 KiB (153,600) can be met, by staged-relaxation" in done.stdout
+
+
+def test_a_planner_of_a_plugin_is_one_of_them(step: Path, tmp_path: Path) -> None:
+    plugin = tmp_path / "plugin.py"
+    plugin.write_text(
+        "from planners.budget import register\n"
+        "@register('nothing', summary='keep all')\n"
+        "def nothing(question):\n"
+        "    return question.answer(question.step.choice())\n",
+        encoding="utf-8",
+    )
+    try:
+        done = budget(step, "--limit", "100%", "--planners", "nothing", "--plugin", plugin)
+        assert done.exit_code == 0, done.output
+        assert "nothing" in done.stdout
+    finally:
+        LIMIT_PLANNERS.pop("nothing", None)
+
+
+def test_the_list_names_every_planner() -> None:
+    listed = budget("--list").stdout
+    assert all(planner.name in listed for planner in choose_planners("*"))
+
+
+def test_limits_as_they_are_written() -> None:
+    assert limits_of("3GiB", 2, 10) == [3 << 30]
+    assert limits_of("50%,1KiB", 2, 4096) == [2048, 1024]
+    assert limits_of("50%..100%", 3, 100) == [100, 75, 50]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--limit", "120%"], "more than 0 % and at most 100 % is needed, found '120%'"),
+        (["--limit", "x"], "--limit: bytes are needed"),
+        (["--limit", "50%..100%", "--points", "1"], "at least 2 are needed"),
+        (["--planners", "gredy"], "no budget planner is called 'gredy'"),
+        (["--device", "h1000"], "no device is called 'h1000'"),
+    ],
+)
+def test_what_it_refuses(step: Path, arguments: list[str], said: str) -> None:
+    done = budget(step, *arguments)
+    assert done.exit_code == 2
+    assert said in done.stderr
+
+
+def test_a_problem_without_work_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "lifetimes.json"
+    write_problem(Problem([1], [0], [1], name="lifetimes"), path)
+    done = budget(path)
+    assert done.exit_code == 2
+    assert "a graph is needed" in done.stderr
