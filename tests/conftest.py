@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Generator
-from copy import copy
+from collections.abc import Generator, Iterator
 from random import SystemRandom
 
 import pytest
@@ -49,15 +48,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture
-def own_registry(monkeypatch: pytest.MonkeyPatch) -> None:
+def own_registry() -> Iterator[None]:
     """Forget at the end what a test registers."""
     from planners import registry
+    from planners.budget import choose_planners
 
     # All that is known is there before.
     registry.planners()
     registry.choose_online("*")
-    for known in ("PLANNERS", "ONLINE_ALLOCATORS"):
-        monkeypatch.setattr(registry, known, copy(getattr(registry, known)))
+    choose_planners("*")
+    before = [dict(known) for known in registry.PLUGGABLE]
+    yield
+    for known, entries in zip(registry.PLUGGABLE, before, strict=False):
+        known.clear()
+        known.update(entries)
 
 
 @pytest.fixture
