@@ -137,6 +137,9 @@ class _Measuring:
 
         from evaluation.measuring.step_meter import StepMeter
 
+        if device == "cpu":
+            # The threads of a process that forks are not in its child, which would wait for them.
+            torch.set_num_threads(1)
         self._torch = torch
         # Else PyTorch fills what is allocated, which takes time.
         choices: Any = torch.utils.deterministic
