@@ -13,6 +13,7 @@ from planners.budget.limit_planner import LIMIT_PLANNERS, LimitPlanner, LimitQue
 from planners.budget.limit_result import LimitResult, run_under_limit
 from planners.budget.repeatable_step import RepeatableStep
 from planners.budget.staged_relaxation import StagedBound, staged_bound
+from planners.entry_points import load_group
 from planners.errors import UnknownPlannerError
 from planners.model.budget import Budget
 from planners.model.plan import Status
@@ -23,14 +24,21 @@ BUILT_IN = (
 )  # fmt: skip
 
 
+# Installed packages offer budget planners in this group of entry points, as modules to import.
+ENTRY_POINT_GROUP = "gapless.budget"
+
+_loaded_entry_points = False
+
+
 def load_planners() -> dict[str, LimitPlanner]:
     """Return every planner by name: ours, and those of installed packages."""
     for module in BUILT_IN:
         import_module(f"planners.budget.{module}")
-    # Imported here because it loads packages of others.
-    from planners.registry import load_entry_points
-
-    load_entry_points()
+    global _loaded_entry_points
+    if not _loaded_entry_points:
+        _loaded_entry_points = True
+        for _ in load_group(ENTRY_POINT_GROUP, "budget planner package"):
+            pass  # importing it registers its planners
     return dict(LIMIT_PLANNERS)
 
 

@@ -23,12 +23,32 @@ def effort_of_call(
     tensor that is changed in place is read and written.
     """
     formula = flop_registry.get(getattr(operator, "overloadpacket", None))
-    flops = 0 if formula is None else formula(*args, **kwargs, out_val=result)
+    counted = args
+    if "scaled_dot_product" in str(operator):
+        counted = _with_all_heads(args)
+    flops = 0 if formula is None else formula(*counted, **kwargs, out_val=result)
     if operator is torch.ops.aten.convolution_backward.default:
         flops -= _counted_across_groups(*args, result)
     leaves = pytree.tree_leaves((args, kwargs, result))
     moved = sum(leaf.nbytes for leaf in leaves if isinstance(leaf, Tensor))
     return Effort(int(flops), moved)
+
+
+def _with_all_heads(args: Sequence[Any]) -> list[Any]:
+    """Return the arguments of attention, with shapes in place of tensors that lack heads.
+
+    Keys and values may have fewer heads than queries, each for several of theirs; the kernels
+    compute every head, and PyTorch's formula asks for equal numbers.
+    """
+    heads = max(leaf.shape[1] for leaf in args if isinstance(leaf, Tensor) and leaf.dim() == 4)
+
+    def with_all(leaf: Any) -> Any:
+        if not isinstance(leaf, Tensor) or leaf.dim() != 4:
+            return leaf
+        batch, _, *rest = leaf.shape
+        return torch.Size((batch, heads, *rest))
+
+    return [with_all(leaf) for leaf in args]
 
 
 def _counted_across_groups(*args: Any) -> int:

@@ -135,3 +135,18 @@ def test_a_change_in_place_is_of_the_tensor_that_another_made() -> None:
     ((_, tensor),) = (pair for pair in work.written.tolist() if graph.op[pair[0]] == "relu_")
     assert graph.op[graph.producer[tensor]] == "native_batch_norm"
     assert {graph.op[node] for node, _ in work.written.tolist()} == {"relu_", "all_reduce"}
+
+
+@pytest.mark.torch
+def test_attention_with_shared_heads_counts_every_head() -> None:
+    import torch
+
+    from instances.extract.tracing.call_effort import effort_of_call
+
+    operator = torch.ops.aten._scaled_dot_product_flash_attention.default
+    query = torch.zeros(2, 8, 16, 32, device="meta")
+    shared = torch.zeros(2, 2, 16, 32, device="meta")
+    whole = effort_of_call(operator, (query, query, query), {}, query)
+    found = effort_of_call(operator, (query, shared, shared), {}, query)
+    assert found.flops == whole.flops > 0
+    assert found.moved_bytes < whole.moved_bytes
