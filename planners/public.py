@@ -21,6 +21,7 @@ from planners.model.graph import Graph
 from planners.model.online_result import OnlineResult, OnlineTerms
 from planners.model.plan import Plan, Result, Status, feasible, infeasible, no_plan_found, optimal
 from planners.model.problem import Problem, Safety
+from planners.model.work import Work
 from planners.online.online_run import run_online
 from planners.referee.naive import check
 from planners.registry import UnsupportedProblemError, get, register, register_online
@@ -28,8 +29,8 @@ from planners.registry import UnsupportedProblemError, get, register, register_o
 __all__ = [
     "Bound", "Budget", "Format", "GaplessError", "Graph", "InstanceError", "InvalidPlanError",
     "MissingDependencyError", "OnlineResult", "OnlineTerms", "Plan", "Problem", "Result", "Safety",
-    "Status", "UnknownPlannerError", "UnsupportedProblemError", "bounds_of", "check", "feasible",
-    "get", "infeasible", "no_plan_found", "optimal", "place", "place_in_objects", "read_any",
-    "read_plan", "read_problem", "read_requests", "register", "register_online",
+    "Status", "UnknownPlannerError", "UnsupportedProblemError", "Work", "bounds_of", "check",
+    "feasible", "get", "infeasible", "no_plan_found", "optimal", "place", "place_in_objects",
+    "read_any", "read_plan", "read_problem", "read_requests", "register", "register_online",
     "register_sort_key", "run", "run_online", "solve", "write_plan", "write_problem",
 ]  # fmt: skip
