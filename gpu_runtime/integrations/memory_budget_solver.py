@@ -30,8 +30,9 @@ class ExactMemoryBudgetSolver(CustomKnapsackSolver):  # type: ignore[misc, unuse
 
     Set ``torch._functorch.config.activation_memory_budget_solver`` to an instance. Of the operators
     that PyTorch might run again it keeps those whose floating-point operations are together the
-    most, by proof. With more budget it never keeps fewer operations; the bytes that PyTorch's cut
-    keeps in the end may still fall, because they also depend on what else is cut.
+    most, by proof unless thousands of choices stay open at once. With more budget it then never
+    keeps fewer operations; the bytes that PyTorch's cut keeps in the end may still fall, because
+    they also depend on what else is cut.
 
     Operations are counted from shapes, as PyTorch does by default, and at least one an operator.
     ``activation_memory_budget_runtime_estimator`` is not used.

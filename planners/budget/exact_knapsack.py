@@ -10,6 +10,9 @@ from itertools import accumulate
 from math import lcm
 from typing import NamedTuple
 
+# Most packs that are kept. With more, items of nearly equal worth would take for ever.
+MOST_PACKS = 3_000
+
 
 class _Pack(NamedTuple):
     """Some of the items that were decided so far."""
@@ -27,7 +30,8 @@ def best_pack(weights: Sequence[float], values: Sequence[float], capacity: float
     Items are decided in the order of their value by weight. Of the packs of the items decided so
     far, only those are kept that no other one beats in weight and value, and that may still become
     better than the best one known, by the bound in which the last item may be cut. Sums are exact,
-    so the value never falls as the capacity rises.
+    so the value never falls as the capacity rises. If more than ``MOST_PACKS`` are left, some of
+    them are given up, and then the result need not be the best.
 
     Parameters
     ----------
@@ -73,6 +77,7 @@ def best_pack(weights: Sequence[float], values: Sequence[float], capacity: float
             for pack, left in zip(packs, room, strict=True)
             if pack.value + bound.cut(place + 1, left) >= known
         ]
+        packs = _thinned(packs, bound, place + 1, whole_capacity)
     # Behind the last item the bound leaves the best pack alone.
     best: _Pack | None = packs[-1]
     chosen = []
@@ -115,6 +120,21 @@ def _undominated(packs: Sequence[_Pack], taken: Sequence[_Pack]) -> list[_Pack]:
         if not kept or pack.value > kept[-1].value:
             kept.append(pack)
     return kept
+
+
+def _thinned(packs: list[_Pack], bound: _Bound, place: int, capacity: int) -> list[_Pack]:
+    """Return at most ``MOST_PACKS`` packs, those that may become the best by their bounds."""
+    if len(packs) <= MOST_PACKS:
+        return packs
+
+    def most(pack: _Pack) -> int:
+        return pack.value + bound.cut(place, capacity - pack.weight)
+
+    # The pack that is sure to reach the value known comes first.
+    sure = max(packs, key=lambda pack: pack.value + bound.whole(place, capacity - pack.weight))
+    others = [pack for pack in packs if pack is not sure]
+    chosen = [sure, *sorted(others, key=most, reverse=True)[: MOST_PACKS - 1]]
+    return sorted(chosen, key=lambda pack: pack.weight)
 
 
 def _density(value: int, weight: int) -> tuple[bool, Fraction]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from planners.budget.exact_knapsack import best_pack
 from planners.budget.forward_blocks import narrow_places, units_of_blocks
 from planners.budget.greedy_repeats import NOT_ENOUGH
 from planners.budget.limit_planner import LimitAnswer, LimitQuestion, register
@@ -26,15 +25,14 @@ def knapsack_choice(question: LimitQuestion) -> Choice | None:
     """Return units that meet the limit, or None if the knapsack found none."""
     offered = savings(question.step)
 
-    saved, seconds = offered.saved_bytes.tolist(), offered.seconds.tolist()
+    pairs = zip(offered.saved_bytes.tolist(), offered.seconds.tolist(), strict=True)
+    choices = [[(0, 0.0), pair] for pair in pairs]
 
     def choose(wanted: int) -> Choice | None:
-        room = sum(saved) - wanted
-        if room < 0:
+        taken = cheapest_choice(choices, wanted)
+        if taken is None:
             return None
-        # The knapsack holds what is kept.
-        kept = set(best_pack(saved, seconds, room))
-        units = [group for number, group in enumerate(offered.units) if number not in kept]
+        units = [group for group, choice in zip(offered.units, taken, strict=True) if choice]
         return question.step.choice(np.concatenate([np.empty(0, dtype=np.int64), *units]))
 
     return least_saving(question, choose)

@@ -82,3 +82,19 @@ def test_many_items_of_few_kinds() -> None:
     weights = [1 / (1 + item % 7) for item in range(700)]
     values = [float((item % 7) * (item % 11)) for item in range(700)]
     assert len(best_pack(weights, values, 50.0)) > 100
+
+
+def test_many_items_of_nearly_equal_worth_are_packed_in_the_end() -> None:
+    # Without a most of packs, these would double with every item.
+    random = Random(3)
+    weights = [float(random.randint(1 << 20, 1 << 24)) for _ in range(150)]
+    values = [weight * random.uniform(0.99, 1.01) for weight in weights]
+    capacity = sum(weights) / 2
+    taken = best_pack(weights, values, capacity)
+    assert sum(weights[item] for item in taken) <= capacity
+    by_density = sorted(range(150), key=lambda item: -values[item] / weights[item])
+    greedy, room = 0.0, capacity
+    for item in by_density:
+        if weights[item] <= room:
+            greedy, room = greedy + values[item], room - weights[item]
+    assert sum(values[item] for item in taken) >= greedy
