@@ -39,7 +39,8 @@ class StepMeter:
         torch.cuda.reset_peak_memory_stats()
         step()
         self.wait()
-        return torch.cuda.max_memory_allocated() - before
+        peak: int = torch.cuda.max_memory_allocated() - before
+        return peak
 
     def reserved_bytes(self, step: Step) -> int:
         """Return the most bytes that the allocator reserves for a step and all that is there."""
@@ -50,7 +51,8 @@ class StepMeter:
         torch.cuda.reset_peak_memory_stats()
         step()
         self.wait()
-        return torch.cuda.max_memory_reserved()
+        reserved: int = torch.cuda.max_memory_reserved()
+        return reserved
 
     def seconds(self, step: Step, repetitions: int) -> float:
         """Return the median of the seconds of a step."""

@@ -195,9 +195,9 @@ def _unpack(saved: Any) -> Tensor:
 
 def _generator(args: Any, kwargs: Any) -> torch.Generator:
     """Return the generator that a call draws from."""
-    given = kwargs.get("generator")
+    given: torch.Generator | None = kwargs.get("generator")
     if given is not None:
-        return given  # type: ignore[no-any-return]
+        return given
     tensors = tensors_of((args, kwargs))
     device = torch.device(tensors[0].device if tensors else kwargs.get("device") or "cpu")
     if device.type == "cuda":
