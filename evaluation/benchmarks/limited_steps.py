@@ -141,7 +141,7 @@ class _Measuring:
             # The threads of a process that forks are not in its child, which would wait for them.
             torch.set_num_threads(1)
         self._torch = torch
-        # Else PyTorch fills what is allocated, which takes time.
+        # By default PyTorch fills new tensors under deterministic algorithms, which takes time.
         choices: Any = torch.utils.deterministic
         choices.fill_uninitialized_memory = False
         self._model, self._device = model, device

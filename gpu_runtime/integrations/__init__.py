@@ -5,8 +5,9 @@ Each is imported, with its library, when it is asked for.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from planners.late_exports import late_exports
 
 if TYPE_CHECKING:
     from gpu_runtime.integrations.lightning_callback import PlannedLightningCallback
@@ -16,14 +17,11 @@ if TYPE_CHECKING:
 __all__ = ["ExactMemoryBudgetSolver", "PlannedLightningCallback", "PlannedTrainerCallback"]
 
 
-_HOMES = {
-    "ExactMemoryBudgetSolver": "memory_budget_solver",
-    "PlannedLightningCallback": "lightning_callback",
-    "PlannedTrainerCallback": "trainer_callback",
-}  # fmt: skip
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+__getattr__ = late_exports(
+    __name__,
+    {
+        "ExactMemoryBudgetSolver": "memory_budget_solver",
+        "PlannedLightningCallback": "lightning_callback",
+        "PlannedTrainerCallback": "trainer_callback",
+    },
+)

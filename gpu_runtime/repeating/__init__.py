@@ -8,8 +8,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from planners.late_exports import late_exports
 
 if TYPE_CHECKING:
     from gpu_runtime.repeating.decision import (
@@ -22,17 +23,14 @@ if TYPE_CHECKING:
     from gpu_runtime.repeating.repeated_runs import RepeatedRuns
     from gpu_runtime.repeating.step_problem import problem_of
 else:
-    _HOMES = {
-        "Decision": "decision", "KeptWithin": "kept_within", "RepeatedRuns": "repeated_runs",
-        "decision_of_sequence": "decision", "decision_of_units": "decision",
-        "problem_of": "step_problem", "record_step": "recorded_step",
-    }  # fmt: skip
-
-    def __getattr__(name: str) -> Any:
-        """Import an exported name at its first use, because PyTorch takes long to import."""
-        if name not in _HOMES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    __getattr__ = late_exports(
+        __name__,
+        {
+            "Decision": "decision", "KeptWithin": "kept_within", "RepeatedRuns": "repeated_runs",
+            "decision_of_sequence": "decision", "decision_of_units": "decision",
+            "problem_of": "step_problem", "record_step": "recorded_step",
+        },
+    )  # fmt: skip
 
 
 __all__ = [

@@ -17,7 +17,7 @@ STATISTICS = frozenset({"running_mean", "running_var"})
 
 @dataclass(frozen=True)
 class Operator:
-    """What the schema of an operator says.
+    """Facts that the schema of an operator states.
 
     Parameters
     ----------

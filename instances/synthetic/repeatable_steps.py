@@ -36,7 +36,12 @@ def repeatable_step(
     require_between("operations", operations, 1, max(1, MOST // layers))
     require_between("skip_every", skip_every, 1, MOST)
     rng = random.Random(seed)
-    size, producer, phase, moved, flops, repeatable = ([] for _ in range(6))  # type: ignore[var-annotated]
+    size: list[int] = []
+    producer: list[int] = []
+    phase: list[int] = []
+    moved: list[int] = []
+    flops: list[int] = []
+    repeatable: list[int] = []
     consumers: list[list[int]] = []
     written: list[tuple[int, int]] = []
     op: list[str] = []

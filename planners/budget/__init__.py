@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from planners.late_exports import late_exports
 
 if TYPE_CHECKING:
     from planners.budget.devices import DEVICES, DeviceRates, device_rates
@@ -19,23 +20,20 @@ if TYPE_CHECKING:
     from planners.budget.repeatable_step import RepeatableStep, repeated_problem
     from planners.budget.staged_relaxation import StagedBound, least_limit, staged_bound
 else:
-    _MODULE_OF = {
-        "devices": ("DEVICES", "DeviceRates", "device_rates"),
-        "limit_frontier": ("FrontierPoint", "choose_planners", "frontier"),
-        "limit_planner": (
-            "LimitAnswer", "LimitPlanner", "LimitQuestion", "UnsupportedStepError", "register",
-        ),
-        "limit_result": ("LimitResult", "run_under_limit"),
-        "repeatable_step": ("RepeatableStep", "repeated_problem"),
-        "staged_relaxation": ("StagedBound", "least_limit", "staged_bound"),
-    }  # fmt: skip
-
-    def __getattr__(name: str) -> Any:
-        """Import an exported name at its first use, because the import is slow."""
-        for module, names in _MODULE_OF.items():
-            if name in names:
-                return getattr(import_module(f"planners.budget.{module}"), name)
-        raise AttributeError(f"module 'planners.budget' has no attribute {name!r}")
+    __getattr__ = late_exports(
+        __name__,
+        {
+            "DEVICES": "devices", "DeviceRates": "devices", "FrontierPoint": "limit_frontier",
+            "LimitAnswer": "limit_planner", "LimitPlanner": "limit_planner",
+            "LimitQuestion": "limit_planner", "LimitResult": "limit_result",
+            "RepeatableStep": "repeatable_step", "StagedBound": "staged_relaxation",
+            "UnsupportedStepError": "limit_planner", "choose_planners": "limit_frontier",
+            "device_rates": "devices", "frontier": "limit_frontier",
+            "least_limit": "staged_relaxation", "register": "limit_planner",
+            "repeated_problem": "repeatable_step", "run_under_limit": "limit_result",
+            "staged_bound": "staged_relaxation",
+        },
+    )  # fmt: skip
 
 
 __all__ = [

@@ -36,7 +36,7 @@ from planners.files.output_file import require_suffix, require_targets, say_writ
 from planners.files.problem_file import SUFFIXES, write_problem
 from planners.model.budget import Budget
 from planners.model.plan import Status
-from planners.text.byte_units import parse_bytes
+from planners.text.byte_units import human_bytes, parse_bytes
 from planners.text.plain_text import shown
 from planners.text.table import aligned_pairs
 
@@ -130,7 +130,7 @@ def keep_within(
         except KeyboardInterrupt:
             pass
         show_progress("")
-        least = _least(step, found, budget)
+        least = None if interrupt.came else _least(step, found, budget)
         if as_json:
             record = report.frontier_record(step, found, least, str(file))
             standard_output.write(json.dumps(record, indent=1, allow_nan=False) + "\n")
@@ -175,7 +175,7 @@ def _one_limit(text: str, peak: int) -> int:
 
 
 def _show(result: LimitResult) -> None:
-    show_progress(f"{result.limit / 2**30:.3f} GiB: {result.planner} {result.status.value}")
+    show_progress(f"{human_bytes(result.limit)}: {result.planner} {result.status.value}")
 
 
 def _least(step: RepeatableStep, found: list[FrontierPoint], budget: Budget) -> int | None:

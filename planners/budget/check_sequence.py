@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from planners.budget.repeatable_step import RepeatableStep, Sequence32
 from planners.errors import InvalidPlanError
 
 
-def check_sequence(step: RepeatableStep, sequence: Sequence32) -> None:
-    """Raise ``InvalidPlanError`` unless a sequence gives the same results as the step.
+def checked_sequence(step: RepeatableStep, sequence: Sequence32) -> Sequence32:
+    """Return a sequence as int32 if it gives the same results as the step, else raise.
+
+    ``InvalidPlanError`` names the first rule that the sequence breaks.
 
     First runs are in the order of the step, and all of them are there. A second run is of a unit
     that may run again; its nodes follow each other, in order, behind their first runs. A late
@@ -17,11 +21,12 @@ def check_sequence(step: RepeatableStep, sequence: Sequence32) -> None:
     nobody uses it in between, and it is not made again.
     """
     nodes = step.graph.node_count
-    _check_copies(step, sequence.tolist())
+    whole_sequence = np.asarray(sequence).tolist()
+    _check_copies(step, whole_sequence)
     next_first = 0
     seen_again: set[int] = set()
     place = 0
-    listed = [entry for entry in sequence.tolist() if entry < nodes]
+    listed = [entry for entry in whole_sequence if entry < nodes]
     while place < len(listed):
         node = listed[place]
         if node == next_first:
@@ -51,6 +56,7 @@ def check_sequence(step: RepeatableStep, sequence: Sequence32) -> None:
         place += len(whole)
     if next_first < nodes:
         raise InvalidPlanError(f"sequence: {nodes} first runs are needed, found {next_first}")
+    return np.array(whole_sequence, dtype=np.int32)
 
 
 def _check_copies(step: RepeatableStep, listed: list[int]) -> None:

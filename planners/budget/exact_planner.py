@@ -34,4 +34,6 @@ def cp_sat(question: LimitQuestion) -> LimitAnswer:
     except MissingDependencyError as error:
         raise UnsupportedStepError(str(error)) from None
     reason = "" if found.sequence is not None else "no sequence is within the limit"
-    return LimitAnswer(found.sequence, reason, found.least_seconds, CERTIFICATE)
+    return LimitAnswer(
+        found.sequence, reason, found.least_seconds, CERTIFICATE, interrupted=found.interrupted
+    )

@@ -37,7 +37,7 @@ GRACE_SECONDS = 10.0
 
 @dataclass(frozen=True, eq=False)
 class ExactAnswer:
-    """What CP-SAT says of one limit.
+    """The answer of CP-SAT at one limit.
 
     Parameters
     ----------

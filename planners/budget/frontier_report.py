@@ -87,6 +87,8 @@ def curve_table(step: RepeatableStep, points: Sequence[FrontierPoint]) -> Table:
     for point in points:
         best = point.best
         least = point.least_seconds
+        # A point that Ctrl-C ended lacks planners.
+        extras = {result.planner: result.extra_seconds for result in point.results}
         extra = np.inf if best is None else best.extra_seconds
         rows.append(
             Row((
@@ -95,7 +97,7 @@ def curve_table(step: RepeatableStep, points: Sequence[FrontierPoint]) -> Table:
                 "none" if np.isinf(least) else percent(least / step.seconds),
                 _extra(step, extra),
                 percent(step_gap(step, extra, least)),
-                *(_extra(step, result.extra_seconds) for result in point.results),
+                *(_extra(step, extras.get(name, np.inf)) for name in names),
             ))
         )  # fmt: skip
     return Table(columns, rows)

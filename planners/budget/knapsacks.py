@@ -10,8 +10,7 @@ from planners.budget.limit_planner import LimitAnswer, LimitQuestion, register
 from planners.budget.repeatable_step import Choice
 from planners.budget.savings import least_saving, savings
 
-# Bytes are counted in this many parts of all that can be saved. Each number is rounded so that a
-# choice saves at least what it says.
+# The bytes to save are counted in this many parts.
 PARTS = 2000
 
 
@@ -52,8 +51,8 @@ def block_choice(question: LimitQuestion) -> Choice | None:
     step = question.step
     offered = savings(step)
     ratio = offered.seconds / np.maximum(offered.saved_bytes, 1)
-    group_of_unit = {int(unit): index for index, group in enumerate(offered.units)
-                     for unit in group[-1:]}  # fmt: skip
+    # The last unit of a group is the one that the others are made for.
+    group_of_unit = {int(group[-1]): index for index, group in enumerate(offered.units)}
     blocks = []
     for units in units_of_blocks(step, narrow_places(step)):
         groups = [group_of_unit[unit] for unit in units.tolist() if unit in group_of_unit]
@@ -76,7 +75,9 @@ def block_choice(question: LimitQuestion) -> Choice | None:
 
 
 def cheapest_choice(choices: list[list[tuple[int, float]]], wanted: int) -> list[int] | None:
-    """Return one choice of each list, of the fewest seconds, that save enough together.
+    """Return one choice of each list, of the fewest seconds, that save about enough together.
+
+    Bytes are rounded to parts of those to save, so the choices may save a little less.
 
     Parameters
     ----------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 
 import numpy as np
@@ -14,7 +15,6 @@ from planners.budget.limit_result import LimitResult, run_under_limit
 from planners.budget.repeatable_step import RepeatableStep
 from planners.budget.staged_relaxation import StagedBound, staged_bound
 from planners.entry_points import load_group
-from planners.errors import UnknownPlannerError
 from planners.model.budget import Budget
 from planners.model.plan import Status
 
@@ -27,34 +27,21 @@ BUILT_IN = (
 # Installed packages offer budget planners in this group of entry points, as modules to import.
 ENTRY_POINT_GROUP = "gapless.budget"
 
-_loaded_entry_points = False
 
-
-def load_planners() -> dict[str, LimitPlanner]:
-    """Return every planner by name: ours, and those of installed packages."""
+@cache
+def load_planners() -> None:
+    """Register, once, our planners and those of installed packages."""
     for module in BUILT_IN:
         import_module(f"planners.budget.{module}")
-    global _loaded_entry_points
-    if not _loaded_entry_points:
-        _loaded_entry_points = True
-        for _ in load_group(ENTRY_POINT_GROUP, "budget planner package"):
-            pass  # importing it registers its planners
-    return dict(LIMIT_PLANNERS)
+    for _ in load_group(ENTRY_POINT_GROUP, "budget planner package"):
+        pass  # importing it registers its planners
 
 
 def choose_planners(patterns: str) -> list[LimitPlanner]:
     """Return the planners that names or wildcards, separated by commas, choose."""
-    from fnmatch import fnmatchcase
-
-    known = load_planners()
-    chosen: dict[str, LimitPlanner] = {}
-    for pattern in patterns.split(","):
-        found = {name: known[name] for name in known if fnmatchcase(name, pattern.strip())}
-        if not found:
-            LIMIT_PLANNERS.find(pattern.strip())
-            raise UnknownPlannerError(f"no budget planner is called {pattern.strip()!r}")
-        chosen |= found
-    return list(chosen.values())
+    load_planners()
+    found = [each for part in patterns.split(",") for each in LIMIT_PLANNERS.matching(part.strip())]
+    return list(dict.fromkeys(found))
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,6 +86,8 @@ def frontier(
 ) -> Iterator[FrontierPoint]:
     """Ask every planner at every limit.
 
+    If Ctrl-C comes, the point that is not complete is yielded before ``KeyboardInterrupt`` goes on.
+
     Parameters
     ----------
     step
@@ -117,10 +106,17 @@ def frontier(
         bound = staged_bound(step, limit, budget.started())
         bound_seconds = time.perf_counter() - started
         point = FrontierPoint(limit, bound, bound_seconds, [])
-        for planner in planners:
-            result = run_under_limit(LimitQuestion(step, limit, budget, bound), planner)
-            point.results.append(result)
-            on_result(result)
+        try:
+            for planner in planners:
+                result = run_under_limit(LimitQuestion(step, limit, budget, bound), planner)
+                point.results.append(result)
+                on_result(result)
+                if result.interrupted:
+                    raise KeyboardInterrupt
+        except KeyboardInterrupt:
+            if point.results:
+                yield point
+            raise
         yield point
 
 

@@ -45,7 +45,7 @@ class LimitQuestion:
 
 @dataclass(frozen=True, eq=False)
 class LimitAnswer:
-    """What a planner answers to a question.
+    """The answer of a planner to a question.
 
     Parameters
     ----------
@@ -59,6 +59,8 @@ class LimitAnswer:
         seconds say that nothing is within the limit.
     statistics
         Counters of the search.
+    interrupted
+        True if Ctrl-C ended the planner, which kept its best sequence.
     """
 
     sequence: Sequence32 | None
@@ -66,6 +68,7 @@ class LimitAnswer:
     least_seconds: float = 0.0
     certificate: str = ""
     statistics: Mapping[str, int] = field(default_factory=dict)
+    interrupted: bool = False
 
 
 class UnsupportedStepError(Exception):
@@ -84,6 +87,11 @@ class LimitPlanner:
     source: str
     answer: Answerer
 
+    @property
+    def is_ours(self) -> bool:
+        """Whether this package defines the planner, so that its proofs hold for others."""
+        return getattr(self.answer, "__module__", "").startswith("planners.budget.")
+
 
 LIMIT_PLANNERS: Registry[LimitPlanner] = Registry("budget planner", UnknownPlannerError)
 PLUGGABLE.append(LIMIT_PLANNERS)
@@ -99,7 +107,7 @@ def register(name: str, *, summary: str, source: str = "") -> Callable[[Answerer
     summary
         One line on what the planner does.
     source
-        Where it was published.
+        The paper or library that describes the planner.
 
     Returns
     -------

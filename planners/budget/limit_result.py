@@ -8,19 +8,20 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from planners.budget.check_sequence import check_sequence
+from planners.budget.check_sequence import checked_sequence
 from planners.budget.limit_planner import (
+    LimitAnswer,
     LimitPlanner,
     LimitQuestion,
     UnsupportedStepError,
 )
 from planners.budget.repeatable_step import Sequence32, repeated_problem
-from planners.errors import InvalidPlanError
 from planners.judged_run import run
 from planners.model.budget import Budget
 from planners.model.plan import Plan, Status
 from planners.model.problem import Problem
 from planners.text.byte_units import human_bytes
+from planners.text.plain_text import describe_error
 
 # Plans the addresses of a sequence; as a rule it proves at once that its plan is the best.
 ADDRESS_PLANNER = "auto"
@@ -33,7 +34,7 @@ SAME_SHARE = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class LimitResult:
-    """What one planner makes of one step and one limit, judged.
+    """The judged answer of one planner to one question.
 
     Parameters
     ----------
@@ -58,6 +59,8 @@ class LimitResult:
         Wall time of the planner and of the planning of addresses.
     statistics
         Counters of the planner.
+    interrupted
+        True if Ctrl-C ended the planner.
     """
 
     planner: str
@@ -72,71 +75,82 @@ class LimitResult:
     reason: str
     seconds: float
     statistics: Mapping[str, int] = field(default_factory=dict)
+    interrupted: bool = False
 
 
 def run_under_limit(question: LimitQuestion, planner: LimitPlanner) -> LimitResult:
     """Ask a planner, plan the addresses, and judge the answer.
 
     A plan counts if its addresses, not only its live bytes, are within the limit. If they are not,
-    the planner is asked again for as many fewer bytes.
+    the planner is asked again for as many fewer bytes. A proof counts if the planner is one of this
+    package. A planner that fails gives an invalid result.
     """
     started = time.perf_counter()
-    step, bound = question.step, question.bound
-    least, certificate = bound.seconds, bound.certificate
+    result = LimitResult(
+        planner=planner.name, status=Status.NO_PLAN_FOUND, limit=question.limit, sequence=None,
+        problem=None, plan=None, extra_seconds=np.inf, least_seconds=question.bound.seconds,
+        certificate=question.bound.certificate, reason="", seconds=0.0,
+    )  # fmt: skip
+    if np.isinf(result.least_seconds):
+        reason = f"no sequence is within the limit, by {result.certificate}"
+        result = replace(result, status=Status.INFEASIBLE, reason=reason)
+    else:
+        result = _asked(question, planner, result)
+    return replace(result, seconds=time.perf_counter() - started)
 
-    def result(status: Status, reason: str = "", **found: object) -> LimitResult:
-        fields = {
-            "sequence": None, "problem": None, "plan": None, "extra_seconds": np.inf,
-            "statistics": {}, **found,
-        }  # fmt: skip
-        return LimitResult(
-            planner=planner.name, status=status, limit=question.limit, reason=reason,
-            least_seconds=least, certificate=certificate,
-            seconds=time.perf_counter() - started, **fields,  # type: ignore[arg-type]
-        )  # fmt: skip
 
-    if np.isinf(least):
-        return result(Status.INFEASIBLE, f"no sequence is within the limit, by {certificate}")
+def _asked(question: LimitQuestion, planner: LimitPlanner, result: LimitResult) -> LimitResult:
+    """Ask until the addresses of an answer are within the limit, and return the judged result."""
+    step = question.step
     asked = replace(question, budget=question.budget.started())
-    reason = ""
     for _ in range(MOST_QUESTIONS):
         try:
             answer = planner.answer(asked)
+            if not isinstance(answer, LimitAnswer):
+                raise TypeError(f"a LimitAnswer is needed, found {type(answer).__name__}")
+            sequence = None if answer.sequence is None else checked_sequence(step, answer.sequence)
         except UnsupportedStepError as error:
-            return result(Status.UNSUPPORTED, str(error))
-        if asked.limit == question.limit and answer.least_seconds > least:
-            least, certificate = answer.least_seconds, answer.certificate
-        if answer.sequence is None:
-            if np.isinf(least):
-                return result(Status.INFEASIBLE, f"{answer.reason}, by {certificate}")
-            return result(Status.NO_PLAN_FOUND, reason or answer.reason)
-        try:
-            check_sequence(step, answer.sequence)
-        except InvalidPlanError as error:
-            return result(Status.INVALID, str(error))
-        extra, live, _ = step.core.cost(answer.sequence, asked.limit)
+            return replace(result, status=Status.UNSUPPORTED, reason=str(error))
+        except TimeoutError as error:
+            return replace(result, reason=result.reason or str(error))
+        except Exception as error:  # a third party's planner may fail in any way
+            return replace(result, status=Status.INVALID, reason=describe_error(error))
+        result = replace(result, interrupted=answer.interrupted)
+        is_first = asked.limit == question.limit
+        if is_first and planner.is_ours and answer.least_seconds > result.least_seconds:
+            result = replace(
+                result, least_seconds=answer.least_seconds, certificate=answer.certificate
+            )
+        if sequence is None:
+            if np.isinf(result.least_seconds):
+                reason = f"{answer.reason}, by {result.certificate}"
+                return replace(result, status=Status.INFEASIBLE, reason=reason)
+            return replace(result, reason=result.reason or answer.reason)
+        extra, live, _ = step.core.cost(sequence, asked.limit)
         if live > asked.limit:
             reason = f"{human_bytes(live)} are live at the peak of what it found"
-            return result(Status.NO_PLAN_FOUND, reason)
-        problem = repeated_problem(step, answer.sequence)
+            return replace(result, reason=reason)
+        problem = repeated_problem(step, sequence)
         plan = _plan(problem, question.limit)
-        if plan is not None and plan.peak <= question.limit:
-            is_best = extra <= least + SAME_SHARE * step.seconds
-            return result(
-                Status.OPTIMAL if is_best else Status.FEASIBLE,
-                answer.reason, sequence=answer.sequence, problem=problem, plan=plan,
+        if plan is None:
+            return replace(result, reason="no plan of the addresses was found in time")
+        if plan.peak <= question.limit:
+            is_best = extra <= result.least_seconds + SAME_SHARE * step.seconds
+            return replace(
+                result, status=Status.OPTIMAL if is_best else Status.FEASIBLE,
+                reason=answer.reason, sequence=sequence, problem=problem, plan=plan,
                 extra_seconds=extra, statistics=answer.statistics,
             )  # fmt: skip
-        if plan is None:
-            return result(Status.NO_PLAN_FOUND, "no plan of the addresses was found in time")
         reason = (
             f"{human_bytes(live)} are live at the peak, and the addresses need "
             f"{human_bytes(plan.peak)}"
         )
+        result = replace(result, reason=reason)
         asked = replace(asked, limit=asked.limit - (plan.peak - question.limit))
-        if asked.limit <= 0 or asked.budget.remaining_seconds() == 0:
+        is_over = answer.interrupted or asked.budget.remaining_seconds() == 0
+        if asked.limit <= 0 or is_over:
             break
-    return result(Status.NO_PLAN_FOUND, reason)
+    return result
 
 
 def _plan(problem: Problem, limit: int) -> Plan | None:

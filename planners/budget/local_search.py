@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 import numpy as np
 
 from planners import _core
@@ -64,15 +62,19 @@ def local_search(question: LimitQuestion) -> LimitAnswer:
     best = min(known, key=lambda choice: step.cost(choice, limit)[0], default=None)
     fewest = np.inf if best is None else step.cost(best, limit)[0]
     start = _from_part(question, 0.5) if best is None else best
-    moves, idle, tried, rounds = FIRST_MOVES, 0, 0, 0
-    while idle < IDLE_ROUNDS and fewest > question.bound.seconds:
+    moves, idle, tried, rounds, interrupted = FIRST_MOVES, 0, 0, 0, False
+    while idle < IDLE_ROUNDS and fewest > question.bound.seconds and not interrupted:
         if budget.node_limit is not None:
             moves = min(moves, budget.node_limit - tried)
         if budget.remaining_seconds() == 0 or moves <= 0:
             break
         walk = _core.RepeatWalk(step.core, start.repeated, start.sent, limit, budget.seed + rounds)
-        with suppress(TimeoutError):
+        try:
             walk.run(moves, WARMTH, COOLNESS, budget.remaining_seconds())
+        except TimeoutError:
+            pass  # the walk keeps its best state
+        except KeyboardInterrupt:
+            interrupted = True
         tried += walk.tried
         idle += 1
         if walk.has_best and walk.best_seconds < fewest:
@@ -80,7 +82,9 @@ def local_search(question: LimitQuestion) -> LimitAnswer:
         start = Choice(*walk.lowest) if best is None else best
         moves *= 2
         rounds += 1
-    statistics = {"moves": tried}
-    if best is None:
-        return LimitAnswer(None, NOT_ENOUGH, statistics=statistics)
-    return LimitAnswer(step.late_sequence(best), statistics=statistics)
+    return LimitAnswer(
+        None if best is None else step.late_sequence(best),
+        NOT_ENOUGH if best is None else "",
+        statistics={"moves": tried},
+        interrupted=interrupted,
+    )

@@ -42,7 +42,7 @@ Sequence32 = NDArray[np.int32]
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """What runs again, and what is sent away.
+    """The units that run again, and the tensors that are sent away.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class RepeatableStep:
     problem
         Its graph must know its work.
     rates
-        What the seconds of the nodes follow from.
+        Rates that give the seconds of the nodes.
     may_send
         Whether tensors may be sent to the host, at the rate of a copy.
 
@@ -100,7 +100,7 @@ class RepeatableStep:
 
     @property
     def work(self) -> Work:
-        """What the nodes compute and move."""
+        """The work of the nodes."""
         assert self.graph.work is not None
         return self.graph.work
 
@@ -131,7 +131,7 @@ class RepeatableStep:
         roots = np.fromiter(map(root, range(len(parent))), np.int64, len(parent))
         return read_only(np.unique(roots, return_inverse=True)[1].astype(np.int64))
 
-    @property
+    @cached_property
     def unit_count(self) -> int:
         """Number of units."""
         return int(self.unit_of_node.max(initial=-1)) + 1

@@ -1,4 +1,4 @@
-"""What a second run saves at the largest place of a step, and how far a choice must go."""
+"""The bytes that second runs save where most bytes live, and the least choice that is enough."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def savings(step: RepeatableStep) -> Savings:
 def least_saving(question: LimitQuestion, choose: Callable[[int], Choice | None]) -> Choice | None:
     """Return the units of the smallest saving, among those tried, that meets the limit.
 
-    What a choice saves at one place is not what it saves at all of them: a second run needs bytes
+    A choice saves other bytes at other places, and a second run needs bytes
     of its own. So the saving asked for is found by halving.
 
     Parameters

@@ -1,4 +1,4 @@
-"""What it takes to run the nodes of a graph, and which of them may run again."""
+"""The work of a graph's nodes: operations, bytes, phase, and whether they may run again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FORWARD, BACKWARD, OPTIMIZER = range(3)
 
 @dataclass(frozen=True, eq=False, init=False)
 class Work:
-    """What each node of a graph computes and moves, and whether it may run a second time.
+    """The operations and bytes of each node of a graph, and whether it may run a second time.
 
     Parameters
     ----------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from fnmatch import fnmatchcase
 from typing import TypeVar
 
 from planners.errors import GaplessError, UnknownPlannerError, near_names
@@ -48,6 +49,13 @@ class Registry(dict[str, Entry]):
         if name not in self:
             raise self._unknown(f"no {self.kind} is called {name!r}; {near_names(name, self)}")
         return self[name]
+
+    def matching(self, pattern: str) -> list[Entry]:
+        """Return the entries whose names match a wildcard; at least one has to."""
+        found = [entry for name, entry in self.items() if fnmatchcase(name, pattern)]
+        if not found:
+            raise self._unknown(f"no {self.kind} matches {pattern!r}; {near_names(pattern, self)}")
+        return found
 
     @contextmanager
     def unchanged_on_error(self) -> Iterator[None]:

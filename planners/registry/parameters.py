@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar
@@ -158,12 +157,7 @@ class ParameterRegistry(Registry[Info], Generic[Info, Choice]):
         chosen: dict[str, Choice] = {}
         for pattern in filter(None, (part.strip() for part in patterns.split(","))):
             name, *settings = pattern.split(":")
-            matching = [info for known, info in self.items() if fnmatch.fnmatchcase(known, name)]
-            if not matching:
-                raise UnknownPlannerError(
-                    f"no {self.kind} matches {name!r}; {near_names(name, self)}"
-                )
-            for info in matching:
+            for info in self.matching(name):
                 choice = self._choice_of(info, dict(map(info.parse, settings)))
                 chosen.setdefault(choice.label, choice)
         if not chosen:

@@ -1,4 +1,4 @@
-"""What the kernels of a step compute and move, and which of them may run a second time."""
+"""Gives each kernel of a step its operations, its bytes, and whether it may run a second time."""
 
 from __future__ import annotations
 
@@ -64,5 +64,5 @@ def _moved_bytes(kernel: Kernel, size: Sequence[int]) -> int:
     """Return the bytes that a kernel reads and writes."""
     if kernel.effort is not None:
         return kernel.effort.moved_bytes
-    # What is written in place is read as well.
+    # A kernel also reads the storages that it changes in place.
     return sum(size[storage] for storage in (*kernel.touches, *kernel.writes))

@@ -1,4 +1,4 @@
-"""What PyTorch's partitioner keeps for the backward pass, and what it computes again."""
+"""Asks PyTorch's partitioner which tensors it keeps for the backward pass."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def partition(joint: JointGraph, memory_budget: float, solver: str) -> Partition
     (output,) = forward.graph.find_nodes(op="output")
     # The first result is the loss.
     saved = {joint.lies_in[node.name] for node in output.args[0][1:] if node.name in joint.lies_in}
-    # What was saved is an argument of the backward pass, of the same name.
+    # The backward pass has an argument for each saved tensor, of the same name.
     repeated = {
         tensor
         for node in backward.graph.nodes

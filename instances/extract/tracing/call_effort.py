@@ -1,4 +1,4 @@
-"""What a call of an operator takes: floating-point operations and bytes, from shapes alone."""
+"""Counts the floating-point operations and bytes of a call of an operator, from shapes alone."""
 
 from __future__ import annotations
 

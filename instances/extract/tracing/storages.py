@@ -21,7 +21,7 @@ class StepPhase(enum.Enum):
 
 @dataclass(frozen=True)
 class Effort:
-    """What one call of an operator takes."""
+    """The operations and bytes of one call of an operator."""
 
     # Floating-point operations, two for a multiplication and an addition.
     flops: int

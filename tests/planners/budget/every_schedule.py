@@ -16,10 +16,15 @@ UNIT_RATES = DeviceRates("unit", {"float32": 1.0}, 1.0, 1.0)
 
 
 def small_step(
-    seed: int, layers: int = 3, operations: int = 1, *, may_send: bool = False
+    seed: int,
+    layers: int = 3,
+    operations: int = 1,
+    *,
+    skip_every: int = 2,
+    may_send: bool = False,
 ) -> RepeatableStep:
     """Return a step of a few nodes, some of which may run again."""
-    problem = repeatable_step(layers, operations=operations, skip_every=2, seed=seed)
+    problem = repeatable_step(layers, operations=operations, skip_every=skip_every, seed=seed)
     return RepeatableStep(problem, UNIT_RATES, may_send=may_send)
 
 

@@ -121,7 +121,7 @@ def test_limits_as_they_are_written() -> None:
         (["--limit", "120%"], "more than 0 % and at most 100 % is needed, found '120%'"),
         (["--limit", "x"], "--limit: bytes are needed"),
         (["--limit", "50%..100%", "--points", "1"], "at least 2 are needed"),
-        (["--planners", "gredy"], "no budget planner is called 'gredy'"),
+        (["--planners", "gredy"], "no budget planner matches 'gredy'"),
         (["--device", "h1000"], "no device is called 'h1000'"),
     ],
 )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,12 +14,16 @@ from hypothesis import strategies as st
 from planners.budget import (
     LimitAnswer,
     LimitQuestion,
+    LimitResult,
     RepeatableStep,
+    UnsupportedStepError,
     choose_planners,
+    frontier,
     least_limit,
     run_under_limit,
     staged_bound,
 )
+from planners.budget.check_sequence import checked_sequence
 from planners.budget.exact_schedule import exact_schedule
 from planners.budget.knapsacks import cheapest_choice
 from planners.budget.limit_planner import LimitPlanner
@@ -45,9 +51,10 @@ def budget() -> Budget:
     return Budget(node_limit=20_000).started()
 
 
+@pytest.mark.parametrize("skip_every", [1, 2])
 @pytest.mark.parametrize("seed", range(12))
-def test_the_exact_model_finds_the_best_of_all_schedules(seed: int) -> None:
-    step = small_step(seed)
+def test_the_exact_model_finds_the_best_of_all_schedules(seed: int, skip_every: int) -> None:
+    step = small_step(seed, skip_every=skip_every)
     every = EverySchedule.of(step)
     assert held_bytes(step) <= least_limit(step, budget()) <= min(every.peaks)
     for limit in limits(step):
@@ -56,7 +63,7 @@ def test_the_exact_model_finds_the_best_of_all_schedules(seed: int) -> None:
         assert found.least_seconds == pytest.approx(expected)
         assert (found.sequence is None) == np.isinf(expected)
         if found.sequence is not None:
-            assert live_bytes(step, found.sequence.tolist()) <= limit
+            assert live_bytes(step, checked_sequence(step, found.sequence).tolist()) <= limit
         assert staged_bound(step, limit, budget()).seconds <= expected * (1 + 1e-9)
 
 
@@ -148,6 +155,65 @@ def test_a_planner_that_cheats_is_invalid() -> None:
     result = run_under_limit(question, cheat)
     assert result.status is Status.INVALID
     assert "first runs are needed" in result.reason
+
+
+def result_of(answer: Callable[[LimitQuestion], Any]) -> LimitResult:
+    step = small_step(1, layers=8, operations=2)
+    limit = limits(step)[2]
+    question = LimitQuestion(step, limit, budget(), staged_bound(step, limit, budget()))
+    return run_under_limit(question, LimitPlanner("a third party's", "", "", answer))
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "said"),
+    [
+        (ValueError("no idea"), Status.INVALID, "no idea"),
+        (MemoryError(), Status.INVALID, "MemoryError"),
+        (TimeoutError("it took too long"), Status.NO_PLAN_FOUND, "it took too long"),
+        (UnsupportedStepError("not this one"), Status.UNSUPPORTED, "not this one"),
+    ],
+)
+def test_a_planner_that_fails_ends_nothing(error: Exception, status: Status, said: str) -> None:
+    def fail(_question: LimitQuestion) -> LimitAnswer:
+        raise error
+
+    result = result_of(fail)
+    assert (result.status, said in result.reason) == (status, True)
+
+
+def test_a_planner_that_answers_something_else_is_invalid() -> None:
+    result = result_of(lambda _question: "yes")
+    assert (result.status, "a LimitAnswer is needed" in result.reason) == (Status.INVALID, True)
+
+
+def test_the_proof_of_a_third_party_does_not_count() -> None:
+    result = result_of(lambda _question: LimitAnswer(None, "none", np.inf, "a claim"))
+    assert result.status is Status.NO_PLAN_FOUND
+    assert result.certificate == "staged-relaxation"
+
+
+def test_ctrl_c_keeps_what_was_found() -> None:
+    step = small_step(1, layers=8, operations=2)
+    (greedy,) = choose_planners("greedy")
+
+    def interrupted(_question: LimitQuestion) -> LimitAnswer:
+        raise KeyboardInterrupt
+
+    asked = [greedy, LimitPlanner("interrupted", "", "", interrupted), greedy]
+    points = frontier(step, limits(step)[4:], asked, budget())
+    assert [result.planner for result in next(points).results] == ["greedy"]
+    with pytest.raises(KeyboardInterrupt):
+        next(points)
+
+
+def test_a_planner_that_kept_its_best_ends_the_frontier_as_well() -> None:
+    step = small_step(1, layers=8, operations=2)
+    everything = step.late_sequence(step.choice())
+    kept = LimitPlanner("kept", "", "", lambda _q: LimitAnswer(everything, interrupted=True))
+    points = frontier(step, [int(step.live_bytes.max())] * 2, [kept, kept], budget())
+    assert [result.plan is not None for result in next(points).results] == [True]
+    with pytest.raises(KeyboardInterrupt):
+        next(points)
 
 
 choices = st.lists(

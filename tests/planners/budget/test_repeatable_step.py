@@ -10,7 +10,7 @@ import pytest
 
 from planners import Graph, InstanceError, InvalidPlanError, Problem, bounds_of
 from planners.budget import RepeatableStep, repeated_problem
-from planners.budget.check_sequence import check_sequence
+from planners.budget.check_sequence import checked_sequence
 from planners.budget.repeatable_step import Choice
 from planners.model.work import Work
 from tests.planners.budget.every_schedule import (
@@ -75,7 +75,7 @@ def test_a_node_that_is_not_repeatable_stays() -> None:
 def test_a_sequence_costs_what_the_rules_say(seed: int, may_send: bool) -> None:
     step = small_step(seed, layers=1 + seed % 9, operations=1 + seed % 3, may_send=may_send)
     sequence = step.late_sequence(random_choice(step, seed))
-    check_sequence(step, sequence)
+    checked_sequence(step, sequence)
     seconds, peak, excess = step.core.cost(sequence, 0)
     assert peak == live_bytes(step, sequence.tolist())
     problem = repeated_problem(step, sequence)
@@ -126,7 +126,7 @@ def test_a_tensor_is_away_between_its_sending_and_its_fetch() -> None:
 def test_a_wrong_sequence_is_refused(change: Callable[[list[int]], list[int]], said: str) -> None:
     step = step_of([[2], [3], [3], []], [0, 0, 1, 1], repeatable=[0, 1, 1, 1])
     with pytest.raises(InvalidPlanError, match=said):
-        check_sequence(step, np.array(change([0, 1, 2, 3]), dtype=np.int32))
+        checked_sequence(step, np.array(change([0, 1, 2, 3]), dtype=np.int32))
 
 
 def without(sequence: list[int], entry: int) -> list[int]:
@@ -152,13 +152,13 @@ def test_a_wrong_copy_is_refused(
     send = step.graph.node_count + tensor
     wrong = change(sequence, (send, send + step.graph.tensor_count))
     with pytest.raises(InvalidPlanError, match=said):
-        check_sequence(step, np.array(wrong, dtype=np.int32))
+        checked_sequence(step, np.array(wrong, dtype=np.int32))
 
 
 def test_every_sequence_of_a_tiny_step_is_right() -> None:
     step = small_step(0, layers=2)
     for sequence in every_sequence(step):
-        check_sequence(step, np.array(sequence, dtype=np.int32))
+        checked_sequence(step, np.array(sequence, dtype=np.int32))
         assert step.core.cost(np.array(sequence, np.int32), 0)[1] == live_bytes(step, sequence)
 
 

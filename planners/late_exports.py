@@ -1,0 +1,26 @@
+"""The names that a package exports, each imported at its first use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+
+def late_exports(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+    """Return the ``__getattr__`` of a package whose modules take long to import.
+
+    Parameters
+    ----------
+    package
+        Its name.
+    homes
+        For each exported name, the module below the package that defines it.
+    """
+
+    def exported(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(f"{package}.{homes[name]}"), name)
+
+    return exported
