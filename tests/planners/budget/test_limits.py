@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from planners import Graph, Problem
 from planners.budget import (
     LimitAnswer,
     LimitQuestion,
@@ -30,7 +31,9 @@ from planners.budget.limit_planner import LimitPlanner
 from planners.budget.staged_relaxation import held_bytes
 from planners.model.budget import Budget
 from planners.model.plan import Status
+from planners.model.work import Work
 from tests.planners.budget.every_schedule import (
+    UNIT_RATES,
     EverySchedule,
     live_bytes,
     small_step,
@@ -78,6 +81,37 @@ def test_no_schedule_is_below_the_bound(seed: int, may_send: bool) -> None:
         bound = staged_bound(step, peak, budget())
         assert bound.seconds <= seconds + 1e-9 * step.seconds
         assert least <= peak
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_bound_leaves_copies_the_time_that_they_have(seed: int) -> None:
+    # Copies that nobody waits for add no time, so that a bound above 0 would be wrong.
+    step = small_step(seed, layers=4 + seed % 6, operations=2, may_send=True)
+    free = 0
+    for tensor in np.flatnonzero(step.is_sendable).tolist():
+        seconds, peak, _ = step.cost(step.choice((), [tensor]), 0)
+        bound = staged_bound(step, peak, budget()).seconds
+        assert bound <= seconds + 1e-9 * step.seconds
+        free += seconds < 1e-9 * step.seconds and peak < step.live_bytes.max()
+    assert free
+
+
+def test_a_second_run_holds_what_its_own_nodes_read() -> None:
+    """Nodes 1 and 2 change tensor 0, and node 2 reads tensor 1, which nobody else reads."""
+    graph = Graph(
+        op=["make", "change", "change", "large", "late"], stream=[0] * 5,
+        producer=[0, 1, 2, 3, 3, 4], consumers=[[1, 2, 4], [2], [], [4], [], []],
+        work=Work(
+            flops=[1] * 5, moved_bytes=[0] * 5, phase=[0, 0, 0, 0, 1], repeatable=[1, 1, 1, 0, 0],
+            written=[(1, 0), (2, 0)],
+        ),
+    )  # fmt: skip
+    step = RepeatableStep(Problem([8, 8, 8, 8, 16, 0], graph=graph), UNIT_RATES)
+    every = EverySchedule.of(step)
+    for limit in (24, 28, 32):
+        found = exact_schedule(step, limit, Budget().started())
+        assert found.least_seconds == pytest.approx(every.least_extra(limit))
+    assert np.isinf(every.least_extra(28))
 
 
 def test_the_bound_grows_as_the_limit_falls() -> None:

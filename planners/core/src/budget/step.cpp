@@ -192,8 +192,10 @@ std::vector<std::int32_t> Step::with_copies(std::vector<std::int32_t> nodes,
     for (auto copy = copies.rbegin(); copy != copies.rend(); ++copy) {
         const double bytes = static_cast<double>(columns_.size[copy->tensor]);
         next_begin = std::min(next_begin, begin[copy->first_late]) - bytes * columns_.copy_seconds;
-        // The last node that begins by then is in front of the fetch.
-        const std::size_t place = place_from(next_begin);
+        // The fetch waits for the node in front of it, so that one has to end by then.
+        const auto after = std::upper_bound(begin.begin(), begin.end() - 1, next_begin);
+        const auto place =
+            static_cast<std::size_t>(std::max<std::ptrdiff_t>(0, after - begin.begin() - 1));
         copy->fetch_place =
             std::clamp(place, copy->send_place, static_cast<std::size_t>(copy->first_late));
     }
