@@ -6,7 +6,7 @@ from planners import _core
 from planners.errors import GaplessError
 from planners.exact.branch_and_bound.components import Component, components_of
 from planners.exact.common_unit import scale_blocks
-from planners.exact.model_limits import ModelTooLargeError
+from planners.exact.model_limits import ModelTooLargeError, require_time
 from planners.model.bounds import bounds_so_far
 from planners.model.budget import Budget
 from planners.model.certificate import LEAF, Certificate
@@ -65,6 +65,7 @@ def _refute(
     ]
     for nodes in NODES_OF_TURNS:
         for part, search in list(parts):
+            require_time(budget)
             decision = search.decide(capacity, nodes, True, True, budget.remaining_seconds())
             if decision.verdict == _core.Verdict.FITS:
                 parts.remove((part, search))

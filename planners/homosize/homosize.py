@@ -127,7 +127,6 @@ class _Orders:
                 self._given_up.append((name, order))
             if incumbent.over:
                 return
-            incumbent.require_time()
         with incumbent.leaving(*_share_kept(incumbent)):
             self.pressure.run(incumbent, only_goal=True)
 
@@ -159,7 +158,6 @@ def _offer_published(incumbent: Incumbent, paper_variant: PaperVariant) -> None:
     for name, reading in readings.items():
         if incumbent.over:
             return
-        incumbent.require_time()
         try:
             plan, _ = plan_as_published(problem, reading, incumbent.budget)
         except UnsupportedProblemError:

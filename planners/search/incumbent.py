@@ -75,13 +75,14 @@ class Incumbent:
 
     @property
     def over(self) -> bool:
-        """Return True if the best plan meets the goal, no plan can, or no attempt is left.
+        """Return True if the best plan meets the goal, no plan can, or no attempt or time is left.
 
-        The first attempt is always allowed, so that there is a plan.
+        Every loop of a search asks this before its next step. The first attempt is always allowed,
+        so that there is a plan.
         """
         if self.best is None:
             return False
-        return self.is_decided or self.most(1) == 0
+        return self.is_decided or self.most(1) == 0 or not self.has_room_for_an_order
 
     @property
     def is_decided(self) -> bool:
@@ -171,6 +172,8 @@ class Incumbent:
         interrupted: bool = False,
     ) -> Findings:
         """Return the plan, the bound, and the reason why the search ended if it is no proof."""
+        if not (reason or self.is_decided or self.has_room_for_an_order):
+            reason = "time limit"
         bound, certificate = self.bound.bytes, self.bound.name
         if self._proven > bound:
             bound, certificate = self._proven, self._certificate

@@ -104,7 +104,6 @@ class LargeNeighbourhoodSearch(Search):
         for _ in range(WINDOWS_A_BLOCK):
             if incumbent.over:
                 return False
-            incumbent.require_time()
             free = self._free(block, count, heads, target)
             window = Subproblem(incumbent.problem, free, heads, target)
             plan, nodes = place_window(window.problem, self._budget(), self._shared.exact)
@@ -163,7 +162,7 @@ def place_window(
         OrderSearch(Shared(incumbent, portfolio)).walk()
     assert incumbent.best is not None
     nodes = incumbent.count
-    if incumbent.best.peak > problem.capacity and not problem.contiguous:
+    if not (incumbent.is_decided or problem.contiguous):
         answer = exact(problem, replace(budget, node_limit=EXACT_NODES_A_WINDOW), incumbent.best)
         nodes += EXACT_NODES_A_WINDOW
         incumbent.take(answer, "exact search")

@@ -134,9 +134,9 @@ class LargestFirst(Search):
         orders = [first] * len(goals)
         attempts = max(LEAST_ATTEMPTS, EFFORT_A_SLICE // len(first))
         spent = 0
-        while spent < most and incumbent.most(1):
+        while spent < most and not incumbent.over:
             for turn, goal in enumerate(goals):
-                offsets, orders[turn], made = _core.search_orders(
+                offsets, orders[turn], made, none = _core.search_orders(
                     self._instance,
                     orders[turn],
                     goal + 1,
@@ -145,7 +145,9 @@ class LargestFirst(Search):
                     incumbent.budget.remaining_seconds(),
                 )
                 incumbent.count += made
-                spent += max(1, made) * len(first)
+                if none:
+                    incumbent.prove(goal + 1, self._shared.certificate)
+                spent += (attempts if none else max(1, made)) * len(first)
                 if len(offsets):
                     return offsets, orders[turn], spent
         return np.empty(0, dtype=np.int64), first, spent

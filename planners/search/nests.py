@@ -35,6 +35,7 @@ from numpy.typing import NDArray
 
 from planners.exact.sections import sections_of
 from planners.model.blocks import NOT_PINNED
+from planners.model.bounds import bounds_so_far
 from planners.model.columns import IntColumn
 from planners.model.plan import Plan
 from planners.model.problem import Problem
@@ -225,12 +226,11 @@ class Nests(Search):
         blocks = whole.blocks
         tensors, first, _ = blocks.tensors_of(piece.blocks)
         problem = whole.select(
-            tensors,
-            start=whole.start[tensors],
-            end=whole.end[tensors],
-            capacity=max(0, self._goal - piece.floor),
-            tensor_name=None,
+            tensors, start=whole.start[tensors], end=whole.end[tensors], tensor_name=None
         )
+        # A capacity below a bound would be refused without a plan.
+        room = max(self._goal - piece.floor, *(bound.bytes for bound in bounds_so_far(problem)))
+        problem = problem.with_capacity(room)
         nodes = max(LEAST_NODES, EFFORT_A_PIECE * length // len(piece.blocks))
         findings = self._shared.plan_piece(
             problem, replace(incumbent.budget, node_limit=incumbent.most(nodes))

@@ -64,7 +64,7 @@ class OrderSearch(Search):
     def _slice(self) -> None:
         incumbent = self._incumbent
         assert incumbent.best is not None
-        offsets, self._order, made = _core.search_orders(
+        offsets, self._order, made, none = _core.search_orders(
             self._instance,
             self._order,
             incumbent.best.peak,
@@ -73,6 +73,8 @@ class OrderSearch(Search):
             incumbent.budget.remaining_seconds(),
         )
         incumbent.count += made
+        if none:
+            incumbent.prove(incumbent.best.peak, self._shared.certificate)
         if len(offsets):
             incumbent.offer(Plan.of(incumbent.problem, offsets), "local search over orders")
             self._idle = 0

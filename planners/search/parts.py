@@ -153,7 +153,7 @@ class _Part:
             OrderSearch(Shared(inner, portfolio)).walk()
         whole.count += inner.count
         assert inner.best is not None
-        if inner.best.peak > inner.goal and whole.most(1):
+        if not inner.is_decided and whole.most(1):
             budget = replace(whole.budget, node_limit=whole.most(NODES * length))
             found = branch_and_bound(problem, budget, inner.best)
             whole.count += budget.node_limit or 0

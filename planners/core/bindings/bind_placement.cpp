@@ -73,13 +73,12 @@ void bind_placement(nb::module_& module) {
                 step = search_orders(instance, blocks, limit, attempts, seed, stop);
             }
             return std::tuple(to_numpy(std::move(step.offsets)), to_numpy(std::move(step.order)),
-                              step.attempts);
+                              step.attempts, step.none);
         },
         nb::arg("instance"), nb::arg("order"), nb::arg("limit"), nb::arg("attempts"),
         nb::arg("seed"), nb::arg("seconds"),
         "Offsets of the first plan below the limit, empty without one; the order to go on from; "
-        "and "
-        "the attempts made.");
+        "the attempts made; and whether it is proven that there is no such plan.");
     module.def(
         "beam_over_skylines",
         [](const Instance& instance, std::int64_t capacity, std::int64_t limit, std::int32_t width,

@@ -13,6 +13,7 @@ import numpy as np
 from planners import _core
 from planners.exact.branch_and_bound.components import Component, components_of
 from planners.exact.common_unit import ScaledBlocks, scale_blocks
+from planners.exact.model_limits import require_time
 from planners.exact.plan_exactly import SearchOutcome, WarmStart, plan_exactly
 from planners.model.budget import Budget
 from planners.model.columns import IntColumn
@@ -367,6 +368,7 @@ class _Search:
         question: _Question,
         capacity: int,
     ) -> _core.Decision:
+        require_time(self.budget)
         nodes = question.nodes
         if self.budget.node_limit is not None:
             nodes = min(nodes, self.budget.node_limit - self._nodes())

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from planners import _core
 from planners.exact.cliques import clique_cover, list_unsafe_pairs, require_unsafe_pairs
 from planners.exact.common_unit import ScaledBlocks
-from planners.exact.model_limits import require_room
+from planners.exact.model_limits import require_room, require_time
 from planners.exact.sections import Sections, sections_of
 from planners.model.bounds import SHARE_FOR_BOUNDS, BoundTooLargeError, antichain_bound
 from planners.model.budget import Budget
@@ -122,6 +122,7 @@ def _part(
     blocks: IntColumn,
     budget: Budget,
 ) -> Component:
+    require_time(budget)
     number = np.full(problem.blocks.count, -1)
     number[blocks] = np.arange(len(blocks))
     # Members are the tensors of nonzero size, sorted by block.

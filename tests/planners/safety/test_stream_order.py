@@ -129,7 +129,7 @@ def test_a_search_that_needs_rows_makes_them() -> None:
     graph = wide_graph(Random(1), 60, 3, 90)
     problem = Problem([1 + tensor % 9 for tensor in range(90)], graph=graph)
     order = np.arange(90, dtype=np.int32)
-    offsets, _, _ = _core.search_orders(
+    offsets, *_ = _core.search_orders(
         problem.core.with_rows(), order, _core.NO_LIMIT, 1, 0, float("inf")
     )
     assert (offsets == place(problem, order).offsets).all()

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import math
+from contextlib import suppress
+from dataclasses import replace
 from random import Random
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from instances.synthetic import random_lifetimes
 from planners import Budget, Problem, Safety, _core, check
 from planners.greedy.naive import naive
 from planners.greedy.place import place_blocks
+from planners.greedy.portfolio import Portfolio
 from planners.model.columns import IntColumn
 from planners.model.plan import Plan
 from planners.referee.naive import find_violation
+from planners.search.auto import SEARCHES
+from planners.search.exact_step import ExactStep
 from planners.search.incumbent import Incumbent
+from planners.search.turns import Search, Shared, Turns
 from tests.definitions import unsafe
+from tests.planners.exact.brute_force import optimal_peak
 from tests.random_problems import SOLVABLE, random_problem
 
 Order = NDArray[np.int32]
@@ -71,7 +80,12 @@ def test_rows_say_what_lifetimes_do() -> None:
 
 def search(problem: Problem, order: Order, limit: int, rng: Random) -> tuple[IntColumn, Order, int]:
     rows = problem.core.with_rows()
-    return _core.search_orders(rows, order, limit, 200, rng.getrandbits(64), 9.0)
+    offsets, after, made, none = _core.search_orders(
+        rows, order, limit, 200, rng.getrandbits(64), 9.0
+    )
+    # The search says that it is done, with or without a plan, or it has made all attempts.
+    assert len(offsets) or none or made == 200
+    return offsets, after, made
 
 
 def test_local_search_finds_first_fit_plans_below_the_limit() -> None:
@@ -91,6 +105,39 @@ def test_local_search_finds_first_fit_plans_below_the_limit() -> None:
             assert again is not None
             assert again.offsets.tolist() == plan.offsets.tolist()
     assert found > 20
+
+
+@pytest.mark.parametrize("chained", [(), ((0, 1),)], ids=["single", "chained"])
+@pytest.mark.parametrize("pinned", [{}, {2: 4}], ids=["free", "beside a pin"])
+def test_a_first_block_that_ends_too_high_proves_that_no_plan_is_lower(
+    pinned: dict[int, int], chained: tuple[tuple[int, int], ...]
+) -> None:
+    problem = Problem([5, 2, 3], unsafe_pairs=[(0, 2), (1, 2)], pinned=pinned, contiguous=chained)
+    order, best = np.arange(problem.blocks.count, dtype=np.int32), optimal_peak(problem)
+    assert best is not None
+    for limit in range(1, best + 3):
+        offsets, _, made, none = _core.search_orders(
+            problem.core.with_rows(), order, limit, 200, 0, 9.0
+        )
+        assert bool(len(offsets)) == (limit > best)
+        assert not none or limit <= best
+        assert made == (1 if none else made)
+
+
+@pytest.mark.parametrize("search", SEARCHES, ids=lambda search: search.name)
+def test_without_time_no_search_takes_a_turn_or_makes_an_attempt(search: type[Search]) -> None:
+    problem = random_lifetimes(600, seed=1)
+    incumbent = Incumbent(problem, replace(Budget(), deadline=-math.inf))
+    incumbent.offer(naive(problem, Budget()), "naive")
+    shared, turns = Shared(incumbent, Portfolio(problem)), Turns([search], ())
+    turns.take(shared)
+    assert turns.statistics["turns"] == "none"
+    assert (incumbent.over, incumbent.is_decided) == (True, False)
+    assert incumbent.findings().reason == "time limit"
+    if search is not ExactStep and search.reason_against(problem) is None:
+        with suppress(TimeoutError):
+            search(shared).run(1)
+        assert incumbent.count == 0
 
 
 def test_local_search_needs_an_order_and_rows() -> None:

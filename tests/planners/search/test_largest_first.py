@@ -44,7 +44,7 @@ def test_an_order_of_some_blocks_plans_these_alone(safety: Safety) -> None:
         problem = random_problem(rng, safety, (2, 20), features=SOLVABLE)
         blocks = problem.blocks
         order = rng.sample(range(blocks.count), rng.randint(1, blocks.count))
-        offsets, after, _ = _core.search_orders(
+        offsets, after, *_ = _core.search_orders(
             problem.core.with_rows(), np.array(order, dtype=np.int32), 1 << 40, 1, seed, 9.0
         )
         assert after.tolist() == order

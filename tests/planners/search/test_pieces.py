@@ -17,7 +17,7 @@ from planners.referee.naive import find_violation
 from planners.search.incumbent import Incumbent
 from planners.search.nests import Nest, Nests
 from planners.search.parts import Parts, find_parts
-from planners.search.turns import Shared
+from planners.search.turns import PieceSearch, Shared
 from tests.planners.exact.brute_force import optimal_peak
 from tests.random_problems import SOLVABLE, random_problem
 
@@ -42,9 +42,9 @@ def nest_of(rng: Random) -> Problem:
     return Problem(size, start, end)
 
 
-def planned_in_pieces(problem: Problem) -> Incumbent:
+def planned_in_pieces(problem: Problem, plan_piece: PieceSearch = minimise) -> Incumbent:
     incumbent = Incumbent(problem, Budget().started())
-    shared = Shared(incumbent, Portfolio(problem), plan_piece=minimise, certificate="nests")
+    shared = Shared(incumbent, Portfolio(problem), plan_piece=plan_piece, certificate="nests")
     Nests(shared).run(1)
     return incumbent
 
@@ -91,6 +91,14 @@ def test_what_a_piece_proves_holds_for_the_whole() -> None:
     assert incumbent.over
     assert incumbent.findings().lower_bound == 5 * ring.size.min() + 3
     assert incumbent.findings().certificate == "nests"
+
+
+def test_a_piece_that_does_not_fit_below_the_goal_is_planned_all_the_same() -> None:
+    # Rounded up, the floor of the chain is 8, from where it needs more than the 9 bytes of a bound.
+    problem = Problem(
+        [1, 3, 1, 2], [0, 0, 0, 2], [4, 2, 2, 4], alignment=[1, 1, 8, 1], contiguous=[(1, 2)]
+    )
+    assert planned_in_pieces(problem, branch_and_bound).found_by == FOUND_BY
 
 
 @pytest.mark.parametrize(("goal", "stretched"), [(12, False), (13, True)])

@@ -137,8 +137,7 @@ OrderSearchStep search_orders(const Instance& instance, std::span<const std::int
             move_back(step.order, failed, target);
         }
         if (failed == 0) {
-            // The failing block is first in the order: it ends too high even alone.
-            step.attempts = attempts;
+            step.none = true;
             return step;
         }
         target = random_target(failed, far, random);

@@ -16,6 +16,9 @@ struct OrderSearchStep {
     // The order from which the next call continues.
     std::vector<std::int32_t> order;
     std::int64_t attempts = 0;
+    // True if the first block of an order ended too high with nothing but the pins placed: no plan
+    // is below the limit.
+    bool none = false;
 };
 
 // Note [Squeaky wheel]
