@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from itertools import pairwise
+from collections.abc import Callable, Iterator
+from functools import reduce
+from itertools import accumulate, chain, combinations, pairwise
+from operator import and_
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +14,12 @@ from numpy.typing import NDArray
 from planners.errors import InvalidPlanError
 from planners.model.plan import Plan
 from planners.model.problem import Problem, Safety
+
+Charge = Callable[[int], None]
+"""Called with steps of work, of about half a microsecond each; may raise to end the check."""
+
+# Limits, in tensors, the sets that every node of a graph has at the same time. A guess.
+MOST_IN_A_SET = 1 << 12
 
 
 def check(problem: Problem, plan: Plan) -> None:
@@ -26,15 +35,17 @@ def check(problem: Problem, plan: Plan) -> None:
         raise InvalidPlanError(violation)
 
 
-def find_violation(problem: Problem, plan: Plan) -> str | None:
+def find_violation(
+    problem: Problem, plan: Plan, charge: Charge = lambda _steps: None
+) -> str | None:
     """Return the fault of a plan, by pure Python and NumPy, or None."""
     wrong = find_wrong_offset(problem, plan)
     if wrong is not None:
         return wrong
     if problem.safety is Safety.LIFETIMES:
-        pair = _overlap_in_time(problem, plan.offsets)
+        pair = _overlap_in_time(problem, plan.offsets, charge)
     elif problem.safety is Safety.GRAPH:
-        pair = _overlap_in_graph(problem, plan.offsets)
+        pair = _overlap_in_graph(problem, plan.offsets, charge)
     else:
         pair = overlap_of_pairs(problem, plan.offsets)
     return None if pair is None else describe_overlap(problem, plan, pair)
@@ -64,8 +75,8 @@ def find_wrong_offset(problem: Problem, plan: Plan) -> str | None:
             f"{problem.describe(tensor)}: it is pinned to {problem.pinned[tensor]}, "
             f"found {offsets[tensor]}"
         )
-    for chain in problem.contiguous:
-        for first, second in pairwise(chain):
+    for members in problem.contiguous:
+        for first, second in pairwise(members):
             if offsets[second] != offsets[first] + problem.size[first]:
                 return (
                     f"{problem.describe(second)}: its chain puts it at the end of "
@@ -84,7 +95,9 @@ def describe_overlap(problem: Problem, plan: Plan, pair: tuple[int, int]) -> str
     return f"unsafe tensors share bytes: {spans[0]} and {spans[1]}"
 
 
-def _overlap_in_time(problem: Problem, offsets: NDArray[np.int64]) -> tuple[int, int] | None:
+def _overlap_in_time(
+    problem: Problem, offsets: NDArray[np.int64], charge: Charge
+) -> tuple[int, int] | None:
     """Sweep the steps; live tensors are kept by offset, and each new one meets its neighbours."""
     rows = problem.segments()
     rows = rows[problem.size[rows[:, 0]] > 0]
@@ -93,6 +106,7 @@ def _overlap_in_time(problem: Problem, offsets: NDArray[np.int64]) -> tuple[int,
     offset, size = offsets.tolist(), problem.size.tolist()
     live: list[tuple[int, int]] = []
     for _, starts, tensor in sorted(events):
+        charge(1 + len(live) // 1024)
         entry = (offset[tensor], tensor)
         at = bisect_left(live, entry)
         if not starts:
@@ -120,50 +134,100 @@ def overlap_of_pairs(problem: Problem, offsets: NDArray[np.int64]) -> tuple[int,
     return None
 
 
-def _overlap_in_graph(problem: Problem, offsets: NDArray[np.int64]) -> tuple[int, int] | None:
-    """Compare every tensor with all others; sets of later nodes decide which pairs are safe."""
-    after = nodes_after_tensors(problem)
+def _overlap_in_graph(
+    problem: Problem, offsets: NDArray[np.int64], charge: Charge
+) -> tuple[int, int] | None:
+    """Compare every tensor with those that are born with it or later."""
     assert problem.graph is not None
-    producer = problem.graph.producer
-    size = problem.size
-    byte, bit = producer >> 3, (producer & 7).astype(np.uint8)
-    for tensor in np.flatnonzero(size).tolist():
-        shared = (offsets < offsets[tensor] + size[tensor]) & (offsets[tensor] < offsets + size)
-        shared &= size > 0
-        shared[tensor] = False
-        born_later = (after[tensor, byte] >> bit) & 1
-        born_earlier = (after[:, byte[tensor]] >> bit[tensor]) & 1
-        for other in np.flatnonzero(shared & (born_later == 0) & (born_earlier == 0))[:1].tolist():
-            return min(tensor, other), max(tensor, other)
+    producer, end = problem.graph.producer, offsets + problem.size
+    sized = np.flatnonzero(problem.size)
+    for some, later in born_after_use(problem, sized.tolist(), charge):
+        of = np.array(some)
+        for tensor in sized.tolist():
+            charge(1 + len(some) // 128)
+            shared = (offsets[of] < end[tensor]) & (offsets[tensor] < end[of])
+            shared &= (producer[tensor] <= producer[of]) & (of != tensor)
+            unsafe = (
+                int.from_bytes(np.packbits(shared, bitorder="little"), "little") & ~later[tensor]
+            )
+            if unsafe:
+                other = some[unsafe.bit_length() - 1]
+                return min(tensor, other), max(tensor, other)
     return None
 
 
-def nodes_after_tensors(problem: Problem) -> NDArray[np.uint8]:
-    """Return for each tensor the nodes that all of its users precede, as rows of packed bits."""
+def find_no_clique(problem: Problem, sets: list[list[int]], charge: Charge) -> str | None:
+    """Return the fault of a set that is not of different, pairwise unsafe tensors, or None."""
+    size = problem.size.tolist()
+    given = () if problem.unsafe_pairs is None else problem.unsafe_pairs.tolist()
+    charge(len(size) + len(given))
+    pairs = {(min(pair), max(pair)) for pair in given}
+    events: list[list[tuple[int, int]]] = [[] for _ in size]
+    for tensor, start, end in problem.segments().tolist():
+        events[tensor] += [(start, 1), (end, -1)]
+    apart: dict[int, list[int]] = {}
+    for index, tensors in enumerate(sets):
+        charge(1 + len(tensors))
+        if not tensors or len({*tensors}) < len(tensors) or not all(size[t] for t in tensors):
+            return f"clique {index}: different tensors of bytes are needed"
+        if problem.safety is Safety.PAIRS:
+            charge(len(tensors) ** 2 // 16)
+            for pair in combinations(sorted(tensors), 2):
+                if pair not in pairs:
+                    return f"clique {index}: tensors {pair} are not unsafe"
+            continue
+        # Tensors that are live at one step are unsafe, also on several streams: the last user of
+        # one does not come before the producer of the other.
+        charge(sum(len(events[tensor]) for tensor in tensors))
+        changes = sorted(event for tensor in tensors for event in events[tensor])
+        if max(accumulate(change for _, change in changes)) < len(tensors):
+            if problem.graph is None:
+                return f"clique {index}: at no step are all of it live"
+            apart[index] = tensors
+    for some, later in born_after_use(problem, sorted({*chain(*apart.values())}), charge):
+        bit = {tensor: 1 << place for place, tensor in enumerate(some)}
+        for index, tensors in apart.items():
+            charge(len(tensors))
+            members = sum(bit.get(tensor, 0) for tensor in tensors)
+            for tensor in tensors:
+                born = later[tensor] & members
+                if born:
+                    pair = tensor, some[born.bit_length() - 1]
+                    return f"clique {index}: tensors {pair} are not unsafe"
+    return None
+
+
+def born_after_use(
+    problem: Problem, tensors: list[int], charge: Charge
+) -> Iterator[tuple[list[int], list[int]]]:
+    """Yield some tensors in turn, and for each tensor those of them born after all of its users.
+
+    A whole number is a set: bit i stands for the i-th of the tensors that are yielded with it.
+    """
     graph = problem.graph
-    assert graph is not None
+    if graph is None or not tensors:
+        return
+    producer = graph.producer.tolist()
+    users = [{born, *graph.consumers_of(tensor).tolist()} for tensor, born in enumerate(producer)]
     successors: list[set[int]] = [set() for _ in range(graph.node_count)]
     last_of_stream: dict[int, int] = {}
     for node, stream in enumerate(graph.stream.tolist()):
         if stream in last_of_stream:
             successors[last_of_stream[stream]].add(node)
         last_of_stream[stream] = node
-    for tensor, producer in enumerate(graph.producer.tolist()):
-        successors[producer].update(graph.consumers_of(tensor).tolist())
+    for born, nodes in zip(producer, users, strict=True):
+        successors[born].update(nodes - {born})
     for first, second in graph.control.tolist():
         successors[first].add(second)
-    # A whole number is a set of nodes: bit v stands for node v.
-    descendants = [0] * graph.node_count
-    for node in reversed(range(graph.node_count)):
-        reached = 0
-        for successor in successors[node] - {node}:
-            reached |= descendants[successor] | 1 << successor
-        descendants[node] = reached
-    width = (graph.node_count + 7) // 8
-    rows = np.zeros((graph.tensor_count, width), dtype=np.uint8)
-    for tensor, producer in enumerate(graph.producer.tolist()):
-        reached = descendants[producer]
-        for user in graph.consumers_of(tensor).tolist():
-            reached &= descendants[user]
-        rows[tensor] = np.frombuffer(reached.to_bytes(width, "little"), dtype=np.uint8)
-    return rows
+    for first in range(0, len(tensors), MOST_IN_A_SET):
+        some = tensors[first : first + MOST_IN_A_SET]
+        charge(2 * (graph.node_count + sum(map(len, successors)) + sum(map(len, users))))
+        born_at = [0] * graph.node_count
+        for bit, tensor in enumerate(some):
+            born_at[producer[tensor]] |= 1 << bit
+        # The tensors that are born at descendants of each node.
+        below = [0] * graph.node_count
+        for node in reversed(range(graph.node_count)):
+            for successor in successors[node]:
+                below[node] |= below[successor] | born_at[successor]
+        yield some, [reduce(and_, (below[node] for node in nodes)) for nodes in users]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import copy
 import json
+from collections.abc import Callable
+from itertools import combinations
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -18,6 +20,7 @@ from planners.errors import GaplessError, InstanceError, InvalidCertificateError
 from planners.exact import decision_tree
 from planners.exact.decision_tree import certify
 from planners.files.certificate_file import certificate_to_fields
+from planners.files.file_limits import Allowance, Work
 from planners.model.certificate import Certificate
 from planners.referee.__main__ import app as referee
 from planners.referee.certificate import check_certificate
@@ -198,6 +201,7 @@ def test_a_plan_in_the_file_meets_the_bound() -> None:
         ({"cliques": [[0, 5]]}, "field cliques, entry 0: whole numbers from 0 to 4"),
         ({"tree": [True]}, "field tree"),
         ({"tree": [-1]}, "field tree: whole numbers from 0 to 5"),
+        ({"tree": [2, 5, 0, 0, 0]}, "field tree, node 1: whole numbers from 0 to 4"),
         ({"offsets": 3}, "field offsets"),
         ({"problem": {}}, "field format: missing"),
         ({"more": 1}, "field more: unknown"),
@@ -211,10 +215,66 @@ def test_what_is_no_certificate_is_a_mistake_of_the_file(
     assert message in str(refused.value)
 
 
-def test_work_for_an_untrusted_file_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checker, "MOST_STEPS", 50)
-    with pytest.raises(InvalidCertificateError, match="more than 50 steps"):
-        check_certificate(fields_of(PENTAGON, 12, RING, [2, 0, 1, 0, 0]))
+def of_streams(tensors: int) -> Problem:
+    """Return tensors that are born one after the other, each on a stream of its own."""
+    nodes = list(range(tensors))
+    consumers: list[list[int]] = [[] for _ in nodes]
+    graph = Graph(op=["a"] * tensors, stream=nodes, producer=nodes, consumers=consumers, control=[])
+    return Problem([1] * tensors, graph=graph)
+
+
+def live_at_once(tensors: int) -> Problem:
+    return Problem([1] * tensors, [0] * tensors, [1] * tensors)
+
+
+LARGE: dict[str, Callable[[int], dict[str, Any]]] = {
+    "cliques": lambda n: fields_of(live_at_once(n), n, [[0]] * n + [list(range(n))], [0]),
+    "a clique": lambda n: fields_of(live_at_once(n), n, [list(range(n))], [0]),
+    "a clique of pairs": lambda n: fields_of(
+        Problem([1] * n, unsafe_pairs=list(combinations(range(n), 2))), n, [list(range(n))], [0]
+    ),
+    "a clique of streams": lambda n: fields_of(of_streams(n), n, [list(range(n))], [0]),
+    "decisions, each again": lambda n: fields_of(
+        live_at_once(n), n, [list(range(n))], [2, 0, 1] * n + [0] * (n + 1)
+    ),
+    "a plan": lambda n: {
+        **fields_of(live_at_once(n), n, [list(range(n))], [0]), "offsets": list(range(n)),
+    },
+    "a plan of streams": lambda n: {
+        **fields_of(of_streams(n), n, [list(range(n))], [0]), "offsets": list(range(n)),
+    },
+}  # fmt: skip
+"""Certificates of so many tensors, by what takes the steps of their checks."""
+
+
+@pytest.mark.parametrize("what", LARGE)
+def test_steps_of_a_check_grow_with_the_file(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    checks: list[Work] = []
+
+    def counted(allowance: Allowance, size: int) -> Work:
+        checks.append(Work(allowance, size))
+        return checks[-1]
+
+    monkeypatch.setattr(checker, "Work", counted)
+    steps = []
+    for tensors in (100, 200):
+        fields = LARGE[what](tensors)
+        assert check_certificate(fields).bound == tensors
+        steps.append(checks[-1].done / len(json.dumps(fields)))
+    assert 0.1 < steps[1] <= 1.1 * steps[0]
+
+
+def test_decisions_that_raise_blocks_byte_by_byte_end_with_the_steps_of_the_file() -> None:
+    problem = Problem(
+        [1] * 5, alignment=[1, 1, 1, 1, 1 << 40], contiguous=[(0, 1), (2, 3)],
+        unsafe_pairs=[(0, 2), (3, 1), (0, 4)],
+    )  # fmt: skip
+    # 0 below 2 and 3 below 1 raise both chains in turn; the alignment of 4 allows them 2**40 turns.
+    tree = [2, 0, 4, 2, 0, 2, 2, 3, 1, 0, 0, 0, 0]
+    with pytest.raises(
+        InstanceError, match=r"a file of \d+ bytes may ask for \d+ steps of a check"
+    ):
+        check_certificate(fields_of(problem, 1 << 62, [[0, 2], [3, 1], [0, 4]], tree))
 
 
 @pytest.mark.parametrize("seed", range(150))
@@ -335,6 +395,7 @@ def test_the_checker_is_short_and_imports_no_search() -> None:
     assert len(text.splitlines()) <= 300
     named = {node.module for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ImportFrom)}
     assert {name for name in named if name and name.startswith("planners")} == {
-        "planners.errors", "planners.files.json_file", "planners.files.problem_file",
-        "planners.model.plan", "planners.model.problem", "planners.referee.naive",
+        "planners.errors", "planners.files.file_limits", "planners.files.json_file",
+        "planners.files.problem_file", "planners.model.plan", "planners.model.problem",
+        "planners.referee.naive",
     }  # fmt: skip
