@@ -18,6 +18,7 @@ from planners.errors import InvalidCertificateError, errors_at
 from planners.files.formats import read_problem
 from planners.files.json_file import read_json
 from planners.files.problem_file import problem_digest
+from planners.model.problem import Problem
 from planners.referee.certificate import Proven, check_certificate
 from planners.text.byte_units import both_bytes
 from planners.text.plain_text import one_line
@@ -44,28 +45,29 @@ def referee(
     try:
         with errors_at(certificate):
             proven = check_certificate(read_json(certificate))
-        if instance is not None:
-            about, given = map(problem_digest, (proven.problem, read_problem(instance)))
-            if about != given:
-                raise InvalidCertificateError(f"it is about {about}, and {instance} is {given}")
+        digest = problem_digest(proven.problem)
+        problem = None if instance is None else read_problem(instance)
+        if problem is not None and problem_digest(problem) != digest:
+            raise InvalidCertificateError(
+                f"it is about {digest}, and {instance} is {problem_digest(problem)}"
+            )
     except InvalidCertificateError as error:
         standard_output.write(f"not proven: {one_line(str(error))}\n")
         raise typer.Exit(EXIT_NOT_PROVEN) from None
-    standard_output.write(f"proven: {in_words(proven)}\n")
+    standard_output.write(f"proven: {in_words(proven, problem)}; {digest}\n")
 
 
-def in_words(proven: Proven) -> str:
-    """Return one line on what a certificate proves."""
-    name, capacity = one_line(proven.problem.name), proven.problem.capacity
+def in_words(proven: Proven, problem: Problem | None) -> str:
+    """Return one line on what is proven; a name and a capacity are those of the instance alone."""
+    name = "the problem" if problem is None else one_line(problem.name)
     if proven.bound is None:
-        said = f"{name} has no plan"
-    else:
-        said = f"no plan of {name} has a peak below {both_bytes(proven.bound)}"
-        if capacity is not None and proven.bound > capacity:
-            said += f", so none fits its capacity of {both_bytes(capacity)}"
-        if proven.is_met:
-            said += ", and a plan has this peak: it is optimal"
-    return f"{said}; {problem_digest(proven.problem)}"
+        return f"{name} has no plan"
+    said = f"no plan of {name} has a peak below {both_bytes(proven.bound)}"
+    if problem is not None and problem.capacity is not None and proven.bound > problem.capacity:
+        said += f", so none fits its capacity of {both_bytes(problem.capacity)}"
+    if proven.is_met:
+        said += ", and a plan has this peak: it is optimal"
+    return said
 
 
 main = app.run
