@@ -2,13 +2,48 @@
 
 from __future__ import annotations
 
+import _thread
 import itertools
-from typing import Any
+import operator
+import os
+import signal
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
 
 import pytest
 
 from planners.greedy.place import place_blocks
 from planners.search import incumbent as module
+
+Answer = TypeVar("Answer")
+
+
+def heard_within(
+    compiled: Callable[..., Answer], number: int = signal.SIGINT
+) -> Callable[..., Answer]:
+    """Return a compiled function to which a signal comes that only the function itself can hear.
+
+    Python looks for signals between byte codes, and `map` runs none between its two calls.
+    """
+
+    def run(*arguments: Any, **keywords: Any) -> Any:
+        calls = partial(_thread.interrupt_main, number), partial(compiled, *arguments, **keywords)
+        return list(map(operator.call, calls))[1]
+
+    return run
+
+
+def pressed_in_child(call: Callable[..., Answer], *, deaf: bool) -> Callable[..., Answer]:
+    """Return a call of a child process that first interrupts the parent; deaf, it goes on."""
+
+    def run(*arguments: Any, **keywords: Any) -> Answer:
+        if deaf:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+        os.kill(os.getppid(), signal.SIGINT)
+        return call(*arguments, **keywords)
+
+    return run
 
 
 def interrupt_after(monkeypatch: pytest.MonkeyPatch, attempts: int) -> None:

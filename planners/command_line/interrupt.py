@@ -94,14 +94,17 @@ def signals_wait() -> ExitStack:
     main thread also replaces the handlers by ones that only remember the signals.
     """
     with ExitStack() as undo:
-        came: list[int] = []
-        undo.callback(lambda: list(map(signal.raise_signal, came)))
+        came = undo.enter_context(ExitStack())
+
+        def remember(number: int, _frame: FrameType | None) -> None:
+            came.callback(signal.raise_signal, number)
+
         if threading.current_thread() is threading.main_thread():
             for number in ENDING_SIGNALS:
                 handler = signal.getsignal(number)
                 if callable(handler):
                     undo.callback(signal.signal, number, handler)
-                    signal.signal(number, lambda number, _frame: came.append(number))
+                    signal.signal(number, remember)
         before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
         undo.callback(signal.pthread_sigmask, signal.SIG_SETMASK, before)
         signal.pthread_sigmask(signal.SIG_BLOCK, ENDING_SIGNALS)

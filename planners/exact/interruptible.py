@@ -16,7 +16,9 @@ POLL_SECONDS = 0.05
 def run_interruptibly(
     search: Callable[[], Answer], stop: Callable[[], None], grace_seconds: float
 ) -> tuple[Answer | None, bool]:
-    """Run a blocking search, and stop it on Ctrl-C.
+    """Run a blocking search, and stop it on Ctrl-C; return its answer, and whether Ctrl-C came.
+
+    If Ctrl-C came, an error of the search is its effect, and the search has no answer.
 
     Python handles a signal only between two byte codes of its main thread. So the search runs in a
     thread of its own, and the calling thread waits in short steps.
@@ -39,4 +41,6 @@ def run_interruptibly(
         interrupted = True
         stop()
         thread.join(grace_seconds)
-    return future.result() if future.done() else None, interrupted
+    if interrupted and (not future.done() or future.exception()):
+        return None, True
+    return future.result(), interrupted

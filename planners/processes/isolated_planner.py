@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from planners.model.budget import Budget
 from planners.model.findings import Findings
 from planners.model.plan import Plan, Status
 from planners.model.problem import Problem
-from planners.processes.isolated_process import Ended, call_isolated
+from planners.processes.isolated_process import AnsweredInterrupt, Ended, call_isolated
 from planners.processes.planner_answer import MalformedAnswerError, take_in
 
 # Seconds that a planner may take beyond its time limit before its process is killed. A guess.
@@ -69,18 +69,23 @@ def answer_in_isolation(
         standard_output.leave_to_the_parent()
         return packed(answer())
 
-    sent = call_isolated(
-        in_the_child,
-        seconds=budget.remaining_seconds() + isolation.grace_seconds,
-        memory_bytes=isolation.memory_bytes,
-        most_bytes=MOST_HEADER_BYTES + OFFSET.itemsize * problem.tensor_count,
-    )
+    interrupted = False
+    try:
+        sent = call_isolated(
+            in_the_child,
+            seconds=budget.remaining_seconds() + isolation.grace_seconds,
+            memory_bytes=isolation.memory_bytes,
+            most_bytes=MOST_HEADER_BYTES + OFFSET.itemsize * problem.tensor_count,
+        )
+    except AnsweredInterrupt as interrupt:
+        sent, interrupted = interrupt.answer, True
     if isinstance(sent, Ended):
         return _without_answer(sent, budget, isolation)
     try:
-        return take_in(problem, unpacked(sent))
+        found = take_in(problem, unpacked(sent))
     except (MalformedAnswerError, ValueError, KeyError, TypeError):
-        return Findings(reason="its process sent no valid answer", claimed=Status.INVALID)
+        found = Findings(reason="its process sent no valid answer", claimed=Status.INVALID)
+    return replace(found, interrupted=found.interrupted or interrupted)
 
 
 def _without_answer(ended: Ended, budget: Budget, isolation: Isolation) -> Findings:

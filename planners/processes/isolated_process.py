@@ -12,7 +12,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import UnionType
@@ -59,6 +59,14 @@ class Ended:
     signal: int = 0
 
 
+class AnsweredInterrupt(KeyboardInterrupt):
+    """Ctrl-C that came before an answer was returned; it carries the answer."""
+
+    def __init__(self, answer: bytes) -> None:
+        super().__init__()
+        self.answer = answer
+
+
 def call_isolated(
     call: Callable[[], bytes],
     *,
@@ -100,6 +108,11 @@ def stream_isolated(
     The call gets a function that sends a message, and `receive` is called with each message.
     Messages that arrived before the process was killed are not lost. ``most_bytes`` limits each
     message.
+
+    Note: interrupts. Signals are held back except while this process waits for the child. So a
+    Ctrl-C neither cuts a message that is being read nor leaves a child that no code ends. It is
+    passed on to the child, and always raised here as well: as an `AnsweredInterrupt` if the child
+    answers nevertheless.
     """
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError, AttributeError):
@@ -108,8 +121,7 @@ def stream_isolated(
     most_space = None if memory_bytes is None else address_space_bytes() + memory_bytes
     end_with_parent = tied_to_this_process()
     reader, writer = os.pipe()
-    # A Ctrl-C between the fork and the second ``try`` would leave a child that no code ends.
-    waiting = signals_wait()
+    held = signals_wait()
     try:
         with warnings.catch_warnings():
             # Python warns of a fork in a process with threads; see the note of `call_isolated`.
@@ -121,23 +133,23 @@ def stream_isolated(
     except BaseException:
         os.close(reader)
         os.close(writer)
-        waiting.close()
+        held.close()
         raise
-    child = _Child(pid, reader, receive)
+    os.close(writer)
+    answer: bytes | Ended | None = None
     try:
-        os.close(writer)
-        try:
-            # A Ctrl-C that was held back is raised here, and passed on to the child below.
-            waiting.close()
-            answer = child.receive(time.monotonic() + seconds, most_bytes)
-        except KeyboardInterrupt:
-            os.kill(pid, signal.SIGINT)
-            answer = child.receive(time.monotonic() + interrupt_grace_seconds, most_bytes)
-            if answer is None:
+        with _Child(pid, reader, receive, held) as child:
+            try:
+                answer = child.receive(time.monotonic() + seconds, most_bytes)
+            except KeyboardInterrupt:
+                os.kill(pid, signal.SIGINT)
+                answer = child.receive(time.monotonic() + interrupt_grace_seconds, most_bytes)
                 raise
-        return answer if answer is not None else child.how_it_ended()
-    finally:
-        child.end()
+    except KeyboardInterrupt:
+        if isinstance(answer, bytes):
+            raise AnsweredInterrupt(answer) from None
+        raise
+    return answer
 
 
 def answer_apart(
@@ -183,37 +195,55 @@ def answer_apart(
 class _Child:
     """A child process, as its parent sees it: the pipe, the messages, the end."""
 
-    def __init__(self, pid: int, reader: int, receive: Callable[[bytes], None]) -> None:
+    def __init__(
+        self, pid: int, reader: int, receive: Callable[[bytes], None], held: ExitStack
+    ) -> None:
         self.pid = pid
         self.late = False
         self.too_long = False
         self.status: int | None = None
         self._reader = reader
         self._receive = receive
+        self._held = held
         self._received = bytearray()
         self._process = os.pidfd_open(pid)
 
-    def receive(self, deadline: float, most_bytes: int) -> bytes | None:
-        """Return the answer; None if the child ends, is late, or sends a message too long."""
+    def __enter__(self) -> _Child:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.end()
+        self._held.close()
+
+    def receive(self, deadline: float, most_bytes: int) -> bytes | Ended:
+        """Return the answer, or how the child ended: alone, late, or with a message too long."""
         while True:
             wait = min(MOST_WAIT_SECONDS, deadline - time.monotonic())
             if wait <= 0:
                 self.late = True
-                return None
-            ready, _, _ = select.select([self._reader, self._process], [], [], wait)
+                return self._how_it_ended()
+            ready = self._wait(wait)
             if self._reader in ready:
                 piece = os.read(self._reader, PIECE_BYTES)
                 if not piece:
-                    return None
+                    return self._how_it_ended()
                 self._received += piece
             elif ready:
-                return None  # the child has ended, and its pipe is empty
+                return self._how_it_ended()  # the child has ended, and its pipe is empty
             for answers, message in self._messages(most_bytes):
                 if answers:
                     return message
                 self._receive(message)
             if self.too_long:
-                return None
+                return self._how_it_ended()
+
+    def _wait(self, seconds: float) -> list[int]:
+        """Wait for the pipe or the end of the child; an interrupt is raised here alone."""
+        try:
+            self._held.close()
+            return select.select([self._reader, self._process], [], [], seconds)[0]
+        finally:
+            self._held = signals_wait()
 
     def _messages(self, most_bytes: int) -> Iterator[tuple[bool, bytes]]:
         """Take complete messages; yield for each True if it is the answer, and its bytes."""
@@ -228,7 +258,7 @@ class _Child:
             del self._received[:end]
             yield prefix == length, message
 
-    def how_it_ended(self) -> Ended:
+    def _how_it_ended(self) -> Ended:
         if self.late:
             return Ended("did not end in time and was killed", late=True)
         if self.too_long:

@@ -31,7 +31,7 @@ from planners.model.budget import Budget
 from planners.model.columns import IntColumn
 from planners.model.findings import Findings
 from planners.model.problem import Problem
-from planners.processes.isolated_process import Ended, stream_isolated
+from planners.processes.isolated_process import AnsweredInterrupt, Ended, stream_isolated
 from planners.registry import register
 
 NAME = "cp-sat"
@@ -111,7 +111,6 @@ class _Solved:
     conflicts: int
     branches: int
     bound: float
-    interrupted: bool
 
 
 def _solve(cp_model: Any, solver: Any, model: OffsetModel, send: Callable[[bytes], None]) -> bytes:
@@ -120,15 +119,14 @@ def _solve(cp_model: Any, solver: Any, model: OffsetModel, send: Callable[[bytes
             heads = [x if isinstance(x, int) else self.value(x) for x in model.head]
             send(json.dumps(heads).encode())
 
-    status, interrupted = run_interruptibly(
+    status, _ = run_interruptibly(
         lambda: solver.solve(model.model, Sender()), solver.stop_search, GRACE_SECONDS
     )
     if status is None:
         raise KeyboardInterrupt
     solved = _Solved(
-        int(status), solver.num_conflicts, solver.num_branches, solver.best_objective_bound,
-        interrupted,
-    )  # fmt: skip
+        int(status), solver.num_conflicts, solver.num_branches, solver.best_objective_bound
+    )
     return json.dumps(asdict(solved)).encode()
 
 
@@ -142,7 +140,7 @@ class _Question:
 
 
 class _StoppedError(Exception):
-    """Ctrl-C came, or CP-SAT's process ended before it answered."""
+    """CP-SAT's process ended before it answered."""
 
 
 @dataclass
@@ -178,6 +176,8 @@ class _Search:
                 raise
         except _StoppedError:
             pass
+        except KeyboardInterrupt:
+            self.interrupted = True
         return SearchOutcome(
             self.scaled.plan(self.problem, self.heads),
             lower_bound=self.least * self.scaled.unit,
@@ -258,16 +258,16 @@ class _Search:
                 most_bytes=MOST_BYTES_A_HEAD * (1 + self.scaled.count),
                 interrupt_grace_seconds=GRACE_SECONDS,
             )
-        except KeyboardInterrupt:
-            self.interrupted = True
-            raise _StoppedError from None
+        except AnsweredInterrupt as interrupt:
+            self._read(interrupt.answer, model, question)
+            raise
         if isinstance(answer, Ended):
             self.reason = f"CP-SAT {answer.how}"
             if answer.late:
                 return  # the next question may be easier
             raise _StoppedError
         self.reason = SPENT
-        self._read(_Solved(**json.loads(answer)), model, question)
+        self._read(answer, model, question)
 
     def _share_of_time(self, question: _Question) -> float:
         require_time(self.budget)
@@ -316,8 +316,8 @@ class _Search:
             self.order = ", ".join(question.tie_order or ())
             self.start.offer(self.scaled.plan(self.problem, found))
 
-    def _read(self, solved: _Solved, model: OffsetModel, question: _Question) -> None:
-        cp_model = self.cp_model
+    def _read(self, answer: bytes, model: OffsetModel, question: _Question) -> None:
+        solved, cp_model = _Solved(**json.loads(answer)), self.cp_model
         if solved.status == cp_model.MODEL_INVALID:
             raise ModelTooLargeError(f"CP-SAT rejects the model: {model.model.validate()}")
         self.conflicts += solved.conflicts
@@ -329,6 +329,3 @@ class _Search:
         elif not question.decide and 0 <= solved.bound < 1 << 53:
             # The bound is a double, exact below 2**53; above that it may have been rounded up.
             self.least = max(self.least, math.floor(solved.bound))
-        if solved.interrupted:
-            self.interrupted = True
-            raise _StoppedError

@@ -8,7 +8,7 @@ import os
 import re
 import time
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from tempfile import TemporaryFile
 from types import ModuleType
 from typing import Any
@@ -19,7 +19,7 @@ from planners.exact.ilp.linear_program import INFINITE, MilpAnswer, MilpModel
 from planners.exact.model_limits import require_time, solver_seconds
 from planners.exact.plan_exactly import require_package
 from planners.model.budget import Budget
-from planners.processes.isolated_process import Ended, call_isolated
+from planners.processes.isolated_process import AnsweredInterrupt, Ended, call_isolated
 
 Solver = Callable[[MilpModel, Budget], MilpAnswer]
 
@@ -99,6 +99,9 @@ def _solve(optimize: ModuleType, sparse: Any, model: MilpModel, budget: Budget) 
             most_bytes=MOST_BYTES_A_COLUMN * (1 + columns),
             interrupt_grace_seconds=0,
         )
+    except AnsweredInterrupt as interrupt:
+        found = MilpAnswer(**json.loads(interrupt.answer))
+        return replace(found, reason="interrupted", interrupted=True)
     except KeyboardInterrupt:
         return MilpAnswer(reason="interrupted", interrupted=True)
     if isinstance(answer, Ended):

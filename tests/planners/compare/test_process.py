@@ -9,7 +9,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,18 +19,21 @@ Plugin = Callable[[str], Path]
 COMMAND = [sys.executable, "-m", "planners.compare"]
 PATIENCE_SECONDS = 60
 
+# A wait is short, because a signal that comes right before it does not end it.
 SLOW = """
 @planners.register("slow")
 def slow(problem, budget):
     print("started", file=sys.stderr, flush=True)
-    time.sleep(60)
+    while True:
+        time.sleep(0.01)
 """
 GRACEFUL = """
 @planners.register("graceful")
 def graceful(problem, budget):
     try:
         print("started", file=sys.stderr, flush=True)
-        time.sleep(60)
+        while True:
+            time.sleep(0.01)
     except KeyboardInterrupt:
         pass
     return planners.place(problem)
@@ -45,9 +47,20 @@ def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-def interrupt_once_started(
-    *arguments: str | Path, wait_seconds: float = 0.05
-) -> tuple[int, str, str]:
+STARTS = """
+from ortools.sat.python.cp_model import CpSolver
+solve = CpSolver.solve
+def say(*given):
+    print("started", file=sys.stderr, flush=True)
+    return solve(*given)
+CpSolver.solve = say
+@planners.register("starter")
+def starter(problem, budget):
+    return planners.place(problem)
+"""
+
+
+def interrupt_once_started(*arguments: str | Path) -> tuple[int, str, str]:
     """Start a comparison, send SIGINT after the plugin says so, and return what came."""
     process = subprocess.Popen(
         [*COMMAND, *map(str, arguments)],
@@ -55,7 +68,6 @@ def interrupt_once_started(
     )  # fmt: skip
     assert process.stderr is not None
     assert process.stderr.readline() == "started\n"
-    time.sleep(wait_seconds)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=PATIENCE_SECONDS)
     return process.returncode, out, err
@@ -92,16 +104,8 @@ def test_ctrl_c_ends_a_search_in_compiled_code(tmp_path: Path, plugin: Plugin) -
     lines = [f"{i},{low},{low + long},{size}" for i, (low, (long, size)) in enumerate(rows)]
     path = tmp_path / "hard.csv"
     path.write_text("\n".join(["id,lower,upper,size", *lines]))
-    starter = plugin(
-        "@planners.register('starter')\n"
-        "def starter(problem, budget):\n"
-        "    print('started', file=sys.stderr, flush=True)\n"
-        "    return planners.place(problem)\n"
-    )
-    code, out, err = interrupt_once_started(
-        path, "--planners", "starter,cp-sat,naive", "--plugin", starter, "--time-limit", "50",
-        wait_seconds=1.5,
-    )  # fmt: skip
+    given = ("--planners", "starter,cp-sat,naive", "--time-limit", "50")
+    code, out, err = interrupt_once_started(path, "--plugin", plugin(STARTS), *given)
     assert code == 130, err
     assert "terminate" not in err
     assert "starter" in out

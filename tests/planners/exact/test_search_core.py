@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import random
 import signal
-import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from types import FrameType
@@ -20,6 +18,7 @@ from planners.exact.branch_and_bound.components import Component, components_of
 from planners.exact.common_unit import ScaledBlocks, scale_blocks
 from planners.referee.naive import find_violation
 from planners.registry import get
+from tests.interrupts import heard_within
 from tests.planners.exact.brute_force import optimal_peak
 from tests.planners.exact.search_cases import RULES, varied_problem, varied_rules
 from tests.random_problems import FEATURES
@@ -324,11 +323,8 @@ def test_no_time_is_an_error_that_says_so(
 
 def test_ctrl_c_ends_a_search(open_question: tuple[_core.CanonicalSearch, int]) -> None:
     search, capacity = open_question
-    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
-    with pytest.raises(KeyboardInterrupt):  # noqa: PT012
-        timer.start()
-        search.decide(capacity, ORDER, 1 << 60, 0, 0, rules_of(), 20.0)
-    timer.join()
+    with pytest.raises(KeyboardInterrupt):
+        heard_within(search.decide)(capacity, ORDER, 1 << 60, 0, 0, rules_of(), 20.0)
 
 
 def test_a_search_is_asked_by_one_at_a_time(
@@ -346,12 +342,11 @@ def test_a_search_is_asked_by_one_at_a_time(
         raise InterruptedError
 
     before = signal.signal(signal.SIGALRM, ask)
-    signal.setitimer(signal.ITIMER_REAL, 0.1)
+    decide = heard_within(search.decide, signal.SIGALRM)
     try:
         with pytest.raises(InterruptedError):
-            search.decide(capacity, ORDER, 1 << 60, 0, 0, rules_of(), 20.0)
+            decide(capacity, ORDER, 1 << 60, 0, 0, rules_of(), 20.0)
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     assert ["one question at a time" in text for text in refused] == [True]
     assert search.decide(capacity, ORDER, 7, 0, 0, rules_of(), 60.0).counters.nodes == 7

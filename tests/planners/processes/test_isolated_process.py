@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import _thread
 import os
+import select
 import signal
 import subprocess
 import sys
 import textwrap
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn
+from types import ModuleType
+from typing import Any, NoReturn
 
 import pytest
 
 from planners.errors import GaplessError
 from planners.processes import isolated_process
-from planners.processes.isolated_process import Ended, call_isolated, stream_isolated
+from planners.processes.isolated_process import (
+    AnsweredInterrupt,
+    Ended,
+    call_isolated,
+    stream_isolated,
+)
+from tests.interrupts import heard_within, pressed_in_child
 
 LONG = 600
 
@@ -132,36 +139,62 @@ def test_memory_is_limited_to_what_it_may_add() -> None:
     assert call(take(1 << 28), memory_bytes=1 << 26) == b"refused"
 
 
-@pytest.mark.parametrize("answers", [True, False])
-def test_ctrl_c_reaches_the_child(answers: bool) -> None:
-    def body() -> bytes:
-        try:
-            os.kill(os.getppid(), signal.SIGINT)
-            return hang()
-        except KeyboardInterrupt:
-            if answers:
-                return b"best so far"
-            raise
-
-    if answers:
-        assert call(body) == b"best so far"
-    else:
-        with pytest.raises(KeyboardInterrupt):
-            call(body)
+def best_so_far() -> bytes:
+    try:
+        return hang()
+    except KeyboardInterrupt:
+        return b"best so far"
 
 
-def test_ctrl_c_that_does_not_end_the_wait_is_heard() -> None:
-    # As where it comes right before the wait; the child answers when it is interrupted.
+@pytest.mark.parametrize(
+    ("body", "answer"),
+    [
+        (pressed_in_child(hang, deaf=False), None),
+        (pressed_in_child(best_so_far, deaf=False), b"best so far"),
+        (pressed_in_child(lambda: b"under way", deaf=True), b"under way"),
+        (pressed_in_child(lambda: os._exit(3), deaf=True), None),
+    ],
+    ids=["ends", "answers", "answers anyway", "exits"],
+)
+def test_ctrl_c_is_raised_with_the_answer_if_there_is_one(
+    body: Callable[[], bytes], answer: bytes | None
+) -> None:
+    with pytest.raises(KeyboardInterrupt) as raised:
+        call(body)
+    assert getattr(raised.value, "answer", None) == answer
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.parametrize(
+    ("module", "name"), [(select, "select"), (os, "read"), (os, "wait4"), (os, "close")]
+)
+def test_ctrl_c_at_any_step_loses_no_answer(
+    module: ModuleType, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It comes right before a system call, and hence does not end it."""
+    step = heard_within(getattr(module, name))
+    waits, goes_on = os.pipe()
+
     def body(send: Callable[[bytes], None]) -> bytes:
         try:
             send(b"here")
-            return hang()
+            return hang() if name == "select" else os.read(waits, 7)
         except KeyboardInterrupt:
-            return b"best so far"
+            return b"answers"
 
-    timer = threading.Timer(0.2, _thread.interrupt_main)
-    assert stream_isolated(body, lambda _: timer.start(), most_bytes=16) == b"best so far"
-    timer.join()
+    def press(_: bytes) -> None:
+        def pressed(*arguments: Any) -> Any:
+            monkeypatch.undo()
+            return step(*arguments)
+
+        os.write(goes_on, b"answers")
+        monkeypatch.setattr(module, name, pressed)
+
+    with pytest.raises(AnsweredInterrupt) as raised:
+        stream_isolated(body, press, most_bytes=16)
+    assert raised.value.answer == b"answers"
+    for end in (waits, goes_on):
+        os.close(end)
 
 
 def test_ctrl_c_that_another_thread_hears_at_the_fork_leaves_no_child_alone(

@@ -21,6 +21,7 @@ from planners.model.problem import Safety
 from planners.processes.isolated_planner import Isolation
 from planners.processes.planner_answer import answer_of
 from planners.registry import ChosenPlanner, PlannerInfo
+from tests.interrupts import pressed_in_child
 from tests.random_problems import random_problem
 
 Planner = Callable[[Problem, Budget], Any]
@@ -237,6 +238,12 @@ def test_the_best_offer_is_the_answer_of_a_planner_without_one(name: str) -> Non
     result = run(PROBLEM, third_party(planner))
     assert (result.status, result.peak) == (Status.FEASIBLE, 7)
     assert result.interrupted == (name == "Ctrl-C")
+
+
+def test_an_answer_that_comes_with_ctrl_c_is_kept_and_says_so() -> None:
+    planner = third_party(pressed_in_child(lambda *_: WORSE, deaf=True))
+    result = run(PROBLEM, planner, isolation=Isolation())
+    assert (result.status, result.peak, result.interrupted) == (Status.FEASIBLE, 7, True)
 
 
 def test_an_offer_is_kept_by_a_planner_that_hides_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
