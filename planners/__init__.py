@@ -12,20 +12,23 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from planners.command_line.version import __version__ as __version__
-
 if find_spec("planners._core") is None:
     from planners.missing_core import missing_core
     from planners.siblings import refuse
 
     refuse(missing_core(ImportError("No module named 'planners._core'")))
 
+# Nothing else is imported yet: where one thread imports this package, and another one a module of
+# it, Python lets neither have the module.
 if TYPE_CHECKING:
+    from planners.command_line.version import __version__ as __version__
     from planners.public import *  # noqa: F403
 else:
 
     def __getattr__(name: str) -> Any:
         """Import what the package exports, which takes long, when the first of it is asked for."""
+        if name == "__version__":
+            return import_module("planners.command_line.version").__version__
         if name.startswith("_") and name != "__all__":
             raise AttributeError(f"module 'planners' has no attribute {name!r}")
         public = import_module("planners.public")

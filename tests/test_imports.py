@@ -33,9 +33,10 @@ ROOMS = {
         "planners.dynamic",
         "planners.entry_points",
         "planners.errors",
+        "planners.first_use",
         "planners.model",
         "planners.referee",
-        "planners.registry.named_registry",
+        "planners.registry",
         "planners.text",
     },
     "planners/command_line": {"planners.errors", "planners.missing_core", "planners.text"},
@@ -57,6 +58,7 @@ ROOMS = {
         "planners.errors",
         "planners.exact",
         "planners.files",
+        "planners.first_use",
         "planners.judged_run",
         "planners.late_exports",
         "planners.model",
@@ -72,6 +74,7 @@ ROOMS = {
     "planners/registry": {
         "planners.entry_points",
         "planners.errors",
+        "planners.first_use",
         "planners.model",
         "planners.text",
     },
@@ -274,6 +277,28 @@ def test_modules_form_no_circle() -> None:
     }:
         left = {module: names for module, names in left.items() if module not in ends}
     assert left == {}
+
+
+def test_threads_can_import_planners_in_any_order() -> None:
+    """Python locks a module before its package.
+
+    So two threads wait for each other if one imports a module of a package, and the other one the
+    package, which imports that module.
+    """
+    offending = []
+    for start in (path for path in sources("planners") if path.name == "__init__.py"):
+        package = ".".join(start.parent.relative_to(ROOT).parts) + "."
+        at_once = [node for node in tree_of(start).body if isinstance(node, ast.ImportFrom)]
+        if any(f"{node.module}.".startswith(package) for node in at_once):
+            offending += [
+                f"{path.relative_to(ROOT)}:{line} imports {name}"
+                for other in PACKAGES
+                for path in sources(other)
+                for name, line in imported_modules(tree_of(path))
+                if name.startswith(package) and "." in name.removeprefix(package)
+                and not path.is_relative_to(start.parent)
+            ]  # fmt: skip
+    assert offending == []
 
 
 @pytest.mark.parametrize("package", PACKAGES)

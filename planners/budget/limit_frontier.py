@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from importlib import import_module
 
 import numpy as np
@@ -15,6 +14,7 @@ from planners.budget.limit_result import LimitResult, run_under_limit
 from planners.budget.repeatable_step import RepeatableStep
 from planners.budget.staged_relaxation import StagedBound, staged_bound
 from planners.entry_points import load_group
+from planners.first_use import at_first_use
 from planners.model.budget import Budget
 from planners.model.plan import Status
 
@@ -28,7 +28,7 @@ BUILT_IN = (
 ENTRY_POINT_GROUP = "gapless.budget"
 
 
-@cache
+@at_first_use
 def load_planners() -> None:
     """Register, once, our planners and those of installed packages."""
     for module in BUILT_IN:

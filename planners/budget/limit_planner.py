@@ -9,8 +9,7 @@ from planners.budget.repeatable_step import Choice, RepeatableStep, Sequence32
 from planners.budget.staged_relaxation import StagedBound
 from planners.errors import UnknownPlannerError
 from planners.model.budget import Budget
-from planners.registry import PLUGGABLE
-from planners.registry.named_registry import Registry
+from planners.registry import PLUGGABLE, Registry
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,6 @@ import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -18,9 +17,10 @@ from planners.files.json_file import GZIP_MAGIC
 from planners.files.problem_file import read_gapless_json
 from planners.files.recording_slice import RecordingSlice
 from planners.files.replayed_pipe import readable_twice
+from planners.first_use import at_first_use
 from planners.model.problem import Problem
 from planners.model.request_sequence import RequestSequence, requests_of_problem
-from planners.registry.named_registry import Registry
+from planners.registry import Registry
 
 ENTRY_POINT_GROUP = "gapless.formats"
 HEAD_BYTES = 4096
@@ -81,6 +81,7 @@ def _is_json(path: Path, head: bytes) -> bool:
 
 
 GAPLESS_JSON = Format("gapless-json", (".json", ".json.gz"), _is_json, read_gapless_json)
+FORMATS: Registry[Format] = Registry("file format")
 
 
 def read_problem(
@@ -188,19 +189,23 @@ def _answer(path: Path, form: Format, read: Callable[[], Content]) -> Content:
 read_any = read_problem
 
 
-@cache
 def formats() -> tuple[Format, ...]:
-    """Return every known format, this package's own first; warn of a broken one."""
-    known: Registry[Format] = Registry("file format")
-    known.add(GAPLESS_JSON.name, GAPLESS_JSON)
+    """Return every known format, this package's own first."""
+    load_formats()
+    return tuple(FORMATS.values())
+
+
+@at_first_use
+def load_formats() -> None:
+    """Register our format and those of installed packages; warn of a broken one."""
+    FORMATS.add(GAPLESS_JSON.name, GAPLESS_JSON)
     for name, loaded in load_group(ENTRY_POINT_GROUP, "file format"):
         try:
             if not isinstance(loaded, Format):
                 raise TypeError(f"a planners.files.formats.Format is needed, found {loaded!r:.60}")
-            known.add(loaded.name, loaded)
+            FORMATS.add(loaded.name, loaded)
         except (TypeError, GaplessError) as error:
             warn_left_out(f"file format {name}", error)
-    return tuple(known.values())
 
 
 def format_of(path: Path) -> Format:

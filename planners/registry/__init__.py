@@ -8,13 +8,14 @@ import sys
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from planners.entry_points import load_group
 from planners.errors import GaplessError, UnknownPlannerError
+from planners.first_use import at_first_use
 from planners.model.budget import Budget
 from planners.model.findings import Findings
 from planners.model.online_result import OnlineResult, OnlineTerms
@@ -95,8 +96,6 @@ PLANNERS = ParameterRegistry("planner", ChosenPlanner)
 ONLINE_ALLOCATORS = ParameterRegistry("online allocator", ChosenOnline)
 # The registries that a plugin may add to; a package with another kind of planners appends its own.
 PLUGGABLE: list[Registry[Any]] = [PLANNERS, ONLINE_ALLOCATORS]
-
-_loaded_entry_points = False
 
 
 def register(
@@ -199,15 +198,9 @@ def _add_planner(info: PlannerInfo) -> None:
     PLANNERS.add(info.name, info)
 
 
-@cache
 def load_built_in() -> None:
-    """Import our `BUILT_IN_MODULES`, and list their planners first, in the order of the modules."""
-    for module in BUILT_IN_MODULES:
-        import_module(module)
-    order = {module: place for place, module in enumerate(BUILT_IN_MODULES)}
-    known = sorted(PLANNERS.values(), key=lambda info: order.get(info.module, len(order)))
-    PLANNERS.clear()
-    PLANNERS.update({info.name: info for info in known})
+    """Import, once, our `BUILT_IN_MODULES`, and list their planners first."""
+    import_module("planners.registry.built_in_planners")
 
 
 def add_online(info: OnlineInfo) -> None:
@@ -273,15 +266,12 @@ def get(name: str, **parameters: Scalar) -> ChosenPlanner:
     return PLANNERS.choose_exactly(name, parameters)
 
 
+@at_first_use
 def load_entry_points() -> None:
     """Import, once, our planners and the ``gapless.planners`` entry points of installed packages.
 
     If a package fails to import, a warning names it, and it is left out.
     """
-    global _loaded_entry_points
-    if _loaded_entry_points:
-        return
-    _loaded_entry_points = True
     load_built_in()
     for _ in load_group(ENTRY_POINT_GROUP, "planner package"):
         pass  # importing it registers its planners

@@ -36,12 +36,12 @@ class Registry(dict[str, Entry]):
                 f"{self.kind} name: letters, digits and '-' are needed, at most "
                 f"{MOST_NAME_CHARACTERS}, found {shown(name)}"
             )
-        if name in self:
+        # Two threads may load the same entry.
+        if self.setdefault(name, entry) is not entry:
             raise GaplessError(
                 f"{self.kind} name: must be free, found {name!r} registered already; choose "
                 f"another name"
             )
-        self[name] = entry
         return entry
 
     def find(self, name: str) -> Entry:
@@ -52,7 +52,7 @@ class Registry(dict[str, Entry]):
 
     def matching(self, pattern: str) -> list[Entry]:
         """Return the entries whose names match a wildcard; at least one has to."""
-        found = [entry for name, entry in self.items() if fnmatchcase(name, pattern)]
+        found = [entry for name, entry in list(self.items()) if fnmatchcase(name, pattern)]
         if not found:
             raise self._unknown(f"no {self.kind} matches {pattern!r}; {near_names(pattern, self)}")
         return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,11 +13,13 @@ import pytest
 
 from planners import registry
 from planners.errors import GaplessError, UnknownPlannerError
+from planners.first_use import at_first_use
 from planners.model.budget import Budget
 from planners.model.findings import Findings
 from planners.model.plan import Plan
 from planners.model.problem import Problem
 from planners.search.auto import auto
+from tests.installed_package import install
 
 
 def zeros(problem: Problem, _budget: Budget, depth: int = 2, wide: bool = False) -> Plan:
@@ -156,9 +159,56 @@ def test_a_broken_package_warns_and_the_rest_is_there(monkeypatch: pytest.Monkey
             raise ImportError("no module named nowhere")
 
     monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: [Broken()])
-    monkeypatch.setattr("planners.registry._loaded_entry_points", False)
+    load = registry.load_entry_points.__wrapped__  # type: ignore[attr-defined]
+    monkeypatch.setattr(registry, "load_entry_points", at_first_use(load))
     with pytest.warns(UserWarning, match=r"planner package broken \(nowhere\) is left out: Imp"):
         assert registry.planners("naive")
+
+
+# Its module asks every registry while it is loaded, and registers a planner of its own.
+ASKS = """
+import planners
+from planners.budget import choose_planners
+from planners.files.formats import formats
+from planners.registry import choose_online
+
+def ask():
+    planners.get("auto"), choose_planners("greedy"), choose_online("pytorch-caching")
+    assert "onnx" in {form.name for form in formats()}
+
+planners.get("auto")
+planners.register("asks")(lambda problem, budget: None)
+"""
+THREADS = """
+import threading
+from importlib import import_module
+
+def work(number):
+    together.wait()
+    import planners
+    if number % 2:
+        planners.get("auto")
+    import_module("asking").ask()
+    said.append(planners.get("asks").info.name)
+
+said, together = [], threading.Barrier(6)
+threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(*said)
+"""
+
+
+def test_threads_that_use_the_registries_first_have_all_of_them(tmp_path: Path) -> None:
+    install(tmp_path, "asking", ASKS, registry.ENTRY_POINT_GROUP, "asking = asking:ask")
+    done = subprocess.run(
+        [sys.executable, "-c", THREADS],
+        capture_output=True, text=True, check=True, timeout=60,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )  # fmt: skip
+    assert (done.stdout.split(), done.stderr) == (["asks"] * 6, "")
 
 
 def test_who_is_imported_first_changes_neither_order_nor_trust() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,19 +12,26 @@ import pytest
 import planners
 from planners import entry_points
 from planners.errors import InstanceError
+from planners.files import formats as module
 from planners.files.formats import Format, formats, read_any
 from planners.files.recording_slice import RecordingSlice
+from planners.first_use import at_first_use
 from planners.model.problem import Problem
+from planners.registry import Registry
 
 
 @pytest.fixture
-def offered(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
+def offered(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Stand in for what installed packages offer."""
     entries: list[Any] = []
     monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: entries)
-    formats.cache_clear()
-    yield entries
-    formats.cache_clear()
+    forget_formats(monkeypatch)
+    return entries
+
+
+def forget_formats(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FORMATS", Registry("file format"))
+    monkeypatch.setattr(module, "load_formats", at_first_use(module.load_formats.__wrapped__))  # type: ignore[attr-defined]
 
 
 def entry(name: str, loaded: object) -> SimpleNamespace:
@@ -152,7 +158,9 @@ def test_a_slice_is_read_by_formats_that_hold_recordings(
     assert read_any(path, RecordingSlice(round_to=8)).size.tolist() == [8]
 
 
-def test_a_slice_of_what_is_no_recording_is_refused(offered: list[Any], tmp_path: Path) -> None:
+def test_a_slice_of_what_is_no_recording_is_refused(
+    offered: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "file.json"
     path.write_bytes(b"{}")
     asked = RecordingSlice(-1, round_to=512)
@@ -160,7 +168,7 @@ def test_a_slice_of_what_is_no_recording_is_refused(offered: list[Any], tmp_path
     with pytest.raises(InstanceError, match=message):
         read_any(path, asked)
     offered.append(entry("r", Format("r", (".r",), lambda *_: False, one_tensor, lambda *_: None)))  # type: ignore[arg-type,return-value]
-    formats.cache_clear()
+    forget_formats(monkeypatch)
     with pytest.raises(InstanceError, match=r"needed \(r\), found gapless-json, which holds one"):
         read_any(path, asked)
 
