@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from planners.command_line.interrupt import Interrupt
-from planners.errors import InstanceError, InvalidPlanError, UnknownPlannerError
+from planners.errors import GaplessError, InstanceError, InvalidPlanError, UnknownPlannerError
 from planners.model.bounds import Bound
 from planners.model.budget import Budget
 from planners.model.findings import Findings
@@ -60,6 +60,8 @@ def run(
         Complete; a wrong plan has the status ``invalid`` and the violation as its reason.
     """
     problem, chosen = _in_order(problem, planner)
+    if not isinstance(budget, Budget | None):
+        raise GaplessError(f"budget: a planners.Budget is needed, found {shown(budget)}")
     _prepare(chosen.info)
     budget = (budget or Budget()).started()
     wall, cpu = time.perf_counter(), _cpu_seconds()

@@ -17,8 +17,9 @@ from gpu_runtime.verification.trials.stamp_check_program import (
 )
 from gpu_runtime.verification.trials.trial import make_trial
 from planners.errors import GaplessError
-from planners.model.columns import IntColumn
+from planners.model.columns import IntColumn, is_whole
 from planners.model.problem import Problem
+from planners.text.plain_text import shown
 
 DEFAULT_TRIALS = 20
 
@@ -39,10 +40,10 @@ class VerificationRequest:
     overlaps: tuple[tuple[int, int], ...] = ()
 
     def __post_init__(self) -> None:
-        if self.trials < 1:
-            raise GaplessError(f"trials: at least 1 is needed, found {self.trials}")
-        if self.seed < 0:
-            raise GaplessError(f"seed: at least 0 is needed, found {self.seed}")
+        for name, least in (("trials", 1), ("seed", 0)):
+            value = getattr(self, name)
+            if not is_whole(value, least):
+                raise GaplessError(f"{name}: at least {least} is needed, found {shown(value)}")
 
 
 @dataclass(frozen=True)

@@ -72,7 +72,8 @@ def family(
             asked.apply_defaults()
             with errors_at(f"family {draw.__name__.replace('_', '-')}"):
                 for name, value in asked.arguments.items():
-                    if value is not None and "int" in str(signature.parameters[name].annotation):
+                    kinds = str(signature.parameters[name].annotation)
+                    if "int" in kinds and not (value is None and "None" in kinds):
                         if type(value) is not int:
                             whole_number(value, f"parameter {name}")
                         most = MOST_OF.get(name, MOST)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from planners.errors import GaplessError
+from planners.model.columns import is_whole
 from planners.text.plain_text import shown
 
 LAST = -1
@@ -49,10 +50,9 @@ class RecordingSlice:
 
 def rounding_fault(round_to: int) -> str:
     """Return the fault of a number of bytes to round sizes up to; empty if there is none."""
-    if 1 <= round_to <= MAX_ROUND_TO:
+    if is_whole(round_to, 1, MAX_ROUND_TO):
         return ""
-    limit = "at least 1 byte" if round_to < 1 else f"at most {MAX_ROUND_TO} bytes"
-    return f"sizes are multiples of {limit}, found {shown(round_to)}"
+    return f"sizes are multiples of 1 to {MAX_ROUND_TO} bytes, found {shown(round_to)}"
 
 
 def parse_iteration(text: str) -> int | None:

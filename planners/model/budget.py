@@ -8,7 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from planners.errors import GaplessError
+from planners.model.columns import is_number, is_whole
 from planners.model.plan import Plan
+from planners.text.plain_text import shown
+
+INT32_MAX = (1 << 31) - 1
 
 
 @dataclass(frozen=True)
@@ -22,9 +26,9 @@ class Budget:
     node_limit
         Limit on search nodes, for runs that repeat exactly; None for no limit.
     threads
-        Threads that a planner may use, at least 1.
+        Threads that a planner may use, from 1 to 2**31 - 1.
     seed
-        Start of every random choice, at least 0.
+        Start of every random choice, from 0 to 2**31 - 1.
     deadline
         Moment of ``time.monotonic`` at which the time is over; set by :meth:`started`.
     on_offer
@@ -33,7 +37,7 @@ class Budget:
     Raises
     ------
     GaplessError
-        A limit is negative or not a number.
+        A field is not a number, or is out of its range.
     """
 
     time_limit_seconds: float | None = None
@@ -44,15 +48,19 @@ class Budget:
     on_offer: Callable[[Plan], None] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        limit = self.time_limit_seconds
-        if limit is not None and not limit >= 0:
-            raise GaplessError(f"time limit: seconds of at least 0 are needed, found {limit}")
-        if self.node_limit is not None and self.node_limit < 0:
-            raise GaplessError(f"node limit: at least 0 is needed, found {self.node_limit}")
-        if self.threads < 1:
-            raise GaplessError(f"threads: at least 1 is needed, found {self.threads}")
-        if not 0 <= self.seed < 1 << 31:
-            raise GaplessError(f"seed: 0 to 2**31 - 1 is needed, found {self.seed}")
+        limit, nodes = self.time_limit_seconds, self.node_limit
+        if limit is not None and not is_number(limit, 0):
+            raise GaplessError(
+                f"time limit: seconds of at least 0 are needed, found {shown(limit)}"
+            )
+        if nodes is not None and not is_whole(nodes):
+            raise GaplessError(f"node limit: 0 to 2**63 - 1 is needed, found {shown(nodes)}")
+        if not is_whole(self.threads, 1, INT32_MAX):
+            raise GaplessError(f"threads: 1 to 2**31 - 1 is needed, found {shown(self.threads)}")
+        if not is_whole(self.seed, 0, INT32_MAX):
+            raise GaplessError(f"seed: 0 to 2**31 - 1 is needed, found {shown(self.seed)}")
+        if not is_number(self.deadline, -math.inf):
+            raise GaplessError(f"deadline: a number is needed, found {shown(self.deadline)}")
 
     def started(self) -> Budget:
         """Return the same budget with its clock running."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,7 @@ def frozen_column(
     """Return a read-only, contiguous int64 copy of one column."""
     if isinstance(values, np.ndarray) and values.ndim != 1:
         raise InstanceError(f"field {field}: one dimension is needed, found {values.ndim}")
-    listed = values if isinstance(values, np.ndarray) else _listed(field, values)
+    listed = values if isinstance(values, np.ndarray) else listed_values(field, values)
     return _frozen_int64(listed, lambda index: f"field {field}, {entry} {index}")
 
 
@@ -66,7 +66,7 @@ def frozen_lists(
 
 def frozen_names(field: str, names: Iterable[str], entry: str) -> tuple[str, ...]:
     """Return a column of names that are safe to print in a one-line message."""
-    listed = _listed(field, names)
+    listed = listed_values(field, names)
     # A long name may come many times: each is looked at once.
     known: set[str] = set()
     for index, name in enumerate(listed):
@@ -110,7 +110,7 @@ def require_each(
         raise InstanceError(f"field {field}, {entry} {at}: {rule}, found {show(numbers)}")
 
 
-def _listed(field: str, values: Iterable[Any]) -> list[Any]:
+def listed_values(field: str, values: Iterable[Any]) -> list[Any]:
     try:
         return list(values)
     except TypeError:
@@ -118,7 +118,7 @@ def _listed(field: str, values: Iterable[Any]) -> list[Any]:
 
 
 def _listed_rows(field: str, rows: Iterable[Sequence[int] | IntColumn], entry: str) -> list[Any]:
-    listed = _listed(field, rows)
+    listed = listed_values(field, rows)
     for index, row in enumerate(listed):
         if not isinstance(row, (list, tuple)) and not (
             isinstance(row, np.ndarray) and row.ndim == 1
@@ -143,11 +143,7 @@ def _frozen_int64(values: list[Any] | NDArray[Any], where: Callable[[int], str])
             pass
         else:
             return read_only(column)
-    wrong = next(
-        index
-        for index, value in enumerate(values)
-        if not is_integer_type(type(value)) or not -INT64_MAX - 1 <= value <= INT64_MAX
-    )
+    wrong = next(index for index, value in enumerate(values) if not is_whole(value, -INT64_MAX - 1))
     raise InstanceError(
         f"{where(wrong)}: a whole number that fits int64 is needed, found {shown(values[wrong])}"
     )
@@ -156,3 +152,29 @@ def _frozen_int64(values: list[Any] | NDArray[Any], where: Callable[[int], str])
 def is_integer_type(kind: type) -> bool:
     """Return True if values of a type are integers; booleans are not."""
     return issubclass(kind, (int, np.integer)) and not issubclass(kind, bool)
+
+
+def is_whole(value: object, least: int = 0, most: int = INT64_MAX) -> TypeGuard[int]:
+    """Return True if a value is an integer between two bounds."""
+    return is_integer_type(type(value)) and least <= int(value) <= most  # type: ignore[call-overload]
+
+
+def is_number(value: object, least: float) -> TypeGuard[float]:
+    """Return True if a value is an integer or a float of at least a bound, and fits a float."""
+    try:
+        return (
+            isinstance(value, (int, float, np.integer, np.floating))
+            and not isinstance(value, bool)
+            and float(value) >= least
+        )
+    except OverflowError:
+        return False
+
+
+def whole_bytes(field: str, value: object) -> int:
+    """Return a number of bytes from outside as an integer of Python."""
+    if not is_whole(value):
+        raise InstanceError(
+            f"field {field}: whole bytes from 0 to 2**63 - 1 are needed, found {shown(value)}"
+        )
+    return int(value)

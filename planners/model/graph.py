@@ -20,6 +20,7 @@ from planners.model.columns import (
 )
 from planners.model.work import Work
 from planners.text.byte_units import counted
+from planners.text.plain_text import shown
 
 # Limits the streams and the nodes of a graph, before memory for them is taken. Guesses.
 MAX_STREAMS = 1 << 20
@@ -88,6 +89,8 @@ class Graph:
         object.__setattr__(self, "consumer_offsets", offsets)
         object.__setattr__(self, "consumer_nodes", nodes)
         object.__setattr__(self, "control", frozen_rows("graph.control", control, width=2))
+        if work is not None and not isinstance(work, Work):
+            raise InstanceError(f"field graph.work: a Work is needed, found {shown(work)}")
         object.__setattr__(self, "work", work)
         self._validate()
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from planners.model.columns import IntColumn
 from planners.model.problem import Scalar
+from planners.model.rules import take_capacity
 
 # Calls in which the host waits until the device is done.
 WAITING_CALLS = ("synchronize", "await_event")
@@ -37,6 +38,9 @@ class OnlineTerms:
     has_series: bool = False
     # True if every block is stamped and compared, on a device with memory.
     is_verified: bool = False
+
+    def __post_init__(self) -> None:
+        take_capacity(self.capacity)
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from planners.model.columns import IntColumn, frozen_column
+from planners.model.columns import IntColumn, frozen_column, whole_bytes
 from planners.model.problem import Problem, Scalar
 from planners.text.byte_units import both_bytes, counted
 from planners.text.plain_text import shown
@@ -37,6 +37,11 @@ class Plan:
         int64 bytes, one a tensor.
     peak
         Largest ``offset + size``, bytes; 0 without tensors.
+
+    Raises
+    ------
+    InstanceError
+        A number is not whole or does not fit int64, or the peak is negative.
     """
 
     offsets: IntColumn
@@ -44,7 +49,7 @@ class Plan:
 
     def __init__(self, offsets: Iterable[int] | IntColumn, peak: int) -> None:
         object.__setattr__(self, "offsets", frozen_column("offsets", offsets))
-        object.__setattr__(self, "peak", int(peak))
+        object.__setattr__(self, "peak", whole_bytes("peak", peak))
 
     def __repr__(self) -> str:
         return f"<Plan: {counted(len(self.offsets), 'offset')}, peak {both_bytes(self.peak)}>"

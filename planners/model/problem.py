@@ -100,7 +100,7 @@ class Problem(ProblemFields):
         put("size", rules.take_sizes(size))
         tensors = self.tensor_count
         put("alignment", rules.take_column("alignment", alignment, tensors, default=1))
-        put("graph", graph)
+        put("graph", rules.take_graph(graph))
         put("unsafe_pairs", None)
         if unsafe_pairs is not None:
             put("unsafe_pairs", frozen_rows("unsafe_pairs", unsafe_pairs, width=2))
@@ -126,7 +126,7 @@ class Problem(ProblemFields):
         if tensor_name is not None:
             put("tensor_name", frozen_names("tensor_name", tensor_name, entry="tensor"))
         put("name", rules.take_name(name))
-        put("origin", rules.take_origin(origin or {}))
+        put("origin", rules.take_origin({} if origin is None else origin))
         rules.require_rules(self)
         put("blocks", make_blocks(self.size, self.alignment, self.pinned, self.contiguous))
 

@@ -18,9 +18,10 @@ from planners.model.columns import (
     frozen_column,
     frozen_lists,
     frozen_rows,
-    is_integer_type,
+    listed_values,
     read_only,
     require_each,
+    whole_bytes,
 )
 from planners.model.graph import Graph
 from planners.model.problem_fields import ProblemFields, Scalar
@@ -55,7 +56,7 @@ def take_column(
 
 def take_flags(field: str, values: Iterable[bool] | BoolColumn, tensors: int) -> BoolColumn:
     """Return a column of one boolean for each tensor."""
-    listed = values.tolist() if isinstance(values, np.ndarray) else list(values)
+    listed = listed_values(field, values.tolist() if isinstance(values, np.ndarray) else values)
     for index, value in enumerate(listed):
         if not isinstance(value, bool):
             raise InstanceError(
@@ -72,6 +73,13 @@ def require_length(field: str, found: int, tensors: int) -> None:
             f"field {field}: one entry a tensor is needed, found {found} for "
             f"{tensors} tensors of field size"
         )
+
+
+def take_graph(graph: Graph | None) -> Graph | None:
+    """Return a graph, or None."""
+    if graph is not None and not isinstance(graph, Graph):
+        raise InstanceError(f"field graph: a Graph is needed, found {shown(graph)}")
+    return graph
 
 
 def require_one_decider(
@@ -98,6 +106,10 @@ def take_pins(pinned: Mapping[int, int] | IntColumn | None, tensors: int) -> Int
         column = take_column("pinned", pinned, tensors)
         _require_pins(np.flatnonzero(column != NOT_PINNED), column[column != NOT_PINNED])
         return column
+    if pinned is not None and not isinstance(pinned, Mapping):
+        raise InstanceError(
+            f"field pinned: {{tensor: offset}} or a column is needed, found {shown(pinned)}"
+        )
     rows = frozen_rows("pinned", list((pinned or {}).items()), width=2)
     _require_tensors("pinned", rows[:, :1], tensors)
     _require_pins(rows[:, 0], rows[:, 1])
@@ -114,13 +126,7 @@ def take_chains(chains: Iterable[Sequence[int] | IntColumn]) -> tuple[tuple[int,
 
 def take_capacity(capacity: int | None) -> int | None:
     """Return a capacity in bytes, or None."""
-    if capacity is None:
-        return None
-    if not is_integer_type(type(capacity)) or not 0 <= capacity <= INT64_MAX:
-        raise InstanceError(
-            f"field capacity: whole bytes from 0 to 2**63 - 1 are needed, found {shown(capacity)}"
-        )
-    return int(capacity)
+    return None if capacity is None else whole_bytes("capacity", capacity)
 
 
 def take_name(name: str) -> str:

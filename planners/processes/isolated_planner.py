@@ -10,13 +10,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from planners.command_line import standard_output
-from planners.errors import GaplessError
+from planners.errors import GaplessError, InstanceError
 from planners.model.budget import Budget
+from planners.model.columns import is_number, is_whole
 from planners.model.findings import Findings
 from planners.model.plan import Plan, Status
 from planners.model.problem import Problem
 from planners.processes.isolated_process import AnsweredInterrupt, Ended, call_isolated
 from planners.processes.planner_answer import MalformedAnswerError, take_in
+from planners.text.plain_text import shown
 
 # Seconds that a planner may take beyond its time limit before its process is killed. A guess.
 GRACE_SECONDS = 1.0
@@ -42,18 +44,20 @@ class Isolation:
     Raises
     ------
     GaplessError
-        The memory is no number of bytes.
+        The memory is not a number of bytes, or the grace not one of seconds.
     """
 
     memory_bytes: int | None = None
     grace_seconds: float = GRACE_SECONDS
 
     def __post_init__(self) -> None:
-        most = self.memory_bytes
-        if most is not None and not 0 <= most <= MOST_MEMORY_BYTES:
+        most, grace = self.memory_bytes, self.grace_seconds
+        if most is not None and not is_whole(most, 0, MOST_MEMORY_BYTES):
             raise GaplessError(
-                f"memory limit: 0 to {MOST_MEMORY_BYTES} bytes are needed, found {most}"
+                f"memory limit: 0 to {MOST_MEMORY_BYTES} bytes are needed, found {shown(most)}"
             )
+        if not is_number(grace, 0):
+            raise GaplessError(f"grace: seconds of at least 0 are needed, found {shown(grace)}")
 
 
 def answer_in_isolation(
@@ -83,7 +87,7 @@ def answer_in_isolation(
         return _without_answer(sent, budget, isolation)
     try:
         found = take_in(problem, unpacked(sent))
-    except (MalformedAnswerError, ValueError, KeyError, TypeError):
+    except (MalformedAnswerError, InstanceError, ValueError, KeyError, TypeError):
         found = Findings(reason="its process sent no valid answer", claimed=Status.INVALID)
     return replace(found, interrupted=found.interrupted or interrupted)
 

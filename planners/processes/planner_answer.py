@@ -19,7 +19,7 @@ import numpy as np
 from planners.command_line.interrupt import Interrupt
 from planners.errors import MissingDependencyError
 from planners.model.budget import Budget
-from planners.model.columns import INT64_MAX, IntColumn, frozen_column, is_integer_type
+from planners.model.columns import INT64_MAX, IntColumn, frozen_column, is_whole
 from planners.model.findings import Findings
 from planners.model.plan import Plan, Result, Status
 from planners.model.problem import Problem, Scalar
@@ -161,10 +161,8 @@ def _offsets(problem: Problem, offsets: Any) -> IntColumn:
 
 
 def _bytes(what: str, value: object) -> int:
-    if isinstance(value, (int, np.integer)) and is_integer_type(type(value)):
-        plain = int(value)
-        if 0 <= plain <= INT64_MAX:
-            return plain
+    if is_whole(value):
+        return int(value)
     raise MalformedAnswerError(
         f"{what} is a whole number of bytes from 0 to 2**63 - 1, found {_of(value)}"
     )

@@ -23,7 +23,7 @@ class OneOf:
     values: tuple[Scalar, ...]
 
     def __call__(self, value: Scalar) -> None:
-        if not any(value == each and type(value) is type(each) for each in self.values):
+        if not any(type(value) is type(each) and value == each for each in self.values):
             raise GaplessError(f"{' or '.join(map(repr, self.values))} is needed, found {value!r}")
 
 

@@ -193,7 +193,12 @@ def test_a_device_of_a_snapshot_is_chosen(tmp_path: Path) -> None:
         ("run.npz", "a.json", {"selection": Selection("7")}, "iteration 7: the trace has"),
         ("run.npz", "a.json", {"selection": Selection("-9")}, "iteration -9: the trace has"),
         ("run.npz", "a.json", {"selection": Selection("first")}, "a whole number .* 'first'"),
-        ("run.npz", "a.json", {"selection": Selection(round_to=0)}, "at least 1 byte, found 0"),
+        (
+            "run.npz",
+            "a.json",
+            {"selection": Selection(round_to=0)},
+            "1 to 1099511627776 bytes",
+        ),
         ("run.npz", "a.json", {"device": 0}, "--device is for memory snapshots, found recorded-"),
         ("toy.json", "a.csv", {"selection": Selection("0")}, "select from a trace, found a prob"),
         ("toy.json", "a.xyz", {}, r"the suffix names no format; give --to, one of gapless-json \("),

@@ -249,7 +249,7 @@ def test_list_has_one_line_for_each_planner(compare: Compare, plugin: Plugin) ->
         (["SMALL", "--planners", "naive:depth=3"], "planner naive has no parameter 'depth'"),
         (["SMALL", "--json", "--csv"], "--json and --csv: one of the two is needed"),
         (["SMALL", "--time-limit", "nan"], "time limit: seconds of at least 0"),
-        (["SMALL", "--threads", "0"], "threads: at least 1 is needed, found 0"),
+        (["SMALL", "--threads", "0"], "threads: 1 to 2**31 - 1 is needed, found 0"),
         (["SMALL", "--capacity", "24G"], "KiB MiB GiB TiB PiB EiB by 1024), found '24G'"),
         (["SMALL", "--plugin", "missing.py"], "plugin missing.py: a Python file is needed"),
         (["SMALL", "SMALL", "--save-plan", "x.json"], "--save-plan: one instance is needed"),

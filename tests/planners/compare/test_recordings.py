@@ -244,7 +244,7 @@ def test_pairs_with_dynamic_tensors_are_planned_as_a_whole(
     [
         (("--iteration", "3"), "error: FILE: iteration 3: the trace has the iterations 0 to 2"),
         (("--iteration", "first"), "error: --iteration: 'all', 'last', or a whole number"),
-        (("--round-to", "0"), "error: --round-to: sizes are multiples of at least 1 byte"),
+        (("--round-to", "0"), "error: --round-to: sizes are multiples of 1 to 1099511627776 bytes"),
         (("--dynamic-modules", "*.experts.*"), "error: --dynamic-modules: dynamic requests"),
     ],
 )
