@@ -29,40 +29,34 @@ def run_until(folder: Path, there: Cluster, kill: subprocess.Popen[str]) -> tupl
     """Run the study there, kill a process of the cluster after three records, and wait."""
     with runner_until(folder, there, 3) as (runner, _):
         os.kill(kill.pid, signal.SIGKILL)
+        (folder / "gate").touch()
         said, _ = runner.communicate()
         return runner.returncode, said
 
 
-@pytest.fixture
-def slow_study(study_folder: Path) -> Path:
-    text = (study_folder / "tiny.toml").read_text()
-    (study_folder / "tiny.toml").write_text(text.replace('"waits"', '"waits:seconds=0.5"'))
-    return study_folder
-
-
 def test_every_result_arrives_once_though_a_worker_is_killed(
-    slow_study: Path, elsewhere: Path
+    held_study: Path, elsewhere: Path
 ) -> None:
     with cluster(elsewhere) as there:
-        code, said = run_until(slow_study, there, there.workers[0])
+        code, said = run_until(held_study, there, there.workers[0])
     assert code == 0, said
     assert "tiny: 12 of 12 runs, 0 failed: results/tiny.jsonl" in said
-    runs = [record.run for record in read_records(slow_study / "results" / "tiny.jsonl")]
+    runs = [record.run for record in read_records(held_study / "results" / "tiny.jsonl")]
     assert len(runs) == len(set(runs)) == 12
 
 
 def test_a_scheduler_that_goes_away_ends_the_study_in_order(
-    slow_study: Path, elsewhere: Path
+    held_study: Path, elsewhere: Path
 ) -> None:
     with cluster(elsewhere) as there:
-        code, said = run_until(slow_study, there, there.scheduler)
+        code, said = run_until(held_study, there, there.scheduler)
     assert code == 2
     assert said.splitlines() == [
         "executes misbehaving.py",
         RESUMES,
         "error: the scheduler is gone; its unfinished runs have no record",
     ]
-    assert 3 <= len(list(read_records(slow_study / "results" / "tiny.jsonl"))) < 12
+    assert 3 <= len(list(read_records(held_study / "results" / "tiny.jsonl"))) < 12
 
 
 def test_a_scheduler_that_is_not_there_is_one_line(study_folder: Path) -> None:
@@ -176,26 +170,27 @@ def within(folder: Path) -> set[int]:
     [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "interrupted by SIGTERM")],
 )
 def test_interrupted_on_a_cluster_it_leaves_nothing_and_goes_on(
-    slow_study: Path, elsewhere: Path, number: int, code: int, line: str
+    held_study: Path, elsewhere: Path, number: int, code: int, line: str
 ) -> None:
     with cluster(elsewhere) as there:
-        with runner_until(slow_study, there, 2) as (runner, path):
+        with runner_until(held_study, there, 2) as (runner, path):
             runner.send_signal(number)
             said, _ = runner.communicate()
         assert runner.returncode == code
+        (held_study / "gate").touch()
         goes_on = RESUMES
         assert said.splitlines() == ["executes misbehaving.py", goes_on, line]
         assert path.read_text().endswith("\n")
         kept = path.read_text()
         assert 2 <= len(list(read_records(path))) < 12
-        assert within(slow_study) == set()
+        assert within(held_study) == set()
         # What workers were at ends by itself, and no process of a run stays.
         own = {there.scheduler.pid, *(worker.pid for worker in there.workers)}
         deadline = time.monotonic() + 60
         while within(elsewhere) - own and time.monotonic() < deadline:
             time.sleep(0.05)
         assert within(elsewhere) == own
-        code, said = run_on(slow_study, there)
+        code, said = run_on(held_study, there)
     assert code == 0, said
     assert path.read_text().startswith(kept)
     runs = [record.run for record in read_records(path)]

@@ -45,14 +45,6 @@ def lines_of(path: Path) -> Sequence[str]:
     return path.read_text().rpartition("\n")[0].splitlines() if path.exists() else []
 
 
-@pytest.fixture
-def slow_study(study_folder: Path) -> Path:
-    """The same study, slow enough that a signal comes before its end."""
-    text = (study_folder / "tiny.toml").read_text()
-    (study_folder / "tiny.toml").write_text(text.replace('"waits"', '"waits:seconds=0.3"'))
-    return study_folder
-
-
 def stop(folder: Path, after: int, number: int) -> tuple[int, str]:
     """Run the study, and send a signal after so many records."""
     path = folder / "results" / "tiny.jsonl"
@@ -85,13 +77,13 @@ def test_a_study_is_run_and_then_has_nothing_left_to_run(study_folder: Path) -> 
 
 @one_by_one("moments", [(4,), (1, 2, 5, 6, 9)], 1)
 def test_killed_at_any_moment_it_goes_on_without_loss_or_repetition(
-    slow_study: Path, moments: tuple[int, ...]
+    held_study: Path, moments: tuple[int, ...]
 ) -> None:
     kept: list[str] = []
     for after in moments:
-        code, _ = stop(slow_study, after, signal.SIGKILL)
+        code, _ = stop(held_study, after, signal.SIGKILL)
         assert code == -signal.SIGKILL
-        path = slow_study / "results" / "tiny.jsonl"
+        path = held_study / "results" / "tiny.jsonl"
         whole = list(lines_of(path))
         assert whole[: len(kept)] == kept
         assert after <= len(whole) < RUNS
@@ -99,10 +91,11 @@ def test_killed_at_any_moment_it_goes_on_without_loss_or_repetition(
         # As though the kill had come in the middle of a line.
         with path.open("a") as file:
             file.write(kept[0][:50])
+    (held_study / "gate").touch()
     ended = call("run", "tiny.toml", "--jobs", "1")
     assert ended.stdout == "tiny: 12 of 12 runs, 0 failed: results/tiny.jsonl\n"
-    assert lines_of(slow_study / "results" / "tiny.jsonl")[: len(kept)] == kept
-    assert len(keys(slow_study)) == len(set(keys(slow_study))) == RUNS
+    assert lines_of(held_study / "results" / "tiny.jsonl")[: len(kept)] == kept
+    assert len(keys(held_study)) == len(set(keys(held_study))) == RUNS
 
 
 @pytest.mark.parametrize(
@@ -113,15 +106,14 @@ def test_killed_at_any_moment_it_goes_on_without_loss_or_repetition(
     ],
 )
 def test_interrupted_it_keeps_its_records_and_says_how_to_go_on(
-    slow_study: Path, number: int, code: int, line: str
+    held_study: Path, number: int, code: int, line: str
 ) -> None:
-    returned, said = stop(slow_study, 2, number)
-    kept = len(keys(slow_study))
+    returned, said = stop(held_study, RUNS - 1, number)
     assert returned == code
-    assert 2 <= kept < RUNS
+    assert len(keys(held_study)) == RUNS - 1
     goes_on = RESUMES
     assert said.splitlines() == ["executes misbehaving.py", goes_on, line]
-    left = [path for path in Path("/proc").glob("[0-9]*/cwd") if _is(path, slow_study)]
+    left = [path for path in Path("/proc").glob("[0-9]*/cwd") if _is(path, held_study)]
     assert left == []
 
 

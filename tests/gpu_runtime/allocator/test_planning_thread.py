@@ -67,18 +67,24 @@ def test_work_is_interrupted() -> None:
 def test_a_program_ends_while_it_is_planned() -> None:
     """The search takes minutes; the interpreter goes at once, and in order."""
     program = (
-        "import numpy as np, time\n"
+        "import numpy as np, threading\n"
         "from gpu_runtime.allocator.planning_thread import PlanningThread\n"
         "from planners import Problem, registry\n"
         "from planners.model.budget import Budget\n"
         "from planners.judged_run import run\n"
+        "from planners.search import incumbent\n"
+        "begun, place_blocks = threading.Event(), incumbent.place_blocks\n"
+        "def place(*given, **options):\n"
+        "    begun.set()\n"
+        "    return place_blocks(*given, **options)\n"
+        "incumbent.place_blocks = place\n"
         "rng = np.random.default_rng(1)\n"
         "start = rng.integers(0, 400, 600)\n"
         "size, end = rng.integers(1, 1 << 20, 600), start + rng.integers(1, 90, 600)\n"
         "problem = Problem(size, start, end)\n"
         "thread = PlanningThread()\n"
         "thread.start(lambda: run(problem, 'auto', Budget(time_limit_seconds=300)))\n"
-        "time.sleep(1)\n"
+        "begun.wait()\n"
         "print('over', thread.is_busy)\n"
     )
     assert ended(program) == (0, "over True\n", "")
@@ -87,11 +93,11 @@ def test_a_program_ends_while_it_is_planned() -> None:
 def test_a_program_ends_while_its_planner_is_imported() -> None:
     """A module that is imported runs code by ``exec``."""
     program = (
-        "import time\n"
+        "import threading, time\n"
         "from gpu_runtime.allocator.planning_thread import PlanningThread\n"
-        "thread = PlanningThread()\n"
-        "thread.start(lambda: exec('while True: time.sleep(0.001)'))\n"
-        "time.sleep(0.1)\n"
+        "thread, begun = PlanningThread(), threading.Event()\n"
+        "thread.start(lambda: exec('begun.set()\\nwhile True: time.sleep(0.001)'))\n"
+        "begun.wait()\n"
     )
     assert ended(program) == (0, "", "")
 

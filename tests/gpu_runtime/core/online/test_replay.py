@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import threading
-
 import numpy as np
 import pytest
 
@@ -28,6 +25,7 @@ from gpu_runtime._core import (
 )
 from instances.traces.event_log import EVENT_KINDS
 from tests.gpu_runtime.core.online.recorded_program import RecordedProgram, Row
+from tests.interrupts import heard_within
 
 pytestmark = pytest.mark.core
 
@@ -289,36 +287,17 @@ def test_columns_have_one_length() -> None:
         RequestLog(one.astype(np.uint8), one.astype(np.uint64), two, one)
 
 
-def interrupted_replay(log: RequestLog, allocator: OnlineAllocator, ledger: LedgerMemory) -> None:
-    """Have another thread interrupt this one once it lets others run, or when all is replayed."""
-    main = threading.get_ident()
-    begins = threading.Event()
-
-    def interrupt() -> None:
-        begins.wait()
-        signal.pthread_kill(main, signal.SIGINT)
-
-    interrupter = threading.Thread(target=interrupt)
-    interrupter.start()
-    begins.set()
-    replay(log, allocator, ledger)
-    interrupter.join()
-
-
 def test_a_replay_hears_signals() -> None:
     rows = [(ALLOC, 100, 700, 0), (REQUESTED, 100, 700, 0)]
     columns = [np.tile(np.array(column), 500_000) for column in zip(*rows, strict=True)]
     action, address, size, stream = (np.append(column, column[0]) for column in columns)
     log = RequestLog(action.astype(np.uint8), address.astype(np.uint64), size, stream)
-    for _ in range(50):
-        ledger = LedgerMemory(2 * MIB, 1 << 30)
-        allocator = PytorchCaching(ledger)
-        with pytest.raises(KeyboardInterrupt):
-            interrupted_replay(log, allocator, ledger)
-        allocator.check()
-        if allocator.figures().allocated_bytes == 0:
-            return
-    pytest.fail("the last request is made each time")
+    ledger = LedgerMemory(2 * MIB, 1 << 30)
+    allocator = PytorchCaching(ledger)
+    with pytest.raises(KeyboardInterrupt):
+        heard_within(OnlineReplay(log, allocator, ledger).run_to)(log.row_count)
+    allocator.check()
+    assert allocator.figures().allocated_bytes == 0
 
 
 @pytest.mark.parametrize("is_expandable", [False, True], ids=["caching", "expandable"])
