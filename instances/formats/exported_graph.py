@@ -14,8 +14,11 @@ Numbers have 64 bits, and tensors few dimensions. An operator of PyTorch must ha
 its arguments or results, or only assert. The operators within it, and the tensors that it returns,
 are counted before it runs.
 
-Limits. The workspace of an operator is not seen. Control flow, custom objects and shapes that
-depend on data are refused.
+A part under ``torch.no_grad`` or autocast is a graph of its own, which runs once: its operators
+stand in its place. Operators of quantisation are registered by a module that is imported first.
+
+Limits. The workspace of an operator is not seen, such as the casts of autocast within it. Control
+flow, custom objects and shapes that depend on data are refused.
 """
 
 from __future__ import annotations
@@ -24,7 +27,9 @@ import ast
 import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial, reduce
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -35,8 +40,9 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from instances.extract.tracing.storages import StepPhase, Trace, TracedOp
+from instances.extract.eager.cuda_autocast import cuda_autocast_on_cpu
 from instances.extract.tracing.traced_graph import Storages, written_arguments
+from instances.formats.model_problem import Operators
 from planners.errors import InstanceError
 from planners.files.dimensions import Dimensions, require_dimensions
 from planners.files.file_limits import Allowance, Work, element_count, whole_number
@@ -97,13 +103,16 @@ class ExportedGraph:
         self.work = Work(OPERATORS, file_bytes)
         self.values: dict[str, Any] = {}
         self.storages = Storages()
+        self.operators = Operators()
+        # Weights that stand for the tensors within them and have no bytes of their own.
+        self.wrappers: set[int] = set()
         # Bytes of an element of each storage.
         self.width: dict[int, int] = {}
         # Keeps all results alive, so that no other storage gets the number of one of them.
         self.alive: list[Any] = []
 
-    def trace(self) -> Trace:
-        """Go through the graph."""
+    def run(self) -> Operators:
+        """Go through the graph; the names of the operators' storages are those of `storages`."""
         self._require_dimensions()
         # Without inference mode PyTorch keeps the whole history of each view of a view.
         with (
@@ -112,20 +121,15 @@ class ExportedGraph:
             torch.inference_mode(),
         ):
             batch, persistent = self._give()
-            ops = [
-                op for index, node in enumerate(self.graph["nodes"]) for op in self._op(index, node)
-            ]
+            self.operators.keep(dict.fromkeys(persistent), "weights")
+            self.operators.add("input", "input", makes=self._new(batch))
+            self._run_graph(self.graph)
             returned = [self._argument(argument) for argument in self.graph["outputs"]]
-            return Trace(
-                ops=tuple(ops),
-                size=tuple(self.storages.size),
-                name=tuple(self.storages.name),
-                batch=batch,
-                persistent=frozenset(persistent),
-                updates={},
-                gradients=(),
-                returned=self.storages.of(returned),
-            )
+            self.operators.add("output", "output", self.storages.of(returned))
+        return self.operators
+
+    def _new(self, storages: Iterable[int]) -> list[int]:
+        return [each for each in dict.fromkeys(storages) if each not in self.operators]
 
     def _require_dimensions(self) -> None:
         where: dict[str, str] = {}
@@ -151,14 +155,14 @@ class ExportedGraph:
                     f"{most or 'any'}, found {size}"
                 )
 
-    def _give(self) -> tuple[tuple[int, ...], set[int]]:
+    def _give(self) -> tuple[list[int], list[int]]:
         """Make inputs and weights; return the storages of each."""
         batch: list[int] = []
-        persistent: set[int] = set()
+        persistent: list[int] = []
         for kind, spec in self.specs:
             argument = spec.get("arg", {})
             if kind in ("parameter", "buffer", "tensor_constant"):
-                persistent.update(self._bind(argument["name"], self._fake(argument["name"])))
+                persistent += self._bind(argument["name"], self._fake(argument["name"]))
             elif kind == "constant_input":
                 # References to such an input have its value written out.
                 continue
@@ -173,7 +177,7 @@ class ExportedGraph:
                 name = argument["as_sym_int"]["as_name"]
                 size = self.graph["sym_int_values"][name]
                 self.values[name] = self._length(size)
-        return tuple(batch), persistent
+        return batch, persistent
 
     def _fake(self, name: str) -> Tensor:
         meta = self.graph["tensor_values"][name]
@@ -197,10 +201,20 @@ class ExportedGraph:
             return whole_number(size["as_int"], "a size")
         return _evaluate(_expression(size), self.dimensions)
 
-    def _op(self, index: int, node: Fields) -> Iterator[TracedOp]:
+    def _run_graph(self, graph: Fields) -> None:
+        for index, node in enumerate(graph["nodes"]):
+            self._op(index, node)
+
+    def _op(self, index: int, node: Fields) -> None:
         target = node["target"]
         try:
             self.work.charge()
+            if target in _RUN_ONCE:
+                self._inline(target, node)
+                return
+            if target == _PART_OF_WEIGHT:
+                self._unwrap(node)
+                return
             function = _function(target)
             given = [self._argument(each["arg"]) for each in node["inputs"]]
             positional = [
@@ -228,15 +242,40 @@ class ExportedGraph:
             ) from None
         if isinstance(function, OpOverload):
             name = node.get("name") or next(self._names(node["outputs"]), target)
-            mutated = written_arguments(function._schema, positional, named)
-            yield TracedOp(
-                name=name,
-                op=function._schema.name.split("::")[-1],
-                phase=StepPhase.FORWARD,
-                inputs=self.storages.of(given),
-                mutated=self.storages.of(mutated),
-                outputs=self._of(result, name),
-            )
+            written = self.storages.of(written_arguments(function._schema, positional, named))
+            makes = self._new(self._of(result, name))
+            # An operator that neither creates nor writes a storage is a view.
+            if makes or written:
+                kind = function._schema.name.split("::")[-1]
+                self.operators.add(kind, name, self.storages.of(given), makes, written)
+
+    def _unwrap(self, node: Fields) -> None:
+        """Begin a tensor within a quantised weight; the file has its shape."""
+        source = self.storages.of(self._argument(node["inputs"][0]["arg"]))
+        if not set(source) <= set(self.operators.kept):
+            raise InstanceError("a weight is needed, found another tensor")
+        self.wrappers.update(source)
+        (name,) = self._names(node["outputs"])
+        self.operators.keep(self._bind(name, self._fake(name)), name)
+
+    def _inline(self, target: str, node: Fields) -> None:
+        """Run the graph of a node in the node's place."""
+        given = [self._argument(each["arg"]) for each in node["inputs"]]
+        at = next(index for index, value in enumerate(given) if isinstance(value, Mapping))
+        graph, operands = given[at], given[at + 1 :]
+        outer, self.values = self.values, {}
+        for argument, operand in zip(graph["inputs"], operands, strict=True):
+            self._bind_results([argument], operand)
+        with _RUN_ONCE[target](*given[:at]):
+            self._run_graph(graph)
+        results = [self._argument(argument) for argument in graph["outputs"]]
+        for value, result in self.values.items():
+            meta = graph["tensor_values"].get(value)
+            if meta is not None and isinstance(result, Tensor):
+                _require_dtype(value, result, _dtype(meta["dtype"]))
+        self.values = outer
+        for output, result in zip(node["outputs"], results, strict=True):
+            self._bind_results([output], result)
 
     def _argument(self, argument: Fields) -> Any:
         ((kind, value),) = argument.items()
@@ -271,7 +310,8 @@ class ExportedGraph:
             # Fake tensors of another device would need its driver.
             return torch.device("cpu")
         if kind == "as_graph":
-            raise InstanceError("operators without a graph of their own are needed")
+            graph: Fields = value["graph"]
+            return graph
         raise InstanceError(f"an argument of a kind that is known is needed, found {shown(kind)}")
 
     def _bind_results(self, outputs: list[Fields], result: Any) -> None:
@@ -318,11 +358,60 @@ def _function(target: str) -> Callable[..., Any]:
         return partial(_on_numbers, _ON_NUMBERS[target])
     parts = target.split(".")
     if len(parts) == 5 and parts[:2] == ["torch", "ops"] and parts[2] != "higher_order":
-        found: Any = getattr(getattr(getattr(torch.ops, parts[2]), parts[3]), parts[4])
+        operators = getattr(torch.ops, parts[2])
+        if not hasattr(operators, parts[3]):
+            _import_module_of(parts[2])
+        found: Any = getattr(getattr(operators, parts[3]), parts[4])
         if isinstance(found, OpOverload) and _is_on_tensors(found._schema):
             function: Callable[..., Any] = found
             return function
     raise InstanceError("an operator on tensors is needed; export the program without control flow")
+
+
+def _import_module_of(namespace: str) -> None:
+    """Import the module that registers the operators of a namespace; a file may not name others."""
+    module = _MODULES.get(namespace)
+    try:
+        if module is not None:
+            import_module(module)
+            return
+        why = "import the module that registers them, and read the file in the same process"
+    except ImportError as error:
+        why = f"install {module.partition('.')[0]} ({error})"
+    raise InstanceError(f"operators of torch.ops.{namespace} are needed, found none: {why}")
+
+
+@contextmanager
+def _autocast(
+    device: str, dtype: torch.dtype | None, enabled: bool, _cache_enabled: bool | None = None
+) -> Iterator[None]:
+    """Cast CPU tensors as the device of the program casts its own."""
+    with (
+        cuda_autocast_on_cpu() if device == "cuda" else nullcontext(),
+        torch.autocast("cpu", dtype=dtype, enabled=enabled),
+    ):
+        yield
+
+
+def _require_dtype(name: str, found: Tensor, needed: torch.dtype) -> None:
+    """Refuse a program in which the autocast of its device casts in another way."""
+    if found.dtype != needed:
+        raise InstanceError(f"tensor {shown(name)}: {needed} is needed, found {found.dtype}")
+
+
+# Of a weight that holds several tensors, such as whole numbers and their scales.
+_PART_OF_WEIGHT = "torch.ops.export.access_subclass_inner_tensor.default"
+# Operators that run a graph of their own once, and what holds while they do.
+_RUN_ONCE: dict[str, Callable[..., AbstractContextManager[None]]] = {
+    "torch.ops.higher_order.wrap_with_set_grad_enabled": lambda _enabled: nullcontext(),
+    "torch.ops.higher_order.wrap_with_autocast": _autocast,
+}
+# Modules that register operators of these namespaces when they are imported.
+_MODULES = {
+    "quantized_decomposed": "torch.ao.quantization.fx._decomposed",
+    "torchao": "torchao",
+    "torchvision": "torchvision",
+}
 
 
 def _is_on_tensors(schema: Any) -> bool:

@@ -33,7 +33,6 @@ MAX_ROWS = 5_000_000
 # more rows Python's garbage collector visits all of them again and again, for half of the time.
 ROWS_AT_ONCE = 1 << 9
 NUMBER_CHARACTERS = frozenset("0123456789- ")
-NO_OFFSET = -1
 
 
 def read_minimalloc_csv(path: Path) -> Problem:
@@ -42,46 +41,36 @@ def read_minimalloc_csv(path: Path) -> Problem:
     The columns come in any order. ``start`` and ``begin`` are other names of ``lower``, ``buffer``
     and ``buffer_id`` of ``id``. Lifetimes are half-open, except under the name ``end``, which is
     the last step of a lifetime and makes the gaps inclusive as well. ``alignment`` and ``gaps`` are
-    taken, ``hint`` and ``kind`` ignored. A column ``offset`` is a plan and no part of the problem;
-    :func:`read_minimalloc_plan` reads it. Some published files have a capacity in their name
-    (``A.1048576.csv``); the reader does not set it. Ids become the names of tensors.
+    taken, ``hint`` and ``kind`` ignored. A column ``offset`` with a number in every row is a plan
+    and not a part of the problem; :func:`read_minimalloc_plan` reads it. Offsets on some rows
+    alone pin those tensors; the other cells are empty or -1. Some published files have a capacity
+    in their name (``A.1048576.csv``); the reader does not set it. Ids become the names of tensors.
 
     Source: https://github.com/google/minimalloc, ``src/converter.cc``.
     """
-    return _read(path)[0]
+    return read_minimalloc_plan(path)[0]
 
 
 def read_minimalloc_plan(path: Path) -> tuple[Problem, Plan | None]:
     """Read a MiniMalloc CSV together with the plan in its column ``offset``, which is not judged.
 
-    The plan is None if the file has no such column, or an empty one.
+    The plan is None if some row has no offset.
     """
-    problem, offset = _read(path)
-    placed = offset != NO_OFFSET
-    if not placed.any():
-        return problem, None
-    for tensor in np.flatnonzero(~placed)[:1].tolist():
-        raise InstanceError(
-            f"{path}: column offset: an offset for every tensor is needed, found none for "
-            f"{problem.describe(tensor)}"
-        )
-    return problem, Plan.of(problem, offset)
-
-
-def _read(path: Path) -> tuple[Problem, NDArray[np.int64]]:
     with errors_at(path):
         table = _read_table(read_bounded_text(path, MAX_TEXT_BYTES))
+        is_plan = bool((table.offset != NOT_PINNED).all())
         problem = Problem(
             table.size,
             table.lower,
             table.upper,
             alignment=table.alignment,
+            pinned=None if is_plan else table.offset,
             gaps=table.gaps,
             tensor_name=table.names,
             name=path.stem,
             origin={"format": MINIMALLOC_CSV.name, "file": path.name},
         )
-    return problem, table.offset
+    return problem, Plan.of(problem, table.offset) if is_plan else None
 
 
 def _recognises(path: Path, head: bytes) -> bool:
@@ -214,12 +203,12 @@ def _offsets(
     text: str, first: int, header: Header, columns: list[tuple[str, ...]], rows: int
 ) -> NDArray[np.int64]:
     if "offset" not in header.place:
-        return np.full(rows, NO_OFFSET, dtype=np.int64)
+        return np.full(rows, NOT_PINNED, dtype=np.int64)
     cells = columns[header.place["offset"]]
     # A tensor without a place has an empty cell.
-    filled = tuple(cell if cell.strip() else str(NO_OFFSET) for cell in cells)
+    filled = tuple(cell if cell.strip() else str(NOT_PINNED) for cell in cells)
     offsets = _whole_numbers(text, first, header.spelling["offset"], filled)
-    for row in np.flatnonzero(offsets < NO_OFFSET)[:1].tolist():
+    for row in np.flatnonzero(offsets < NOT_PINNED)[:1].tolist():
         rule = "at least 0, or -1 for none, is needed"
         _refuse(text, first + row, header, "offset", rule, offsets[row])
     return offsets

@@ -23,39 +23,26 @@ Limits. Shapes that depend on the model's input data (``NonZero``) are not found
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-from planners.errors import InstanceError
-from planners.files.dimensions import Dimensions, require_dimensions
-from planners.files.file_limits import element_count
-from planners.text.plain_text import shown
-
-if TYPE_CHECKING:
-    from onnx import GraphProto, ModelProto, TensorProto, TypeProto, ValueInfoProto
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import zip_longest
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from planners.files.file_limits import Allowance, Work
+from instances.formats.model_problem import ModelTensor
+from planners.errors import InstanceError
+from planners.files.dimensions import Dimensions, require_dimensions
+from planners.files.file_limits import Allowance, Work, element_count
+from planners.text.plain_text import shown
 
 if TYPE_CHECKING:
-    from onnx import ModelProto, NodeProto, TensorProto
+    from onnx import GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto
 
 
 # Elements of less than a byte are packed.
 _BITS = {"UINT4": 4, "INT4": 4, "FLOAT4E2M1": 4, "UINT2": 2, "INT2": 2}
-
-
-@dataclass(frozen=True)
-class Bytes:
-    """Size and alignment of a tensor in bytes."""
-
-    size: int
-    alignment: int
 
 
 @dataclass(frozen=True)
@@ -129,20 +116,26 @@ def set_dimensions(model: ModelProto, dimensions: Dimensions) -> None:
                 dimension.Clear()
 
 
-def weight_bytes(weight: TensorProto) -> int:
-    """Return the bytes of an initializer, even if its numbers are in another file."""
-    count = element_count(weight.dims, f"initializer {shown(weight.name)}")
-    return _take(weight.data_type, weight.name, count).size
+def model_tensor(name: str, kind: TensorType) -> ModelTensor:
+    """Return a tensor of a settled type, which may be a weight with its numbers in another file."""
+    from onnx import TensorProto, helper
 
-
-def tensor_bytes(name: str, kind: TensorType) -> Bytes:
-    """Return size and alignment of a tensor of a settled type."""
     if not kind.is_settled:
         raise InstanceError(
             f"tensor {shown(name)}: a shape is needed, and shape inference finds none; it may "
             f"depend on data"
         )
-    return _take(kind.element, name, kind.elements)
+    kinds: Mapping[int, str] = {number: kind for kind, number in TensorProto.DataType.items()}
+    element = kinds.get(kind.element, "UNDEFINED")
+    if element in ("UNDEFINED", "STRING"):
+        raise InstanceError(
+            f"tensor {shown(name)}: elements of a fixed size are needed, found {element}"
+        )
+    count = element_count(kind.shape, f"tensor {shown(name)}")
+    if element in _BITS:
+        return ModelTensor(name, -(-count * _BITS[element] // 8), 1)
+    width = helper.tensor_dtype_to_np_dtype(kind.element).itemsize
+    return ModelTensor(name, count * width, width)
 
 
 def _shape_of(value: ValueInfoProto) -> Iterator[Any]:
@@ -162,21 +155,6 @@ def _is_settled(dimension: Any) -> bool:
 def _name_of(value: ValueInfoProto, axis: int) -> str:
     name: str = value.type.tensor_type.shape.dim[axis].dim_param
     return name or f"{value.name}.{axis}"
-
-
-def _take(element: int, name: str, count: int) -> Bytes:
-    from onnx import TensorProto, helper
-
-    kinds: Mapping[int, str] = {number: kind for kind, number in TensorProto.DataType.items()}
-    kind = kinds.get(element, "UNDEFINED")
-    if kind in ("UNDEFINED", "STRING"):
-        raise InstanceError(
-            f"tensor {shown(name)}: elements of a fixed size are needed, found {kind}"
-        )
-    if kind in _BITS:
-        return Bytes(-(-count * _BITS[kind] // 8), 1)
-    width = helper.tensor_dtype_to_np_dtype(element).itemsize
-    return Bytes(count * width, width)
 
 
 # A tensor with more elements is no shape and no list of axes; its numbers are never read. A guess.
@@ -212,7 +190,6 @@ def infer_types(model: ModelProto) -> dict[str, TensorType]:
 class _Inference:
     def __init__(self, model: ModelProto) -> None:
         graph = model.graph
-        self.ir_version = model.ir_version
         self.opsets = {opset.domain: opset for opset in model.opset_import}
         self.types: dict[str, TensorType] = {}
         self.declared: dict[str, TensorType] = {}
@@ -276,7 +253,8 @@ class _Inference:
             [self.numbers[name] for name in read if name in self.numbers],
         )
         opsets = [self.opsets[node.domain]] if node.domain in self.opsets else []
-        return helper.make_model(graph, opset_imports=opsets, ir_version=self.ir_version)
+        # Of this package's own version: below 4, initializers would have to be inputs as well.
+        return helper.make_model(graph, opset_imports=opsets)
 
     def _infer(self, step: ModelProto) -> dict[str, TensorType]:
         from onnx.shape_inference import InferenceError, infer_shapes

@@ -30,32 +30,29 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from instances.extract.tracing.storages import Kernel, StepPhase, planned_storages
-from instances.formats.model_problem import ModelTensor, model_problem
+from instances.formats.model_problem import (
+    ModelTensor,
+    Operators,
+    model_problem,
+    warn_of_left_out,
+)
 from instances.formats.onnx_inference import (
     TensorType,
     infer_types,
+    model_tensor,
     set_dimensions,
-    tensor_bytes,
-    weight_bytes,
     weights_of,
 )
 from planners import Problem
 from planners.errors import InstanceError, MissingDependencyError, errors_at
 from planners.files.bounded_file import read_bounded
 from planners.files.dimensions import Dimensions
-from planners.files.file_limits import MAX_MODEL_BYTES
+from planners.files.file_limits import MAX_MODEL_BYTES, Allowance
 from planners.files.formats import NO_DIMENSIONS, Format
 from planners.text.plain_text import shown
 
 if TYPE_CHECKING:
-    from onnx import GraphProto, ModelProto, NodeProto
-from typing import TYPE_CHECKING
-
-from planners.files.file_limits import Allowance
-
-if TYPE_CHECKING:
-    from onnx import FunctionProto, ModelProto, NodeProto
+    from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 
 
 RENAMES = {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Identity"}
@@ -74,21 +71,14 @@ def read_onnx_model(path: Path, dimensions: Dimensions = NO_DIMENSIONS) -> Probl
     with errors_at(path):
         model = _load(path)
         set_dimensions(model, dimensions)
-        persistent = sum(map(weight_bytes, model.graph.initializer))
-        storages = _Storages(model.graph)
         types = infer_types(model)
-        kernels = storages.kernels
-        planned = planned_storages(kernels)
-        names = [storages.name[storage] for storage in planned]
-        taken = [tensor_bytes(name, types[name]) for name in names]
-        tensors = [
-            ModelTensor(name, each.size, each.alignment)
-            for name, each in zip(names, taken, strict=True)
-        ]
-        persistent += sum(tensor_bytes(name, types[name]).size for name in storages.constants)
-        for name, first in storages.renamed:
-            _require_same_bytes(name, first, types)
-        return model_problem(path, ONNX_MODEL.name, kernels, tensors, persistent, dimensions)
+        operators = _operators(path, model.graph, types)
+
+        def tensor_of(name: str) -> ModelTensor:
+            return model_tensor(name, types[name])
+
+        persistent = sum(tensor_of(name).size for name in operators.kept if name in types)
+        return model_problem(path, ONNX_MODEL.name, operators, tensor_of, persistent, dimensions)
 
 
 ONNX_MODEL = Format(
@@ -127,75 +117,37 @@ def _load(path: Path) -> ModelProto:
     return inline_local_functions(model) if model.functions else model
 
 
-class _Storages:
-    """The storages of a graph, numbered as they begin, and the kernels that touch them."""
-
-    def __init__(self, graph: GraphProto) -> None:
-        # The name of each storage: that of the first tensor in it.
-        self.name: list[str] = []
-        self.constants: list[str] = []
-        # Pairs of another name of a storage and its name.
-        self.renamed: list[tuple[str, str]] = []
-        # Of each tensor; None for a weight.
-        self._of: dict[str, int | None] = dict.fromkeys(weights_of(graph))
-        self._of.update(dict.fromkeys(weight.values.name for weight in graph.sparse_initializer))
-        given = [value.name for value in graph.input if value.name not in self._of]
-        self.kernels = [Kernel("input", StepPhase.FORWARD, creates=self._begin(given, "input"))]
-        self.kernels.extend(
-            self._kernel(node, f"node {index} ({node.op_type} {shown(node.name)})")
-            for index, node in enumerate(graph.node)
-        )
-        returned = self._find((value.name for value in graph.output), "output")
-        self.kernels.append(Kernel("output", StepPhase.FORWARD, reads=_planned(returned)))
-
-    def _kernel(self, node: NodeProto, where: str) -> Kernel:
-        read = self._find(filter(None, node.input), where)
-        results = [name for name in node.output if name]
-        is_own = not node.domain
-        creates: tuple[int, ...] = ()
-        if is_own and node.op_type == "Constant":
-            self.constants += results
-            self._name(results, None, where)
-        elif is_own and node.op_type in RENAMES and node.input and node.input[0]:
-            storage = self._of[node.input[0]]
-            self._name(results, storage, where)
-            if storage is not None:
-                self.renamed += [(name, self.name[storage]) for name in results]
-        else:
-            creates = self._begin(results, where)
-        return Kernel(node.op_type, StepPhase.FORWARD, reads=_planned(read), creates=creates)
-
-    def _begin(self, names: Iterable[str], where: str) -> tuple[int, ...]:
-        first = len(self.name)
-        for name in names:
-            self._name([name], len(self.name), where)
-            self.name.append(name)
-        return tuple(range(first, len(self.name)))
-
-    def _name(self, names: Iterable[str], storage: int | None, where: str) -> None:
-        for name in names:
-            if name in self._of:
-                raise InstanceError(f"{where}: {shown(name)} is made a second time")
-            self._of[name] = storage
-
-    def _find(self, names: Iterable[str], where: str) -> list[int | None]:
-        found = []
-        for name in names:
-            if name not in self._of:
-                raise InstanceError(f"{where}: nothing before it makes {shown(name)}")
-            found.append(self._of[name])
-        return found
-
-
-def _planned(storages: Iterable[int | None]) -> tuple[int, ...]:
-    return tuple(dict.fromkeys(storage for storage in storages if storage is not None))
+def _operators(path: Path, graph: GraphProto, types: Mapping[str, TensorType]) -> Operators:
+    weights = dict.fromkeys(weights_of(graph))
+    weights.update(dict.fromkeys(weight.values.name for weight in graph.sparse_initializer))
+    operators = Operators(weights)
+    given = [value.name for value in graph.input if value.name not in weights]
+    returned = [value.name for value in graph.output]
+    read = {*returned, *(name for node in graph.node for name in node.input)}
+    operators.add("input", "input", makes=given)
+    for index, node in enumerate(graph.node):
+        where = f"node {index} ({node.op_type} {shown(node.name)})"
+        results = list(filter(None, node.output))
+        kind = "" if node.domain else node.op_type
+        renames = kind in RENAMES and any(node.input[:1])
+        made = [name for name in results if name in read or types[name].is_settled]
+        for name in set(results) - set(made):
+            warn_of_left_out(path, f"result {shown(name)}", "it has no shape, and no reader")
+        is_own = renames or kind == "Constant"
+        operators.add(node.op_type, where, filter(None, node.input), () if is_own else made)
+        if kind == "Constant":
+            operators.keep(made, where)
+        for name in made if renames else ():
+            _require_same_bytes(name, operators.rename(name, node.input[0], where), types)
+    operators.add("output", "output", returned)
+    return operators
 
 
 def _require_same_bytes(name: str, first: str, types: Mapping[str, TensorType]) -> None:
     """Refuse a shape that its storage cannot have; shape inference does not check this."""
-    if not types[name].is_settled:
+    if first not in types or not (types[name].is_settled and types[first].is_settled):
         return
-    found, needed = tensor_bytes(name, types[name]).size, tensor_bytes(first, types[first]).size
+    needed, found = (model_tensor(each, types[each]).size for each in (first, name))
     if found != needed:
         raise InstanceError(
             f"tensor {shown(name)}: the {needed} bytes of {shown(first)} are needed, found a shape "

@@ -16,13 +16,19 @@ file. The new root would move that data, so such a model is refused.
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from instances.extract.tracing.storages import Kernel, StepPhase, planned_storages
-from instances.formats.model_problem import ModelTensor, model_problem
+from instances.formats.model_problem import (
+    ModelTensor,
+    Operators,
+    model_problem,
+    warn_of_left_out,
+)
 from instances.formats.plan_target import require_valid_plan
 from planners.errors import GaplessError, InstanceError, MissingDependencyError, errors_at
 from planners.files.bounded_file import read_bounded
@@ -31,6 +37,7 @@ from planners.files.formats import Format
 from planners.files.output_file import write_output
 from planners.model.plan import Plan, Result
 from planners.model.problem import Problem
+from planners.referee.fast import find_violation_fast
 from planners.text.plain_text import one_line, shown
 
 IDENTIFIER = b"TFL3"
@@ -49,6 +56,8 @@ _BITS = {
     "BFLOAT16": 16, "BOOL": 8, "COMPLEX128": 128, "COMPLEX64": 64, "FLOAT16": 16, "FLOAT32": 32,
     "FLOAT64": 64, "INT16": 16, "INT32": 32, "INT4": 4, "INT64": 64, "INT8": 8, "UINT16": 16,
     "UINT32": 32, "UINT64": 64, "UINT8": 8,
+    # The handle of a variable, whose bytes are the runtime's.
+    "RESOURCE": 0,
 }  # fmt: skip
 
 
@@ -57,29 +66,45 @@ class TfliteModel:
     """A model that has been read."""
 
     problem: Problem
-    # Number in the file of each tensor of the problem.
+    # Number in its subgraph of each tensor of the problem.
     tensors: list[int]
     # Number of tensors in the file, weights included.
     tensor_count: int
+    # Number of subgraphs in the file; only the metadata of one subgraph is read or written.
+    subgraph_count: int
     # Offsets of its metadata, one a tensor of the file; None without any.
     offsets: list[int] | None
+    # True if the file has tensors that nobody makes.
+    has_scratch: bool
 
     @property
     def plan(self) -> Plan | None:
-        """The plan of the metadata, not judged; None if it leaves a tensor to the runtime."""
+        """The plan of the metadata, not judged; None if it leaves a tensor to the runtime.
+
+        A compiler lets its scratch memory overlap other tensors on purpose, as it knows how long
+        its kernels need each. The file does not say that, so such a plan is none of this problem.
+        """
         if self.offsets is None or len(self.offsets) != self.tensor_count:
             return None
         offsets = [self.offsets[tensor] for tensor in self.tensors]
-        return None if NOT_PLANNED in offsets else Plan.of(self.problem, offsets)
+        plan = None if NOT_PLANNED in offsets else Plan.of(self.problem, offsets)
+        if plan is not None and self.has_scratch and find_violation_fast(self.problem, plan):
+            why = "it lets scratch memory overlap other tensors, which only its compiler can judge"
+            warn_of_left_out(self.problem.name, "the plan of the file", why)
+            return None
+        return plan
 
 
 def read_tflite_problem(path: Path) -> Problem:
     """Read a TensorFlow Lite model as the problem of the tensors in its arena.
 
     Operators run in the file's order on one stream. As in the Micro runtime, a node before them
-    makes the inputs and a node behind them reads the outputs. Tensors with data are weights; they
-    and variables have memory of their own. A tensor starts at a multiple of 16. The file does not
-    have the buffers that a kernel requests when it is prepared.
+    makes the inputs and a node behind them reads the outputs. All subgraphs are in one arena: those
+    that an operator calls, both branches of an ``IF`` among them, run behind it, and what it reads
+    and makes lives until they end. A tensor that nobody makes is a compiler's scratch memory and
+    lives from the first node on. Tensors with data are weights; they and variables have memory of
+    their own. A tensor starts at a multiple of 16. The file does not have the buffers that a kernel
+    requests when it is prepared.
 
     Source: https://github.com/tensorflow/tflite-micro, ``docs/memory_management.md``.
     """
@@ -115,70 +140,149 @@ TFLITE_MODEL = Format(
 
 
 def _read(model: Any, file_bytes: int, path: Path) -> TfliteModel:
-    if model.SubgraphsLength() != 1:
-        raise InstanceError(f"one subgraph is needed, found {model.SubgraphsLength()}")
-    graph = model.Subgraphs(0)
-    count, operators = graph.TensorsLength(), graph.OperatorsLength()
+    graphs = [model.Subgraphs(number) for number in range(model.SubgraphsLength())]
+    counts = [graph.TensorsLength() for graph in graphs]
+    tables = sum(counts) + sum(graph.OperatorsLength() for graph in graphs)
     listed = model.BuffersLength() + model.MetadataLength()
-    TABLES.require(count + operators + model.MetadataLength(), file_bytes)
-    if 4 * (count + operators + listed) > file_bytes:
+    TABLES.require(tables + model.MetadataLength(), file_bytes)
+    if 4 * (tables + listed) > file_bytes:
         raise InstanceError("the file is no whole model: it declares more than it holds")
     entries = Work(ENTRIES, file_bytes)
-    is_planned = [_is_planned(model, graph.Tensors(tensor)) for tensor in range(count)]
-    kernels = _kernels(model, graph, is_planned, entries)
-    tensors = planned_storages(kernels)
-    named = [(number, graph.Tensors(number)) for number in tensors]
-    placed = [
-        ModelTensor(
-            _name_of(tensor, number, entries), _bytes_of(tensor, number, entries), ARENA_ALIGNMENT
-        )
-        for number, tensor in named
-    ]
-    weights = (number for number in range(count) if not is_planned[number])
-    persistent = sum(_bytes_of(graph.Tensors(number), number, entries) for number in weights)
-    problem = model_problem(path, TFLITE_MODEL.name, kernels, placed, persistent)
-    return TfliteModel(problem, tensors, count, _offsets(model, entries))
+    run = _Subgraphs(model, graphs, entries, Work(TABLES, file_bytes))
+    operators = run.operators
+
+    def tensor_of(at: Place) -> ModelTensor:
+        tensor = graphs[at.graph].Tensors(at.tensor)
+        size = _bytes_of(tensor, at.tensor, entries)
+        return ModelTensor(_name_of(tensor, at.tensor, entries), size, ARENA_ALIGNMENT)
+
+    persistent = sum(
+        _bytes_of(graphs[at.graph].Tensors(at.tensor), at.tensor, entries) for at in operators.kept
+    )
+    problem = model_problem(path, TFLITE_MODEL.name, operators, tensor_of, persistent)
+    tensors = [at.tensor for at in operators.planned]
+    # The runtime reads the offsets of the first subgraph for the tensors of all others as well.
+    offsets = _offsets(model, entries) if len(graphs) == 1 else None
+    return TfliteModel(problem, tensors, sum(counts), len(graphs), offsets, run.has_scratch)
 
 
-def _kernels(model: Any, graph: Any, is_planned: list[bool], entries: Work) -> list[Kernel]:
+class Place(NamedTuple):
+    """A tensor of a file: its subgraph, and its number there."""
+
+    graph: int
+    tensor: int
+
+    def __repr__(self) -> str:
+        return f"tensor {self.tensor}"
+
+
+_CALLS = {
+    "CALL": ("CallOptions", ("Subgraph",)),
+    "CALL_ONCE": ("CallOnceOptions", ("InitSubgraphIndex",)),
+    "IF": ("IfOptions", ("ThenSubgraphIndex", "ElseSubgraphIndex")),
+    "WHILE": ("WhileOptions", ("CondSubgraphIndex", "BodySubgraphIndex")),
+}
+MAX_CALLS_IN_CALLS = 64
+
+
+class _Subgraphs:
+    """Goes through a model; the subgraphs that an operator calls run right behind it."""
+
+    def __init__(self, model: Any, graphs: list[Any], entries: Work, tables: Work) -> None:
+        self.model, self.graphs, self.entries, self.tables = model, graphs, entries, tables
+        places = [
+            Place(number, tensor)
+            for number, graph in enumerate(graphs)
+            for tensor in range(graph.TensorsLength())
+        ]
+        found = {at: graphs[at.graph].Tensors(at.tensor) for at in places}
+        self.variables = {at for at, tensor in found.items() if tensor.IsVariable()}
+        self.planned = {at for at, tensor in found.items() if _is_planned(model, tensor)}
+        self.operators = Operators(at for at in places if at not in self.planned)
+        self.has_scratch = False
+        # Subgraphs that have begun and not ended, the outermost first.
+        self.open: list[int] = []
+        returned = self._run(0, "input")
+        self.operators.add("output", "output", returned)
+
+    def _run(self, number: int, name: str) -> list[Place]:
+        """Add the operators of a subgraph, and return what it returns."""
+        if number in self.open or len(self.open) > MAX_CALLS_IN_CALLS:
+            raise InstanceError(
+                f"subgraph {number}: calls at most {MAX_CALLS_IN_CALLS} deep are needed, and no "
+                f"subgraph that calls itself"
+            )
+        if not 0 <= number < len(self.graphs):
+            raise IndexError(f"subgraph {number} is not there")
+        self.open.append(number)
+        graph = self.graphs[number]
+        within = f"subgraph {number}, " if number else ""
+        calls = [graph.Operators(index) for index in range(graph.OperatorsLength())]
+        outputs = [self._places(number, call, "Outputs") for call in calls]
+        given, returned = (self._places(number, graph, field) for field in ("Inputs", "Outputs"))
+        made = set(chain(given, *outputs))
+        begun: set[Place] = set()
+        self._add(name, f"{within}input", (), given, begun)
+        for index, (call, results) in enumerate(zip(calls, outputs, strict=True)):
+            self.tables.charge()
+            code = self.model.OperatorCodes(call.OpcodeIndex())
+            kind = _kind_name(max(code.BuiltinCode(), code.DeprecatedBuiltinCode()))
+            where = f"{within}operator {index} ({kind})"
+            inputs = self._places(number, call, "Inputs")
+            self._begin_scratch(inputs, made)
+            self._add(kind, where, inputs, results, begun)
+            for called in _called(kind, call):
+                kept = [*self._run(called, kind), *inputs, *results]
+                self.operators.use(kept, f"{where}, output")
+        self._begin_scratch(returned, made)
+        self.open.pop()
+        return returned
+
+    def _add(
+        self, kind: str, where: str, reads: Sequence[Place], makes: Sequence[Place],
+        begun: set[Place],
+    ) -> None:  # fmt: skip
+        """Add an operator; a subgraph that runs again writes the tensors of its first run."""
+        results = [at for at in makes if at in self.planned]
+        again = [at for at in results if at in self.operators and at not in begun]
+        begun.update(results)
+        # An operator with a variable among its inputs changes it in place.
+        writes = [*again, *(at for at in reads if at in self.variables)]
+        self.operators.add(kind, where, reads, (at for at in results if at not in again), writes)
+
+    def _begin_scratch(self, reads: Iterable[Place], made: set[Place]) -> None:
+        """Begin what nobody makes: a compiler's scratch memory, which lives from the start on."""
+        for at in reads:
+            if at not in made and at not in self.operators:
+                self.operators.make_first(at)
+                self.has_scratch = True
+
+    def _places(self, number: int, table: Any, field: str) -> list[Place]:
+        found = [tensor for tensor in _numbers(table, field, self.entries) if tensor >= 0]
+        if max(found, default=0) >= max(self.graphs[number].TensorsLength(), 1):
+            raise IndexError(f"tensor {max(found)} of subgraph {number} is not there")
+        return [Place(number, tensor) for tensor in found]
+
+
+def _kind_name(kind: int) -> str:
     import tflite
 
-    made: set[int] = set()
-    tensors = range(len(is_planned))
-    variables = {number for number in tensors if graph.Tensors(number).IsVariable()}
+    name: str = tflite.opcode2name(kind)
+    return name
 
-    def begin(numbers: Any, where: str) -> tuple[int, ...]:
-        new = [int(number) for number in numbers if is_planned[number]]
-        for tensor in new:
-            if tensor in made:
-                raise InstanceError(f"{where}: tensor {tensor} is made a second time")
-            made.add(tensor)
-        return tuple(new)
 
-    def find(numbers: Any, where: str) -> tuple[int, ...]:
-        read = dict.fromkeys(int(number) for number in numbers if number >= 0)
-        for tensor in read:
-            if is_planned[tensor] and tensor not in made:
-                raise InstanceError(f"{where}: nothing before it makes tensor {tensor}")
-        return tuple(tensor for tensor in read if is_planned[tensor])
+def _called(kind: str, call: Any) -> list[int]:
+    """Return the subgraphs that an operator calls, in the order in which the runtime plans them."""
+    import tflite
 
-    forward = StepPhase.FORWARD
-    kernels = [Kernel("input", forward, creates=begin(_numbers(graph, "Inputs", entries), "input"))]
-    for index in range(graph.OperatorsLength()):
-        operator = graph.Operators(index)
-        code = model.OperatorCodes(operator.OpcodeIndex())
-        kind = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())
-        name = tflite.opcode2name(kind)
-        where = f"operator {index} ({name})"
-        inputs = _numbers(operator, "Inputs", entries)
-        reads = find(inputs, where)
-        # An operator with a variable among its inputs changes it in place.
-        given = dict.fromkeys(number for number in inputs if number >= 0)
-        writes = tuple(number for number in given if number in variables)
-        creates = begin(_numbers(operator, "Outputs", entries), where)
-        kernels.append(Kernel(name, forward, reads=reads, writes=writes, creates=creates))
-    returned = find(_numbers(graph, "Outputs", entries), "output")
-    return [*kernels, Kernel("output", forward, reads=returned)]
+    if kind not in _CALLS:
+        return []
+    name, fields = _CALLS[kind]
+    if call.BuiltinOptionsType() != getattr(tflite.BuiltinOptions, name):
+        raise ValueError(f"{kind} without {name}")
+    options, table = getattr(tflite, name)(), call.BuiltinOptions()
+    options.Init(table.Bytes, table.Pos)
+    return [getattr(options, field)() for field in fields]
 
 
 def _numbers(table: Any, field: str, entries: Work) -> Any:
@@ -254,6 +358,11 @@ def write_offline_allocation(source: Path, problem: Problem, result: Result, pat
     model = read_tflite_model(source)
     if model.problem.tensor_count != problem.tensor_count:
         raise InstanceError(f"{source}: a plan for this very model is needed, found another")
+    if model.subgraph_count != 1:
+        raise InstanceError(
+            f"{source}: a model of one subgraph is needed to hold a plan, found "
+            f"{model.subgraph_count}: the runtime gives the offsets of the first to all"
+        )
     require_valid_plan(problem, result.plan)
     if result.plan.peak >= 1 << 31:
         raise InstanceError(f"{path}: offsets of 32 bits are needed, found {result.plan.peak}")

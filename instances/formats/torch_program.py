@@ -6,7 +6,6 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from instances.extract.tracing.storages import merge_storages, planned_storages
 from instances.formats.model_problem import ModelTensor, model_problem
 from planners import Problem
 from planners.errors import GaplessError, InstanceError, MissingDependencyError, errors_at
@@ -39,7 +38,7 @@ def read_torch_program(path: Path, dimensions: Dimensions = NO_DIMENSIONS) -> Pr
             ) from None
         try:
             graph = ExportedGraph(program, dimensions, file_bytes)
-            trace = graph.trace()
+            operators = graph.run()
         except GaplessError:
             raise
         except (
@@ -55,13 +54,15 @@ def read_torch_program(path: Path, dimensions: Dimensions = NO_DIMENSIONS) -> Pr
                 f"a program as torch.export.save writes it is needed, found "
                 f"{type(error).__name__}: {error}"
             ) from None
-        kernels = merge_storages(trace)
-        tensors = [
-            ModelTensor(trace.name[storage], trace.size[storage], graph.width[storage])
-            for storage in planned_storages(kernels)
-        ]
-        persistent = sum(trace.size[storage] for storage in trace.persistent)
-        return model_problem(path, TORCH_PROGRAM.name, kernels, tensors, persistent, dimensions)
+        size, name = graph.storages.size, graph.storages.name
+        return model_problem(
+            path,
+            TORCH_PROGRAM.name,
+            operators,
+            lambda storage: ModelTensor(name[storage], size[storage], graph.width[storage]),
+            sum(size[storage] for storage in {*operators.kept} - graph.wrappers),
+            dimensions,
+        )
 
 
 TORCH_PROGRAM = Format(

@@ -27,10 +27,11 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from instances.formats.model_problem import warn_of_left_out
 from planners.errors import InstanceError, errors_at
 from planners.files.bounded_file import read_bounded_text
 from planners.files.file_limits import MAX_TEXT_BYTES
@@ -61,12 +62,13 @@ _RANGE = re.compile(r"    (\S+?\{[\d,]*\}):(\d{1,19})-(\d{1,19})", re.ASCII)
 def read_xla_assignment(path: Path) -> Problem:
     """Read the values that XLA places in its temporary memory, as a problem of lifetimes.
 
-    Parameters, constants and results have memory of their own. The problem's origin has their
-    bytes, and the bytes of XLA's own plan as ``xla_bytes``. Values that share bytes are one tensor.
-    All tensors have one alignment, the largest that all of XLA's offsets have. A step is an
-    instruction in XLA's order. `path` ends in ``buffer-assignment.txt``, with the live ranges in
-    a file beside it, or is one file with both. XLA writes these files under the options
-    ``--xla_dump_to`` and ``--xla_dump_hlo_as_text``.
+    Several temporary allocations of the device's memory are planned as one; a warning names those
+    of other memories, which are left out. Parameters, constants and results have memory of their
+    own. The problem's origin has their bytes, and those of XLA's own plan as ``xla_bytes``. Values
+    that share bytes are one tensor. All tensors have one alignment, the largest that all of XLA's
+    offsets have. A step is an instruction in XLA's order. `path` ends in
+    ``buffer-assignment.txt``, with the live ranges in a file beside it, or is one file with both.
+    XLA writes these files under the options ``--xla_dump_to`` and ``--xla_dump_hlo_as_text``.
 
     Source: https://github.com/openxla/xla, ``xla/service/buffer_assignment.cc``.
     """
@@ -78,36 +80,42 @@ def read_xla_plan(path: Path) -> tuple[Problem, Plan]:
     with errors_at(path):
         text = read_bounded_text(path, MAX_TEXT_BYTES)
         allocations = list(_allocations(text))
-        temporary = max(
-            (its for its in allocations if TEMPORARY in its.kinds),
-            key=lambda its: its.size,
-            default=None,
-        )
-        if temporary is None:
-            raise InstanceError(f"an allocation that is a {TEMPORARY} is needed, found none")
+        temporary = _one_memory(path, [its for its in allocations if TEMPORARY in its.kinds])
         ranges = _live_ranges(text)
     if ranges is None:
         ranges = _live_ranges_beside(path)
     with errors_at(path):
-        storages = _storages(temporary, ranges)
-        offsets = [storage.offset for storage in storages]
+        alignment = _alignment([value.offset for its in temporary for value in its.values])
+        storages = _storages(temporary, alignment, ranges)
         problem = Problem(
             [storage.size for storage in storages],
             [storage.start for storage in storages],
             [storage.end for storage in storages],
-            alignment=[_alignment(offsets)] * len(storages),
+            alignment=[alignment] * len(storages),
             gaps=[(tensor, *gap) for tensor, its in enumerate(storages) for gap in its.gaps],
             tensor_name=[storage.name for storage in storages],
             name=path.name.removesuffix(ENDING).removesuffix(".txt").rstrip(".-") or path.stem,
             origin={
                 "format": XLA_ASSIGNMENT.name,
                 "file": path.name,
-                "xla_bytes": temporary.size,
+                "xla_bytes": sum(its.size for its in temporary),
                 "persistent_bytes": sum(its.size for its in allocations if its.is_persistent),
                 "output_bytes": sum(its.size for its in allocations if its.is_output),
             },
         )
-        return problem, Plan.of(problem, offsets)
+        return problem, Plan.of(problem, [storage.offset for storage in storages])
+
+
+def _one_memory(path: Path, temporary: list[_Allocation]) -> list[_Allocation]:
+    """Return the allocations in the device's own memory, else in that of the largest."""
+    if not temporary:
+        raise InstanceError(f"an allocation that is a {TEMPORARY} is needed, found none")
+    chosen = max(temporary, key=lambda its: (its.color == 0, its.size)).color
+    for color in sorted({its.color for its in temporary} - {chosen}):
+        held = sum(its.size for its in temporary if its.color == color)
+        why = f"a problem has one memory, here that of color {chosen}"
+        warn_of_left_out(path, f"{TEMPORARY} memory of color {color}, {held} bytes,", why)
+    return [its for its in temporary if its.color == chosen]
 
 
 def _recognises(path: Path, head: bytes) -> bool:  # noqa: ARG001 - the first line says it
@@ -132,6 +140,12 @@ class _Allocation:
     size: int
     kinds: list[str]
     values: list[_Value] = field(default_factory=list)
+
+    @property
+    def color(self) -> int:
+        """The number of the memory; XLA names none for the device's own."""
+        named = (kind.removeprefix("color ") for kind in self.kinds if kind.startswith("color "))
+        return int(next(filter(str.isdecimal, named), 0))
 
     @property
     def is_persistent(self) -> bool:
@@ -227,25 +241,32 @@ def _live_ranges(text: str) -> dict[str, tuple[int, int]] | None:
     return ranges if is_below else None
 
 
-def _storages(temporary: _Allocation, ranges: dict[str, tuple[int, int]]) -> list[_Storage]:
+def _storages(
+    temporary: list[_Allocation], alignment: int, ranges: dict[str, tuple[int, int]]
+) -> list[_Storage]:
+    """Return the storages of allocations that stand one above the other."""
     by_place: dict[tuple[int, int], list[_Value]] = defaultdict(list)
-    for value in temporary.values:
-        if value.name not in ranges:
-            raise InstanceError(
-                f"line {value.line}: a live range of {shown(value.name)} is needed, found none"
-            )
-        by_place[value.offset, value.size].append(value)
+    begin = 0
+    for allocation in temporary:
+        for value in allocation.values:
+            if value.name not in ranges:
+                raise InstanceError(
+                    f"line {value.line}: a live range of {shown(value.name)} is needed, found none"
+                )
+            by_place[begin + value.offset, value.size].append(value)
+        begin += -(-allocation.size // alignment) * alignment
     storages: list[_Storage] = []
-    for values in by_place.values():
+    for (offset, _), values in by_place.items():
         values.sort(key=lambda value: ranges[value.name])
-        storages += _merged(values, ranges)
+        storages += _merged(offset, values, ranges)
     storages.sort(key=lambda storage: (storage.start, storage.offset))
     return storages
 
 
-def _merged(values: Iterable[_Value], ranges: dict[str, tuple[int, int]]) -> Iterator[_Storage]:
+def _merged(
+    offset: int, values: list[_Value], ranges: dict[str, tuple[int, int]]
+) -> Iterator[_Storage]:
     """Yield the storages of values at one place; the values are sorted by their first step."""
-    values = list(values)
     has_state = any(value.is_state for value in values)
     found: _Storage | None = None
     for value in values:
@@ -253,7 +274,7 @@ def _merged(values: Iterable[_Value], ranges: dict[str, tuple[int, int]]) -> Ite
         if found is None or (start >= found.end and not has_state):
             if found is not None:
                 yield found
-            found = _Storage(value.name.removesuffix("{}"), value.size, value.offset, start, end)
+            found = _Storage(value.name.removesuffix("{}"), value.size, offset, start, end)
             continue
         if start > found.end:
             found.gaps.append((found.end, start))
@@ -262,7 +283,7 @@ def _merged(values: Iterable[_Value], ranges: dict[str, tuple[int, int]]) -> Ite
         yield found
 
 
-def _alignment(offsets: Iterable[int]) -> int:
+def _alignment(offsets: Sequence[int]) -> int:
     """Return the largest power of two up to `MOST_ALIGNMENT` that divides all offsets."""
     alignment = MOST_ALIGNMENT
     while any(offset % alignment for offset in offsets):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import sys
 import tempfile
 from pathlib import Path
@@ -19,9 +20,12 @@ from instances.formats.tflite_model import TfliteModel, read_tflite_model, write
 from planners import Plan, Problem, place, read_problem, run, write_problem
 from planners.errors import InstanceError, InvalidPlanError, MissingDependencyError
 from planners.model.plan import feasible
+from tests.instances.formats.rows import rows_of
 from tests.instances.formats.tflite_models import tflite_model
 
 LENGTH = 10
+BACKWARDS = [("RELU", ["a"], ["b"]), ("RELU", ["x"], ["a"])]
+TWICE = [("RELU", ["x"], ["a"]), ("RELU", ["x"], ["a"])]
 
 
 def test_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,8 +39,10 @@ def chain(**changes: Any) -> bytes:
     """Return x -> a, a + w -> b, b -> c, with a weight, a variable, and a tensor nobody makes."""
     shapes = dict.fromkeys("xwabcvu", (1, LENGTH))
     operators = [("RELU", ["x"], ["a"]), ("ADD", ["a", "w"], ["b"]), ("RELU", ["b"], ["c"])]
-    given: dict[str, Any] = {"weights": ["w"], "variables": ["v"], "metadata": {"min": b"1.5"}}
-    return tflite_model(shapes, operators, ["x"], ["c"], **{**given, **changes})
+    given: dict[str, Any] = {
+        "operators": operators, "weights": ["w"], "variables": ["v"], "metadata": {"min": b"1.5"},
+    }  # fmt: skip
+    return tflite_model(shapes, inputs=["x"], outputs=["c"], **{**given, **changes})
 
 
 def written(path: Path, data: bytes) -> Path:
@@ -72,6 +78,63 @@ def test_operators_on_one_variable_keep_their_order(tmp_path: Path) -> None:
     graph = read_tflite_model(written(tmp_path / "net.tflite", data)).problem.graph
     assert graph is not None
     assert graph.control.tolist() == [[1, 3]]
+
+
+def lives(path: Path, data: bytes) -> dict[str, tuple[int, int, int]]:
+    return rows_of(read_tflite_model(written(path / "net.tflite", data)).problem)
+
+
+SHAPES = dict.fromkeys("xyz", (1, LENGTH))
+BRANCH = (dict.fromkeys("pqr", (1, LENGTH)), [("RELU", "p", "q"), ("RELU", "q", "r")], "p", "r")
+OTHER = (dict.fromkeys("stu", (1, LENGTH)), [("RELU", "s", "t")], "s", "t")
+
+
+@pytest.mark.tflite
+@pytest.mark.parametrize("kind", ["IF", "WHILE"])
+def test_subgraphs_run_behind_the_operator_that_calls_them(tmp_path: Path, kind: str) -> None:
+    # 0 makes x, 1 is the call; 2, 3, 4 run the first subgraph, 5, 6 the second; 7 makes z.
+    operators = [(kind, "x", "y", 1, 2), ("RELU", "y", "z")]
+    rows = lives(tmp_path, tflite_model(SHAPES, operators, "x", "z", called=[BRANCH, OTHER]))
+    assert {name: row[1:] for name, row in rows.items()} == {
+        "x": (0, 7), "y": (1, 8), "p": (2, 4), "q": (3, 5), "r": (4, 5), "s": (5, 7), "t": (6, 7),
+        "z": (7, 9),
+    }  # fmt: skip
+
+
+@pytest.mark.tflite
+def test_a_subgraph_that_runs_again_keeps_its_tensors(tmp_path: Path) -> None:
+    operators = [("CALL", "x", "y", 1), ("CALL", "y", "z", 1)]
+    rows = lives(tmp_path, tflite_model(SHAPES, operators, "x", "z", called=[OTHER]))
+    # 0 makes x; 1, 2, 3 are one call with its subgraph, 4, 5, 6 the other.
+    assert {name: row[1:] for name, row in rows.items()} == {
+        "x": (0, 4), "y": (1, 7), "s": (2, 7), "t": (3, 7), "z": (4, 8),
+    }  # fmt: skip
+
+
+@pytest.mark.tflite
+def test_a_handle_has_no_bytes(tmp_path: Path) -> None:
+    operators = [("VAR_HANDLE", "", "h"), ("ASSIGN_VARIABLE", "hx", ""), ("RELU", "x", "z")]
+    shapes = {**SHAPES, "h": ()}
+    rows = lives(tmp_path, tflite_model(shapes, operators, "x", "z", handles="h"))
+    assert rows == {"x": (4 * LENGTH, 0, 4), "h": (0, 1, 3), "z": (4 * LENGTH, 3, 5)}
+
+
+@pytest.mark.tflite
+def test_what_nobody_makes_is_scratch_memory_from_the_start(tmp_path: Path) -> None:
+    shapes = dict.fromkeys("xsz", (1, LENGTH))
+    operators = [("RELU", "x", "z"), ("ADD", "zs", ""), ("RELU", "z", "")]
+    words = struct.pack("<6i", 1, 0, 3, 0, 0, 64)
+    plans = {name: tflite_model(shapes, operators, "x", "z", metadata={name: words})
+             for name in ("OfflineMemoryAllocation", "other")}  # fmt: skip
+    assert lives(tmp_path, plans["other"])["s"] == (4 * LENGTH, 0, 3)
+    # x and s share bytes on purpose.
+    path = written(tmp_path / "net.tflite", plans["OfflineMemoryAllocation"])
+    model = read_tflite_model(path)
+    with pytest.warns(UserWarning, match="net: the plan of the file is left out: .* scratch"):
+        plan = model.plan
+    with pytest.warns(UserWarning, match="left out"):
+        again = planned(path)
+    assert (plan, again.plan is None) == (None, False)
 
 
 @pytest.mark.tflite
@@ -171,9 +234,11 @@ def test_tensorflow_lite_runs_what_was_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"subgraphs": 2}, "one subgraph is needed, found 2"),
-        ({"element": "STRING"}, "tensor 0: elements of a fixed size are needed, found type 5"),
-        ({"weights": []}, r"operator 1 \(ADD\): nothing before it makes tensor 1"),
+        ({"element": "STRING"}, "tensor 1: elements of a fixed size are needed, found type 5"),
+        ({"operators": BACKWARDS}, r"operator 0 \(RELU\): nothing before it makes tensor 2"),
+        ({"operators": TWICE}, r"operator 1 \(RELU\): tensor 2 is made a second time"),
+        ({"operators": [("CALL_ONCE", [], [], 0)]}, "no subgraph that calls itself"),
+        ({"operators": [("IF", ["x"], ["c"], 1, 0)]}, "the file is no whole model: .*subgraph 1"),
         ({"metadata": {"OfflineMemoryAllocation": b"\1\0\0\0" * 3}}, "as many offsets are needed"),
     ],
 )
@@ -189,6 +254,12 @@ def test_a_plan_needs_its_model(tmp_path: Path) -> None:
     source = written(tmp_path / "net.tflite", chain())
     other = Problem([4], [0], [1])
     write_problem(other, tmp_path / "other.json")
+    several = written(
+        tmp_path / "several.tflite",
+        tflite_model(SHAPES, [("CALL", "x", "y", 1)], "x", "y", called=[OTHER]),
+    )
+    with pytest.raises(InstanceError, match="one subgraph is needed to hold a plan, found 2"):
+        planned(several)
     with pytest.raises(InstanceError, match=r"other.json: the file is no TensorFlow Lite model"):
         convert(Conversion(tmp_path / "other.json", tmp_path / "new.tflite", planner="auto"))
     with pytest.raises(InstanceError, match="a plan for this very model is needed"):

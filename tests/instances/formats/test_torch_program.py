@@ -219,6 +219,137 @@ def test_nothing_in_the_file_is_unpickled(tmp_path: Path) -> None:
     assert not (tmp_path / "sprung").exists()
 
 
+def plain(self: Any, x: Any) -> Any:
+    a = x * self.weight
+    self.count.copy_(a)
+    return (a + 1).relu() + self.count
+
+
+def under_no_grad(self: Any, x: Any) -> Any:
+    import torch
+
+    with torch.no_grad():
+        a = x * self.weight
+        self.count.copy_(a)
+        with torch.enable_grad():
+            b = a + 1
+    return b.relu() + self.count
+
+
+def under_autocast(self: Any, x: Any) -> Any:
+    import torch
+
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        return plain(self, x)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("run", [under_no_grad, under_autocast])
+def test_a_part_with_a_setting_of_its_own_runs_in_its_place(
+    tmp_path: Path, run: Callable[..., Any]
+) -> None:
+    import torch
+
+    given = exported(tmp_path / "net.pt2", run, torch.ones(6))
+    assert "higher_order.wrap" in program_of(given)
+    problem, expected = (
+        read_problem(path)
+        for path in (given, exported(tmp_path / "plain.pt2", plain, torch.ones(6)))
+    )
+    assert problem.graph is not None
+    assert expected.graph is not None
+    assert problem.graph.op == expected.graph.op
+    assert problem.graph.control.tolist() == expected.graph.control.tolist()
+    assert [*rows_of(problem).values()] == [*rows_of(expected).values()]
+
+
+def cast_norm(_self: Any, x: Any) -> Any:
+    import torch
+
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = torch.nn.functional.linear(x, x)
+        return torch.softmax(y, -1) * 2
+
+
+@pytest.mark.torch
+def test_autocast_casts_as_the_device_of_the_program(tmp_path: Path) -> None:
+    import torch
+
+    path = exported(tmp_path / "net.pt2", cast_norm, torch.ones(6, 6))
+    assert [row[0] for row in rows_of(read_problem(path)).values()] == [144, 72, 72, 72]
+
+    def for_cuda(fields: Any) -> None:
+        (node,) = fields["graph_module"]["graph"]["nodes"][:1]
+        node["inputs"][0]["arg"]["as_string"] = "cuda"
+        node["inputs"][4]["arg"]["as_graph"]["graph"]["tensor_values"] = {
+            name: {**meta, "dtype": 7 if name != "linear" else meta["dtype"]}
+            for name, meta in node["inputs"][4]["arg"]["as_graph"]["graph"]["tensor_values"].items()
+        }
+
+    # On CUDA softmax runs in float32.
+    assert [row[0] for row in rows_of(read_problem(changed(path, for_cuda))).values()] == [
+        144, 72, 144, 144,
+    ]  # fmt: skip
+
+    def wrong(fields: Any) -> None:
+        fields["graph_module"]["graph"]["nodes"][0]["inputs"][0]["arg"]["as_string"] = "cuda"
+
+    with pytest.raises(InstanceError, match="'softmax': torch.bfloat16 is needed, found torch.fl"):
+        read_problem(changed(path, wrong))
+
+
+@pytest.mark.torch
+def test_quantised_programs_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+    import torch.ao.quantization.fx._decomposed
+
+    def run(_self: Any, x: Any) -> Any:
+        few = torch.ops.quantized_decomposed.quantize_per_tensor(x, 0.1, 0, -128, 127, torch.int8)
+        return torch.ops.quantized_decomposed.dequantize_per_tensor(
+            few, 0.1, 0, -128, 127, torch.int8
+        )
+
+    path = exported(tmp_path / "net.pt2", run, torch.ones(6))
+    assert [row[0] for row in rows_of(read_problem(path)).values()] == [24, 6, 24]
+    for namespace, named in (("nobody", "import the module that registers"), ("torchvision", "")):
+        target = f"torch.ops.{namespace}.unheard_of.default"
+        monkeypatch.setitem(sys.modules, "torchvision", None)
+        rule = f"operators of torch.ops.{namespace} are needed, found none: "
+        with pytest.raises(InstanceError, match=rule + (named or "install torchvision")):
+            read_problem(changed(path, set_target(target)))
+
+
+@pytest.mark.torch
+def test_a_weight_of_several_tensors_is_its_parts(tmp_path: Path) -> None:
+    import torch
+
+    def run(self: Any, x: Any) -> Any:
+        return self.weight * 2 + x
+
+    path = exported(tmp_path / "net.pt2", run, torch.ones(6))
+
+    def unwrap(source: str) -> Callable[[Any], None]:
+        def change(fields: Any) -> None:
+            graph = fields["graph_module"]["graph"]
+            (weight,) = graph["nodes"][:1]
+            part = graph["tensor_values"]["mul"]
+            graph["tensor_values"]["part"] = {**part, "dtype": 2}
+            inner = {"as_tensor": {"name": "part"}}
+            inputs = [{"name": "", "arg": {"as_tensor": {"name": source}}, "kind": 1}]
+            target = "torch.ops.export.access_subclass_inner_tensor.default"
+            node = {**weight, "target": target, "inputs": inputs, "outputs": [inner]}
+            weight["inputs"][0]["arg"] = inner
+            graph["nodes"].insert(0, node)
+
+        return change
+
+    problem = read_problem(changed(path, unwrap("p_weight")))
+    # A byte an element of the weight, four of the buffer.
+    assert problem.origin["persistent_bytes"] == 6 + 24
+    with pytest.raises(InstanceError, match="a weight is needed, found another tensor"):
+        read_problem(changed(path, unwrap("given_0")))
+
+
 def with_control_flow(_self: Any, x: Any) -> Any:
     import torch
 
@@ -243,14 +374,19 @@ def test_what_depends_on_data_is_refused(
         read_problem(path)
 
 
-def changed(path: Path, change: Callable[[Any], None]) -> Path:
-    """Write a program anew, changed."""
+def program_of(path: Path) -> str:
+    """Return the text of a program."""
     with zipfile.ZipFile(path) as archive:
         (name,) = (name for name in archive.namelist() if "/models/" in name)
-        fields = json.loads(archive.read(name))
+        return archive.read(name).decode()
+
+
+def changed(path: Path, change: Callable[[Any], None]) -> Path:
+    """Write a program anew, changed."""
+    fields = json.loads(program_of(path))
     change(fields)
     with zipfile.ZipFile(path.with_name("changed.pt2"), "w") as archive:
-        archive.writestr(name, json.dumps(fields))
+        archive.writestr("net/models/model.json", json.dumps(fields))
     return path.with_name("changed.pt2")
 
 

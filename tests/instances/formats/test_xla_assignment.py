@@ -89,6 +89,34 @@ def test_values_that_touch_at_one_place_are_one_storage(tmp_path: Path) -> None:
     assert problem.gaps.tolist() == []
 
 
+def temporary(size: int, color: str, *values: str) -> str:
+    return f"allocation 1: size {size}, {color}preallocated-temp:\n{''.join(values)}"
+
+
+def test_several_allocations_of_one_memory_are_planned_as_one(tmp_path: Path) -> None:
+    values = value("a", 60, 0) + temporary(40, "color 0, ", value("b", 8, 32))
+    problem, plan = read_xla_plan(dump(tmp_path, values, "    a{}:0-2\n    b{}:1-4\n"))
+    assert rows_of(problem) == {"a": (60, 0, 3), "b": (8, 1, 5)}
+    assert plan.offsets.tolist() == [0, 64 + 32]
+    assert problem.origin["xla_bytes"] == 64 + 40
+
+
+@pytest.mark.parametrize(("own", "tensors", "left_out"), [(True, "a", 1), (False, "b", 2)])
+def test_another_memory_is_left_out_with_a_warning(
+    tmp_path: Path, own: bool, tensors: str, left_out: int
+) -> None:
+    # A memory of another color is left out even if it is larger, but not if no other is there.
+    path = dump(tmp_path, "", "    a{}:0-2\n    b{}:1-4\n    c{}:1-4\n")
+    others = temporary(80, "color 1, ", value("b", 80, 0))
+    if not own:
+        others += temporary(8, "color 2, ", value("c", 8, 0))
+    text = "BufferAssignment:\n" + (temporary(64, "", value("a", 64, 0)) if own else "") + others
+    path.write_text(text)
+    with pytest.warns(UserWarning, match=f"memory of color {left_out}, .* is left out") as said:
+        assert set(rows_of(read_problem(path))) == {tensors}
+    assert len(said) == 1
+
+
 def test_the_plan_of_xla_is_converted_and_beaten(tmp_path: Path) -> None:
     path = DUMPS / "odd-buffer-assignment.txt"
     peaks = []

@@ -9,8 +9,15 @@ import numpy as np
 
 # Name and shape of each tensor.
 Tensors = Mapping[str, Sequence[int]]
-# Operator, inputs and outputs.
-Operators = Sequence[tuple[str, Sequence[str], Sequence[str]]]
+# Operator, inputs and outputs, and the subgraphs that it calls.
+Operators = Sequence[tuple[Any, ...]]
+# The options of operators that call subgraphs.
+CALLS = {
+    "CALL": ("CallOptions", ["Subgraph"]),
+    "CALL_ONCE": ("CallOnceOptions", ["InitSubgraphIndex"]),
+    "IF": ("IfOptions", ["ThenSubgraphIndex", "ElseSubgraphIndex"]),
+    "WHILE": ("WhileOptions", ["CondSubgraphIndex", "BodySubgraphIndex"]),
+}
 
 
 def tflite_model(
@@ -23,18 +30,20 @@ def tflite_model(
     variables: Sequence[str] = (),
     metadata: Mapping[str, bytes] | None = None,
     element: str = "FLOAT32",
-    subgraphs: int = 1,
+    handles: Sequence[str] = (),
+    called: Sequence[tuple[Tensors, Operators, Sequence[str], Sequence[str]]] = (),
 ) -> bytes:
-    """Return the bytes of a model; weights are ones."""
+    """Return the bytes of a model, with subgraphs that its operators call; weights are ones."""
     import flatbuffers
     import tflite
 
     builder = flatbuffers.Builder(1024)
-    number = {name: index for index, name in enumerate(tensors)}
-    kinds = list(dict.fromkeys(kind for kind, _, _ in operators))
+    graphs = [(tensors, operators, inputs, outputs), *called]
+    kinds = list(dict.fromkeys(each[0] for _, listed, _, _ in graphs for each in listed))
     metadata = metadata or {}
 
-    def numbers(names: Sequence[str]) -> int:
+    def numbers(names: Sequence[str], among: Tensors) -> int:
+        number = {name: index for index, name in enumerate(among)}
         vector: int = builder.CreateNumpyVector(
             np.array([number.get(name, -1) for name in names], np.int32)
         )
@@ -61,20 +70,32 @@ def tflite_model(
         tflite.TensorStart(builder)
         tflite.TensorAddName(builder, text)
         tflite.TensorAddShape(builder, vector)
-        tflite.TensorAddType(builder, getattr(tflite.TensorType, element))
+        kind = "RESOURCE" if name in handles else element
+        tflite.TensorAddType(builder, getattr(tflite.TensorType, kind))
         tflite.TensorAddBuffer(builder, 1 + weights.index(name) if name in weights else 0)
         tflite.TensorAddIsVariable(builder, name in variables)
         table: int = tflite.TensorEnd(builder)
         return table
 
-    def operator(kind: str, read: Sequence[str], made: Sequence[str]) -> int:
-        read_vector, made_vector = numbers(read), numbers(made)
+    def operator(among: Tensors, kind: str, read: Any, made: Any, *calls: int) -> int:
+        read_vector, made_vector = numbers(read, among), numbers(made, among)
+        options, fields = CALLS.get(kind, ("", []))
+        table = 0
+        if calls:
+            getattr(tflite, f"{options}Start")(builder)
+            for field, call in zip(fields, calls, strict=True):
+                getattr(tflite, f"{options}Add{field}")(builder, call)
+            table = getattr(tflite, f"{options}End")(builder)
         tflite.OperatorStart(builder)
         tflite.OperatorAddOpcodeIndex(builder, kinds.index(kind))
         tflite.OperatorAddInputs(builder, read_vector)
         tflite.OperatorAddOutputs(builder, made_vector)
-        table: int = tflite.OperatorEnd(builder)
-        return table
+        if calls:
+            kinds_of_options = tflite.BuiltinOptions
+            tflite.OperatorAddBuiltinOptionsType(builder, getattr(kinds_of_options, options))
+            tflite.OperatorAddBuiltinOptions(builder, table)
+        made_table: int = tflite.OperatorEnd(builder)
+        return made_table
 
     def code(kind: str) -> int:
         value = getattr(tflite.BuiltinOperator, kind)
@@ -85,14 +106,15 @@ def tflite_model(
         table: int = tflite.OperatorCodeEnd(builder)
         return table
 
-    def graph() -> int:
+    def graph(tensors: Tensors, operators: Operators, inputs: Any, outputs: Any) -> int:
         made = [tensor(*each) for each in tensors.items()]
         parts = {
             "Tensors": listed(tflite.SubGraphStartTensorsVector, made),
-            "Inputs": numbers(inputs),
-            "Outputs": numbers(outputs),
+            "Inputs": numbers(inputs, tensors),
+            "Outputs": numbers(outputs, tensors),
             "Operators": listed(
-                tflite.SubGraphStartOperatorsVector, [operator(*each) for each in operators]
+                tflite.SubGraphStartOperatorsVector,
+                [operator(tensors, *each) for each in operators],
             ),
         }
         tflite.SubGraphStart(builder)
@@ -113,7 +135,7 @@ def tflite_model(
     buffers = [buffer(data) for data in (b"", *ones, *metadata.values())]
     parts = {
         "OperatorCodes": listed(tflite.ModelStartOperatorCodesVector, [*map(code, kinds)]),
-        "Subgraphs": listed(tflite.ModelStartSubgraphsVector, [graph() for _ in range(subgraphs)]),
+        "Subgraphs": listed(tflite.ModelStartSubgraphsVector, [graph(*each) for each in graphs]),
         "Description": builder.CreateString("by hand"),
         "Buffers": listed(tflite.ModelStartBuffersVector, buffers),
         "Metadata": listed(
