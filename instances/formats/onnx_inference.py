@@ -198,7 +198,8 @@ class _Inference:
         for name, weight in weights_of(graph).items():
             self.types[name] = TensorType(weight.data_type, tuple(weight.dims))
             is_here = weight.data_location != weight.EXTERNAL
-            if is_here and prod(weight.dims) <= MOST_NUMBERS:
+            count = element_count(weight.dims, f"initializer {shown(name)}")
+            if is_here and count <= MOST_NUMBERS:
                 self.numbers[name] = weight
         for value in (*graph.input, *graph.value_info, *graph.output):
             said = type_of(value.name, value.type)

@@ -294,7 +294,7 @@ def test_autocast_casts_as_the_device_of_the_program(tmp_path: Path) -> None:
     def wrong(fields: Any) -> None:
         fields["graph_module"]["graph"]["nodes"][0]["inputs"][0]["arg"]["as_string"] = "cuda"
 
-    with pytest.raises(InstanceError, match="'softmax': torch.bfloat16 is needed, found torch.fl"):
+    with pytest.raises(InstanceError, match=r"'softmax': torch\.bfloat16 is needed"):
         read_problem(changed(path, wrong))
 
 
