@@ -35,6 +35,8 @@ MAX_SCALARS = 40_000_000
 # Events of snapshots take some forty bytes a container.
 CONTAINERS = Allowance("containers", free=1 << 17, for_bytes=8, most=8_000_000)
 MAX_INTEGER_BYTES = 16
+# Gzip packs a snapshot by some ten to twenty times.
+PACKED_TIMES = 16
 
 _NAMES = {
     getattr(pickle, name)[0]: name
@@ -43,12 +45,14 @@ _NAMES = {
 }
 
 
-def load_plain(data: bytes) -> Any:
+def load_plain(data: bytes, packed_bytes: int | None = None) -> Any:
     """Read a pickle of ``None``, booleans, numbers, strings, bytes, tuples, lists and dicts.
 
-    Keys of dicts are strings. Bytes after the end of the pickle are ignored.
+    Keys of dicts are strings. Bytes after the end of the pickle are ignored. The bytes of a file
+    limit the containers, if it was packed by more than gzip packs a snapshot.
     """
-    containers = CONTAINERS.of(len(data))
+    most = len(data) if packed_bytes is None else PACKED_TIMES * packed_bytes
+    containers = CONTAINERS.of(min(len(data), most))
     rule, number, left = find_pickle_fault(data, containers, MAX_SCALARS, MAX_INTEGER_BYTES)
     if rule:
         _refuse(data, rule, number, left, containers)
@@ -94,7 +98,7 @@ def _refuse(data: bytes, rule: str, number: int, left: int, containers: int) -> 
         "key": "a string as the key of an entry is needed, found something else",
         "room": (
             f"of {len(data)} bytes at most {containers} containers and {MAX_SCALARS} numbers and "
-            f"strings are read, found more"
+            f"strings are read, found more; of a snapshot as JSON, any number is"
         ),
     }
     raise InstanceError(words[rule])

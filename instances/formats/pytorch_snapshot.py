@@ -5,11 +5,13 @@ from __future__ import annotations
 import pickle
 from array import array
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from instances.formats.json_stream import JsonStream, PlainStream
 from instances.formats.plain_pickle import load_plain
 from instances.formats.plan_target import name_of_tensor, occupied_steps, stream_of_tensors
 from instances.formats.trace_format import trace_format
@@ -22,8 +24,9 @@ from instances.traces.event_log import (
     trace_of_events,
 )
 from planners.errors import InstanceError, errors_at
-from planners.files.bounded_file import read_bounded
-from planners.files.file_limits import MAX_BINARY_BYTES, Allowance, Work
+from planners.files.bounded_file import joined, unpacked_pieces
+from planners.files.file_limits import MAX_MODEL_BYTES, Allowance, Work
+from planners.files.formats import unpacked_head
 from planners.files.output_file import write_output
 from planners.model.columns import INT64_MAX, IntColumn
 from planners.model.plan import Plan
@@ -31,6 +34,15 @@ from planners.model.problem import Problem
 from planners.text.plain_text import shown
 
 KEYS = ("segments", "device_traces")
+# Words in the first bytes of a snapshot as JSON, or of a list of segments.
+JSON_WORDS = (b'"segments"', b'"device_traces"', b'"segment_type"')
+PICKLE_START = b"\x80"
+# The fields that are read; others, such as stacks of calls, take nearly all of the memory.
+SEGMENT_FIELDS = ("device", "stream", "address", "total_size", "segment_pool_id", "blocks")
+BLOCK_FIELDS = ("address", "size", "requested_size", "state")
+END_OF_ADDRESSES = 1 << 64
+# JSON is read event by event, so that its length takes time and little memory.
+UNPACKED = Allowance("unpacked bytes", free=1 << 27, for_bytes=1, more=64, most=1 << 34)
 # States of blocks that hold memory: allocated, or freed and waiting for another stream. The second
 # state has two names in different versions of PyTorch.
 HELD_STATES = frozenset({"active_allocated", "active_pending_free", "active_awaiting_free"})
@@ -43,95 +55,170 @@ KIND_OF_ACTION = {action: kind for kind, action in enumerate(EVENT_KINDS)}
 def read_pytorch_snapshot_trace(path: Path, device: int | None = None) -> AllocationTrace:
     """Read the history of one device out of a snapshot.
 
+    The file is a pickle or JSON, gzipped or not, of a snapshot or of its list of segments alone.
     PyTorch keeps the last events of a run, so the history may start anywhere. A block that is freed
     without an allocation was there before, and its free has its size. A block that the snapshot
     shows as allocated, and that no event names, was there from the first event to the last.
     If `device` is None, exactly one device must be in use. Sizes are the bytes that were requested.
-    The reader executes no code from the file.
+    The highest bit of an address is left out. The reader executes no code from the file.
     """
     with errors_at(path):
-        data = read_bounded(path, MAX_BINARY_BYTES)
-        snapshot = _require_snapshot(load_plain(data))
-        number = _device_in_use(snapshot) if device is None else device
-        log = _log_of_device(snapshot, number, Work(BLOCKS, len(data)))
+        pieces = unpacked_pieces(path, UNPACKED)
+        first = next(pieces, b"")
+        rest = chain([first], pieces)
+        if first.startswith(PICKLE_START):
+            data = joined(rest, MAX_MODEL_BYTES)
+            plain = load_plain(data, path.stat().st_size)
+            snapshot = _Snapshot(PlainStream(plain), Work(BLOCKS, len(data)))
+        else:
+            stream = JsonStream(rest)
+            snapshot = _Snapshot(stream, Work(BLOCKS, path.stat().st_size))
+            stream.require_end()
+        number = snapshot.device_in_use() if device is None else device
         return trace_of_events(
-            log,
+            snapshot.log_of_device(number),
             name=path.stem,
             origin={"format": PYTORCH_SNAPSHOT.name, "file": path.name, "device": number},
         )
 
 
 def _recognises(path: Path, head: bytes) -> bool:
-    if head[:1] != b"\x80":
-        return False
-    return PYTORCH_SNAPSHOT.has_suffix(path) or any(key.encode() in head for key in KEYS)
+    head = unpacked_head(head)
+    if head.startswith(PICKLE_START):
+        return PYTORCH_SNAPSHOT.has_suffix(path) or any(key.encode() in head for key in KEYS)
+    return head.lstrip()[:1] in (b"{", b"[") and any(word in head for word in JSON_WORDS)
 
 
 PYTORCH_SNAPSHOT = trace_format(
-    "pytorch-snapshot", (".pickle", ".pkl"), _recognises, read_pytorch_snapshot_trace
+    "pytorch-snapshot",
+    (".pickle", ".pkl", ".pickle.gz", ".pkl.gz", ".json", ".json.gz"),
+    _recognises,
+    read_pytorch_snapshot_trace,
 )
 
 
-def _require_snapshot(snapshot: Any) -> dict[str, Any]:
-    if not isinstance(snapshot, dict) or not snapshot.keys() >= set(KEYS):
-        found = sorted(snapshot) if isinstance(snapshot, dict) else type(snapshot).__name__
-        raise InstanceError(
-            "a dictionary with segments and device_traces is needed, as torch.cuda.memory."
-            f"_dump_snapshot writes it after _record_memory_history, found {shown(found)}"
+class _Snapshot:
+    """What a snapshot has of each device, taken entry by entry."""
+
+    def __init__(self, stream: PlainStream | JsonStream, looked_at: Work) -> None:
+        self.segments: list[Any] = []
+        # Of each device: rows of kind, address, size, stream and pool of the events that matter,
+        # end to end, because tuples would take as much memory as the events themselves; the number
+        # of all events; and whether they name pools.
+        self.rows: list[array[int]] = []
+        self.events: list[int] = []
+        self.names_pools: list[bool] = []
+        self.pools: dict[Any, int] = {COMMON_POOL: 0}
+        self.is_planned = False
+        if stream.is_list:
+            self._take_segments(stream, looked_at)
+            return
+        found = set()
+        for name in stream.fields():
+            found.add(name)
+            if name == "segments":
+                self._take_segments(stream, looked_at)
+            elif name == "device_traces":
+                self._take_traces(stream)
+            else:
+                self.is_planned |= is_planned_snapshot({name: stream.value()})
+        if not found >= set(KEYS):
+            raise InstanceError(
+                "a dictionary with segments and device_traces is needed, as torch.cuda.memory."
+                "_dump_snapshot writes it after _record_memory_history, or a list of segments, "
+                f"found {shown(sorted(found))}"
+            )
+
+    def _take_segments(self, stream: PlainStream | JsonStream, looked_at: Work) -> None:
+        for place, _ in enumerate(stream.entries("segments")):
+            segment = _fields(f"segments, entry {place}", stream.value(), SEGMENT_FIELDS)
+            where = f"segments, entry {place}, blocks"
+            blocks = PlainStream(segment.get("blocks"))
+            taken = segment["blocks"] = []
+            for index, _ in enumerate(blocks.entries(where)):
+                # A pickle may name one list for every segment.
+                looked_at.charge()
+                spot = f"segments, entry {place}, block {index}"
+                taken.append(_fields(spot, blocks.value(), BLOCK_FIELDS))
+            self.segments.append(segment)
+
+    def _take_traces(self, stream: PlainStream | JsonStream) -> None:
+        for device, _ in enumerate(stream.entries("device_traces")):
+            self.rows.append(array("q"))
+            self.events.append(0)
+            self.names_pools.append(False)
+            for event, _ in enumerate(stream.entries(f"device_traces, device {device}")):
+                self.events[device] += 1
+                self._take_event(device, f"device {device}, event {event}", stream.value())
+
+    def _take_event(self, device: int, where: str, entry: Any) -> None:
+        try:
+            kind = KIND_OF_ACTION.get(entry["action"])
+            if kind is None:
+                return
+            row = (kind, entry["addr"], entry["size"], entry["stream"])
+        except (TypeError, KeyError):
+            raise InstanceError(
+                f"{where}: a dictionary with action, addr, size and stream is needed, found "
+                f"{shown(entry)}"
+            ) from None
+        if not (type(row[1]) is type(row[2]) is type(row[3]) is int) or not (
+            0 <= min(row) <= max(row) <= INT64_MAX
+        ):
+            row = (
+                kind, _address(where, entry, "addr"),
+                *(_number(where, entry, key) for key in ("size", "stream")),
+            )  # fmt: skip
+        self.rows[device].extend(row)
+        self.names_pools[device] |= "pool_id" in entry
+        is_common = entry.get("pool_id", COMMON_POOL) == COMMON_POOL
+        self.rows[device].append(
+            0 if is_common else _pool_number(where, entry, "pool_id", self.pools)
         )
-    for key in KEYS:
-        _require_list(key, snapshot[key])
-    for number, entries in enumerate(snapshot["device_traces"]):
-        _require_list(f"device_traces, device {number}", entries)
-    return snapshot
+
+    def device_in_use(self) -> int:
+        traced = [number for number, count in enumerate(self.events) if count]
+        held = {_device_of(place, segment) for place, segment in enumerate(self.segments)}
+        in_use = traced or sorted(held)
+        if len(in_use) != 1:
+            found = ", ".join(map(str, in_use[:16])) or "none"
+            raise InstanceError(
+                f"one device in use is needed, or the number of one (--device), found {found}"
+            )
+        return in_use[0]
+
+    def log_of_device(self, device: int) -> EventLog:
+        segments = [
+            (place, segment)
+            for place, segment in enumerate(self.segments)
+            if _device_of(place, segment) == device
+        ]
+        is_traced = 0 <= device < len(self.rows)
+        if not is_traced and not segments:
+            raise InstanceError(f"device {device}: the snapshot has {len(self.rows)} devices, "
+                                "from 0")  # fmt: skip
+        numbers = self.rows[device] if is_traced else array("q")
+        rows = np.array(numbers, dtype=np.int64).reshape(-1, 5)
+        if self.is_planned:
+            # The segment of such a snapshot is a plan's peak; no allocator had reserved it.
+            rows = rows[rows[:, 0] <= FREE_COMPLETED]
+        kind, address, size, stream, pool = rows.T
+        told = set(address[kind <= FREE_COMPLETED].tolist())
+        before = _held_without_event(segments, told)
+        if not (is_traced and self.names_pools[device]):
+            pool = _pools_of_segments(segments, rows, self.pools)
+        return EventLog(kind, address, size, stream, pool=pool, before=before)
 
 
-def _require_list(where: str, value: Any) -> list[Any]:
-    if not isinstance(value, list):
-        raise InstanceError(f"{where}: a list is needed, found {shown(value)}")
-    return value
+def _fields(where: str, entry: Any, names: tuple[str, ...]) -> dict[str, Any]:
+    """Return some fields of a dictionary."""
+    if not isinstance(entry, dict):
+        raise InstanceError(f"{where}: a dictionary is needed, found {shown(entry)}")
+    return {name: entry[name] for name in names if name in entry}
 
 
-def _device_in_use(snapshot: dict[str, Any]) -> int:
-    traced = [number for number, entries in enumerate(snapshot["device_traces"]) if entries]
-    held = {_device_of(place, segment) for place, segment in enumerate(snapshot["segments"])}
-    in_use = traced or sorted(held)
-    if len(in_use) != 1:
-        found = ", ".join(map(str, in_use[:16])) or "none"
-        raise InstanceError(
-            f"one device in use is needed, or the number of one (--device), found {found}"
-        )
-    return in_use[0]
-
-
-def _device_of(place: int, segment: Any) -> int:
-    if not isinstance(segment, dict):
-        raise InstanceError(f"segments, entry {place}: a dictionary is needed, found "
-                            f"{shown(segment)}")  # fmt: skip
+def _device_of(place: int, segment: dict[str, Any]) -> int:
     return _number(f"segments, entry {place}", segment, "device") if "device" in segment else 0
-
-
-def _log_of_device(snapshot: dict[str, Any], device: int, looked_at: Work) -> EventLog:
-    traces = snapshot["device_traces"]
-    segments = [
-        (place, segment)
-        for place, segment in enumerate(snapshot["segments"])
-        if _device_of(place, segment) == device
-    ]
-    if not 0 <= device < len(traces) and not segments:
-        raise InstanceError(f"device {device}: the snapshot has {len(traces)} devices, from 0")
-    entries = traces[device] if 0 <= device < len(traces) else []
-    pools = {COMMON_POOL: 0}
-    rows = _events(f"device {device}", entries, pools)
-    if is_planned_snapshot(snapshot):
-        # The segment of such a snapshot is a plan's peak; no allocator had reserved it.
-        rows = rows[rows[:, 0] <= FREE_COMPLETED]
-    kind, address, size, stream, pool = rows.T
-    told = set(address[kind <= FREE_COMPLETED].tolist())
-    before = _held_without_event(segments, told, looked_at)
-    if not any("pool_id" in entry for entry in entries):
-        pool = _pools_of_segments(segments, rows, pools)
-    return EventLog(kind, address, size, stream, pool=pool, before=before)
 
 
 def _pools_of_segments(
@@ -147,7 +234,7 @@ def _pools_of_segments(
     for place, segment in segments:
         where = f"segments, entry {place}"
         if number := _pool_number(where, segment, "segment_pool_id", pools):
-            begin = _number(where, segment, "address")
+            begin = _address(where, segment, "address")
             end = min(begin + _number(where, segment, "total_size"), INT64_MAX)
             found.append((begin, end, number))
     if not found:
@@ -165,72 +252,43 @@ def _pools_of_segments(
 def _pool_number(where: str, entry: dict[str, Any], key: str, pools: dict[Any, int]) -> int:
     """Return the number of a pool, which may be new."""
     pool = entry.get(key, COMMON_POOL)
+    # JSON has no tuples.
+    pool = tuple(pool) if isinstance(pool, list) else pool
     if not (type(pool) is tuple and [type(part) for part in pool] == [int, int]):
         raise InstanceError(f"{where}, {key}: two whole numbers are needed, found {shown(pool)}")
     return pools.setdefault(pool, len(pools))
 
 
-def _events(where: str, entries: list[Any], pools: dict[Any, int]) -> IntColumn:
-    """Return rows of kind, address, size, stream and pool of the events that matter."""
-    # Rows, end to end: tuples would take as much memory as the events themselves.
-    numbers = array("q")
-    for event, entry in enumerate(entries):
-        try:
-            kind = KIND_OF_ACTION.get(entry["action"])
-            if kind is None:
-                continue
-            row = (kind, entry["addr"], entry["size"], entry["stream"])
-        except (TypeError, KeyError):
-            raise InstanceError(
-                f"{where}, event {event}: a dictionary with action, addr, size and stream is "
-                f"needed, found {shown(entry)}"
-            ) from None
-        if not (type(row[1]) is type(row[2]) is type(row[3]) is int):
-            _refuse_numbers(f"{where}, event {event}", entry)
-        if not 0 <= min(row) <= max(row) <= INT64_MAX:
-            _refuse_numbers(f"{where}, event {event}", entry)
-        numbers.extend(row)
-        is_common = entry.get("pool_id", COMMON_POOL) == COMMON_POOL
-        numbers.append(
-            0 if is_common else _pool_number(f"{where}, event {event}", entry, "pool_id", pools)
-        )
-    return np.array(numbers, dtype=np.int64).reshape(-1, 5)
-
-
-def _refuse_numbers(where: str, entry: dict[str, Any]) -> None:
-    for key in ("addr", "size", "stream"):
-        _number(where, entry, key)
-
-
-def _number(where: str, entry: dict[str, Any], *keys: str) -> int:
+def _number(where: str, entry: dict[str, Any], *keys: str, end: int = INT64_MAX + 1) -> int:
     """Return the first present field of some, a whole number from 0 to 2**63 - 1."""
     key = next((key for key in keys if key in entry), keys[0])
     value = entry.get(key)
-    if type(value) is not int or not 0 <= value <= INT64_MAX:
+    if type(value) is not int or not 0 <= value < end:
         raise InstanceError(
-            f"{where}, {key}: a whole number from 0 to 2**63 - 1 is needed, found {shown(value)}"
+            f"{where}, {key}: a whole number from 0 to 2**{end.bit_length() - 1} - 1 is needed, "
+            f"found {shown(value)}"
         )
     return value
 
 
+def _address(where: str, entry: dict[str, Any], key: str) -> int:
+    """Return an address without its highest bit, so that it fits a signed number."""
+    return _number(where, entry, key, end=END_OF_ADDRESSES) & INT64_MAX
+
+
 def _held_without_event(
-    segments: Sequence[tuple[int, dict[str, Any]]], told: set[int], looked_at: Work
+    segments: Sequence[tuple[int, dict[str, Any]]], told: set[int]
 ) -> dict[int, tuple[int, int]]:
     """Return the blocks that are held at the end and that no event names."""
     held: dict[int, tuple[int, int]] = {}
     for place, segment in segments:
         where = f"segments, entry {place}"
         stream = _number(where, segment, "stream")
-        address = _number(where, segment, "address")
-        blocks = _require_list(f"{where}, blocks", segment.get("blocks"))
-        # A pickle may name one list for every segment.
-        looked_at.charge(len(blocks))
-        for index, block in enumerate(blocks):
+        address = _address(where, segment, "address")
+        for index, block in enumerate(segment["blocks"]):
             spot = f"{where}, block {index}"
-            if not isinstance(block, dict):
-                raise InstanceError(f"{spot}: a dictionary is needed, found {shown(block)}")
             # Blocks lie end to end; older snapshots have only their sizes.
-            address = _number(spot, block, "address") if "address" in block else address
+            address = _address(spot, block, "address") if "address" in block else address
             state = block.get("state")
             if isinstance(state, str) and state in HELD_STATES and address not in told:
                 held[address] = (_number(spot, block, "requested_size", "size"), stream)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import gzip
 import os
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from planners.errors import InstanceError
+from planners.files.file_limits import Allowance
 
 CHUNK_BYTES = 1 << 20
+GZIP_MAGIC = b"\x1f\x8b"
 
 
 def read_bounded(path: Path, limit: int) -> bytes:
@@ -16,9 +20,14 @@ def read_bounded(path: Path, limit: int) -> bytes:
 
     Errors here leave out the path: the reader of the format adds it.
     """
+    return joined(pieces_of(path, limit + 1), limit)
+
+
+def joined(given: Iterable[bytes], limit: int) -> bytes:
+    """Join pieces of at most ``limit`` bytes in all."""
     pieces: list[bytes] = []
     room = limit
-    for piece in pieces_of(path, limit + 1):
+    for piece in given:
         room -= len(piece)
         pieces.append(piece)
     if room < 0:
@@ -47,6 +56,24 @@ def pieces_of(path: Path, most: int) -> Iterator[bytes]:
         raise InstanceError(f"the file cannot be read: {error.strerror or error}") from None
     except ValueError as error:
         raise InstanceError(f"no file can have this name: {error}") from None
+
+
+def unpacked_pieces(path: Path, unpacked: Allowance) -> Iterator[bytes]:
+    """Yield a file in pieces, unpacked if it is gzipped, as far as the allowance goes."""
+    try:
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            is_packed = file.peek(2).startswith(GZIP_MAGIC)
+            source = gzip.GzipFile(fileobj=file) if is_packed else file
+            done = 0
+            while piece := source.read(CHUNK_BYTES):
+                done += len(piece)
+                unpacked.require(done, size)
+                yield piece
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise InstanceError(f"the file is no whole gzip file: {error}") from None
+    except OSError as error:
+        raise InstanceError(f"the file cannot be read: {error.strerror or error}") from None
 
 
 def read_bounded_text(path: Path, limit: int) -> str:

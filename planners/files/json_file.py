@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from planners.errors import InstanceError
-from planners.files.bounded_file import CHUNK_BYTES, pieces_of
+from planners.files.bounded_file import CHUNK_BYTES, GZIP_MAGIC, pieces_of
 from planners.files.file_limits import MAX_TEXT_BYTES, Allowance
 from planners.files.output_file import write_output
 from planners.text.plain_text import shown
@@ -35,8 +35,6 @@ from planners.text.plain_text import shown
 OBJECT_BYTES = Allowance(
     "bytes of lists and numbers", free=1 << 27, for_bytes=1, more=256, most=1 << 32
 )
-
-GZIP_MAGIC = b"\x1f\x8b"
 
 # Estimated bytes of memory for each sign of the text: a comma stands for a slot in a list or a
 # dictionary, a quote for half a string, a bracket for a list, a brace for a dictionary with one

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
+import json
 import pickle
 import pickletools
+import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from instances.formats import pytorch_snapshot
+from instances.formats.json_stream import JsonStream
 from instances.formats.pytorch_snapshot import (
     PYTORCH_SNAPSHOT,
     SEGMENT_ADDRESS,
@@ -24,6 +29,7 @@ from instances.traces.allocation_trace import SEGMENT_KINDS, Phase
 from planners import Plan, Problem, place, read_problem
 from planners.errors import InstanceError, InvalidPlanError
 from planners.files.formats import read_any
+from planners.files.problem_file import problem_digest
 from planners.files.recording_slice import RecordingSlice
 from planners.model.graph import Graph
 from planners.model.reference import Reference, reference_of
@@ -190,7 +196,8 @@ EMPTY = segment([])
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ([], "a dictionary with segments and device_traces is needed"),
+        ([], "one device in use is needed.* found none"),
+        (7, "a dictionary is needed, found 7"),
         ({"segments": []}, "a dictionary with segments and device_traces is needed"),
         ({"segments": {}, "device_traces": []}, "segments: a list is needed"),
         ({"segments": [], "device_traces": [{}]}, "device_traces, device 0: a list is needed"),
@@ -199,6 +206,7 @@ EMPTY = segment([])
         (snapshot([{"action": []}]), "device 0, event 0: a dictionary with action"),
         (snapshot([{**WHOLE, "size": "8"}]), "device 0, event 0, size: a whole number"),
         (snapshot([{**WHOLE, "addr": -1}]), "device 0, event 0, addr: a whole number"),
+        (snapshot([{**WHOLE, "addr": 2**64}]), r"event 0, addr: .* from 0 to 2\*\*64 - 1 is"),
         (snapshot([{**WHOLE, "stream": 2**63}]), "device 0, event 0, stream: a whole number"),
         (snapshot([WHOLE, WHOLE]), "event 1: an address is allocated once"),
         (snapshot([WHOLE], segments=[7]), "segments, entry 0: a dictionary"),  # type: ignore[list-item]
@@ -225,9 +233,103 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path: Path, content: Any, message
 
 def test_files_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = dumped(tmp_path, snapshot(EVENTS))
-    monkeypatch.setattr(pytorch_snapshot, "MAX_BINARY_BYTES", 100)
+    monkeypatch.setattr(pytorch_snapshot, "MAX_MODEL_BYTES", 100)
     with pytest.raises(InstanceError, match="at most 100 bytes are read"):
         read_any(path)
+    monkeypatch.undo()
+    packed = tmp_path / "run.json.gz"
+    packed.write_bytes(gzip.compress(json.dumps(snapshot(EVENTS)).encode() + b" " * (1 << 28)))
+    with pytest.raises(InstanceError, match=r"run.json.gz: a file of .* bytes may ask for \d+ unp"):
+        read_any(packed)
+
+
+HELD = segment([block(512, 300, "active_allocated", 8192)], stream=5)
+CONTENTS = {
+    "snapshot": snapshot([*EVENTS, {**event("alloc", 64, 9), "pool_id": (0, 3)}], segments=[HELD]),
+    "segments": [HELD],
+    "planned": {**snapshot(EVENTS), "allocator_settings": pytorch_snapshot.SETTINGS},
+    "another device": snapshot([], EVENTS, segments=[HELD]),
+}
+
+
+@pytest.mark.parametrize("kind", CONTENTS)
+@pytest.mark.parametrize("ending", ["json", "json.gz", "pickle.gz", "txt"])
+def test_what_a_file_holds_is_read_in_any_form(tmp_path: Path, kind: str, ending: str) -> None:
+    content = CONTENTS[kind]
+    data = pickle.dumps(content) if "pickle" in ending else json.dumps(content, indent=1).encode()
+    path = tmp_path / f"run.{ending}"
+    path.write_bytes(gzip.compress(data) if ending.endswith("gz") else data)
+    problem, expected = read_any(path), read_any(dumped(tmp_path, content))
+    assert problem.tensor_count > 0
+    assert problem_digest(problem) == problem_digest(expected)
+    assert {**problem.origin, "file": ""} == {**expected.origin, "file": ""}
+
+
+def test_long_json_takes_the_memory_of_its_events_alone(tmp_path: Path) -> None:
+    frames = [{"name": f"function {number}", "line": number} for number in range(2_000)]
+    events = [{**event(action, 0, 8), "frames": frames} for action in ("alloc", "free_completed")]
+    text = json.dumps(events)[1:-1]
+    path = tmp_path / "run.json"
+    with path.open("w") as file:
+        file.write('{"segments": [], "device_traces": [[' + text)
+        for _ in range(300):
+            file.write("," + text)
+        file.write("]]}")
+    assert path.stat().st_size > 40 << 20
+    tracemalloc.start()
+    assert read_pytorch_snapshot_trace(path).request_count == 301
+    assert tracemalloc.get_traced_memory()[1] < 10 << 20
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize("form", [pickle.dumps, lambda content: json.dumps(content).encode()])
+def test_addresses_may_have_the_highest_bit(tmp_path: Path, form: Callable[[Any], bytes]) -> None:
+    top = 0xFFFF_8000_0000_0000
+    events = [{**each, "addr": each["addr"] - BASE + top} for each in EVENTS]
+    held = segment([block(512, 300, "active_allocated", 8192 + top - BASE)], address=top)
+    path = tmp_path / "run.pickle"
+    path.write_bytes(form(snapshot(events, segments=[held])))
+    trace = read_pytorch_snapshot_trace(path)
+    assert trace.size.tolist() == [300, 500, 700, 300]
+    assert (trace.address - (top - 2**63)).tolist() == [8192, 0, 512, 0]
+
+
+DAMAGED = json.dumps(snapshot(EVENTS)).encode()
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (DAMAGED[:-9], "whole JSON|is needed, found its end"),
+        (DAMAGED + b"x", "the end of the text is needed, found 'x'"),
+        (DAMAGED.replace(b'"segments"', b"7"), "character 1: a name in quotes is needed, found '7"),
+        (b'{"segments": {}}', "character 13: segments: a list is needed, found '{}}'"),
+        (b'{"segments": [[]]}', "segments, entry 0: a dictionary is needed"),
+        (b'{"segments": []}', "a dictionary with segments and device_traces is needed"),
+        (b'{"segments" 7', "character 12: ':' is needed, found '7'"),
+        (b'{"segments": [], "x": ' + b"[" * 100_000, "nested too deeply"),
+        (b'{"segments": [], "x": ' + b"1" * 5_000 + b"}", "too many digits"),
+        (b'{"segments": [], "x": "\xff"}', "the file is no UTF-8 text"),
+        (gzip.compress(DAMAGED)[:-9], "no whole gzip file"),
+    ],
+)
+def test_damaged_json_is_one_error(tmp_path: Path, data: bytes, message: str) -> None:
+    path = tmp_path / "run.json"
+    path.write_bytes(data)
+    with pytest.raises(InstanceError, match=message) as raised:
+        read_pytorch_snapshot_trace(path)
+    assert str(raised.value).startswith(f"{path}: ")
+
+
+@given(st.recursive(st.none() | st.integers() | st.text(), st.lists))
+def test_a_stream_gives_the_values_of_the_text_however_it_is_cut(value: Any) -> None:
+    text = json.dumps([value, {"a": value}], ensure_ascii=False).encode()
+    stream = JsonStream(text[at : at + 1] for at in range(len(text)))
+    found: list[Any] = []
+    for index, _ in enumerate(stream.entries("list")):
+        found.append(stream.value() if index == 0 else {n: stream.value() for n in stream.fields()})
+    stream.require_end()
+    assert found == [value, {"a": value}]
 
 
 def test_the_first_bytes_tell_a_snapshot(tmp_path: Path) -> None:
@@ -457,7 +559,7 @@ def test_pools_are_those_of_segments_where_events_name_none(tmp_path: Path) -> N
         assert trace.pool.tolist() == pools
 
 
-@pytest.mark.parametrize("pool", [7, (0,), (0, "1"), [0, 7], {}, (0, 1.5)])
+@pytest.mark.parametrize("pool", [7, (0,), (0, "1"), [7], {}, (0, 1.5)])
 def test_a_pool_is_two_numbers(tmp_path: Path, pool: Any) -> None:
     events = [{**IN_TURN[1], "pool_id": pool}]
     with pytest.raises(InstanceError, match="event 0, pool_id: two whole numbers are needed"):
