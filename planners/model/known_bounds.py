@@ -21,8 +21,9 @@ class Bound:
     name
         Name of the certificate.
     witness
-        int64 tensors that prove it: pairwise unsafe, with this sum of sizes; or, for ``block``,
-        the members of the one block.
+        int64 tensors that prove it: pairwise unsafe, with this sum of sizes; for ``aligned``, with
+        this sum of rounded sizes, less what rounding adds to one; for ``block``, the members of the
+        one block.
     """
 
     name: str
@@ -45,6 +46,8 @@ class KnownBounds:
 
     # The quick bounds; empty until the first request.
     quick: list[Bound] = field(default_factory=list)
+    # The heaviest step with sizes rounded to alignments; 0 where alignment adds nothing.
+    aligned: Bound = field(default_factory=lambda: Bound("aligned", 0, np.empty(0, dtype=np.int64)))
     # The heaviest antichain; None until it is proven.
     antichain: Bound | None = None
     # An unfinished search for it, or None.
@@ -62,6 +65,7 @@ class KnownBounds:
         with self.lock:
             return KnownBounds(
                 [replace(bound) for bound in self.quick],
+                replace(self.aligned),
                 None if self.antichain is None else replace(self.antichain),
                 too_large=self.too_large,
                 clique=replace(self.clique),

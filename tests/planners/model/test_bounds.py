@@ -14,7 +14,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from instances.synthetic import training_graph
-from planners import Bound, Graph, Problem, Safety, _core, bounds_of, place, place_in_objects
+from planners import (
+    Bound,
+    Graph,
+    Problem,
+    Safety,
+    Status,
+    _core,
+    bounds_of,
+    place,
+    place_in_objects,
+    run,
+)
 from planners.compare.comparison import compare_planners
 from planners.greedy.naive import naive
 from planners.model import bounds as bounds_module
@@ -22,6 +33,7 @@ from planners.model.bounds import (
     CLIQUE_STARTS,
     QUICK_CLIQUE_STEPS,
     BoundTooLargeError,
+    aligned_bound,
     antichain_bound,
     block_bound,
     bounds_are_known,
@@ -73,6 +85,59 @@ def test_lifetime_is_the_largest_live_sum(rng: Random, safety: Safety) -> None:
     assert_witness(problem, bound)
 
 
+#  stream 0:  0 --a--> 1      in the global order 0, 1, 2, 3 a is dead before b is born;
+#  stream 1:  2 --b--> 3      side by side both may be needed at once
+SIDE_BY_SIDE = Graph(op=["op"] * 4, stream=[0, 0, 1, 1], producer=[0, 2], consumers=[[1], [3]])
+
+
+def rounded_sum(problem: Problem, tensors: list[int]) -> int:
+    """Return the largest sum over alignments, with the size of one tensor as it is."""
+    some = [tensor for tensor in tensors if problem.size[tensor]]
+    sums = [0]
+    for least in set(problem.alignment.tolist()):
+        sizes = [int(problem.size[t]) for t in some if problem.alignment[t] >= least]
+        up = [-(-size // least) * least for size in sizes]
+        sums += [min((sum(up) - a + b for a, b in zip(up, sizes, strict=True)), default=0)]
+    return max(sums)
+
+
+@pytest.mark.parametrize("safety", [Safety.LIFETIMES, Safety.GRAPH])
+@given(rng=st.randoms(use_true_random=False))
+def test_aligned_is_the_largest_rounded_sum_of_a_step(rng: Random, safety: Safety) -> None:
+    problem = random_problem(rng, safety, (0, 14), features=SOLVABLE)
+    needed = [definitions.steps_needed(problem, t) for t in range(problem.tensor_count)]
+    steps = set().union(*needed)
+    live = ([t for t, n in enumerate(needed) if step in n] for step in steps)
+    best = max((rounded_sum(problem, tensors) for tensors in live), default=0)
+    bound = aligned_bound(problem)
+    assert bound.bytes == rounded_sum(problem, bound.witness.tolist()) <= best
+    if best > lifetime_bound(problem).bytes:
+        assert bound.bytes == best
+
+
+@pytest.mark.parametrize(
+    ("problem", "bytes_needed", "name"),
+    [
+        (Problem([17, 17], graph=SIDE_BY_SIDE, alignment=[16, 16]), 32 + 17, "aligned"),
+        # Live together: 17 -> 32 or 48, one of them keeps its own size.
+        (Problem([17, 17, 40], [0] * 3, [1] * 3, alignment=[16] * 3), 32 + 32 + 40, "aligned"),
+        # At the last two of three steps all that counts is which tensor is the last.
+        (Problem([31, 17, 31], [0, 1, 2], [2, 3, 4], alignment=[16] * 3), 32 + 17, "aligned"),
+        # A tensor aligned to 1 fits into what the others are rounded by.
+        (Problem([17, 17, 9], [0] * 3, [1] * 3, alignment=[16, 16, 1]), 32 + 17, "aligned"),
+        (Problem([17, 17], unsafe_pairs=[(0, 1)], alignment=[16, 16]), 32 + 17, "aligned"),
+        # Nothing is rounded.
+        (Problem([32, 16], [0] * 2, [1] * 2, alignment=[16] * 2), 48, "lifetime"),
+    ],
+)
+def test_alignment_adds_what_an_optimal_plan_needs(
+    problem: Problem, bytes_needed: int, name: str
+) -> None:
+    result = run(problem, "auto", Budget(node_limit=1000))
+    assert (result.status, result.peak) == (Status.OPTIMAL, bytes_needed)
+    assert (result.lower_bound, result.certificate) == (bytes_needed, name)
+
+
 @given(st.randoms(use_true_random=False))
 def test_antichain_is_the_heaviest_pairwise_unsafe_set(rng: Random) -> None:
     features = SOLVABLE - {"chains"}
@@ -117,10 +182,7 @@ def test_antichain_of_larger_graphs_has_a_witness(seed: int) -> None:
 
 
 def test_antichain_of_two_streams_side_by_side() -> None:
-    #  stream 0:  0 --a--> 1      in the global order 0, 1, 2, 3 a is dead before b is born;
-    #  stream 1:  2 --b--> 3      side by side both may be needed at once
-    graph = Graph(op=["op"] * 4, stream=[0, 0, 1, 1], producer=[0, 2], consumers=[[1], [3]])
-    problem = Problem([5, 7], graph=graph)
+    problem = Problem([5, 7], graph=SIDE_BY_SIDE)
     assert lifetime_bound(problem).bytes == 7
     bound = antichain_bound(problem)
     assert (bound.bytes, bound.witness.tolist()) == (12, [0, 1])
@@ -277,9 +339,9 @@ def test_no_plan_lies_below_a_bound(safety: Safety) -> None:
     assert (
         names
         == {
-            Safety.LIFETIMES: {"lifetime", "block"},
-            Safety.GRAPH: {"lifetime", "antichain", "block"},
-            Safety.PAIRS: {"clique", "block"},
+            Safety.LIFETIMES: {"lifetime", "aligned", "block"},
+            Safety.GRAPH: {"lifetime", "antichain", "aligned", "block"},
+            Safety.PAIRS: {"clique", "aligned", "block"},
         }[safety]
     )
 
