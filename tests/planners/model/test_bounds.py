@@ -119,9 +119,9 @@ def test_aligned_is_the_largest_rounded_sum_of_a_step(rng: Random, safety: Safet
     ("problem", "bytes_needed", "name"),
     [
         (Problem([17, 17], graph=SIDE_BY_SIDE, alignment=[16, 16]), 32 + 17, "aligned"),
-        # Live together: 17 -> 32 or 48, one of them keeps its own size.
-        (Problem([17, 17, 40], [0] * 3, [1] * 3, alignment=[16] * 3), 32 + 32 + 40, "aligned"),
-        # At the last two of three steps all that counts is which tensor is the last.
+        # The last tensor keeps its own size: best, one from which rounding differs most.
+        (Problem([17, 17, 40], [0] * 3, [1] * 3, alignment=[16] * 3), 32 + 48 + 17, "aligned"),
+        # The bound is that of the best step.
         (Problem([31, 17, 31], [0, 1, 2], [2, 3, 4], alignment=[16] * 3), 32 + 17, "aligned"),
         # A tensor aligned to 1 fits into what the others are rounded by.
         (Problem([17, 17, 9], [0] * 3, [1] * 3, alignment=[16, 16, 1]), 32 + 17, "aligned"),
