@@ -40,6 +40,7 @@ TRACE_READERS: dict[str, Callable[[Path], AllocationTrace]] = {
 # Readers of formats whose files may hold a plan beside the problem.
 PLAN_READERS: dict[str, Callable[[Path], tuple[Problem, Plan | None]]] = {
     MINIMALLOC_CSV.name: read_minimalloc_plan,
+    TFLITE_MODEL.name: lambda path: ((model := read_tflite_model(path)).problem, model.plan),
     XLA_ASSIGNMENT.name: read_xla_plan,
 }
 
@@ -88,9 +89,6 @@ def _read(path: Path, device: int | None, dimensions: Dimensions) -> Source:
     if form.name in PLAN_READERS:
         problem, plan = PLAN_READERS[form.name](path)
         return Source(path, problem=problem, plan=plan)
-    if form.name == TFLITE_MODEL.name:
-        model = read_tflite_model(path)
-        return Source(path, problem=model.problem, plan=model.plan)
     return Source(path, problem=form.read(path))
 
 

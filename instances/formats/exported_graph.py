@@ -370,14 +370,13 @@ def _function(target: str) -> Callable[..., Any]:
 
 def _import_module_of(namespace: str) -> None:
     """Import the module that registers the operators of a namespace; a file may not name others."""
-    module = _MODULES.get(namespace)
-    try:
-        if module is not None:
+    why = "import the module that registers them, and read the file in the same process"
+    if (module := _MODULES.get(namespace)) is not None:
+        try:
             import_module(module)
             return
-        why = "import the module that registers them, and read the file in the same process"
-    except ImportError as error:
-        why = f"install {module.partition('.')[0]} ({error})"
+        except ImportError as error:
+            why = f"install {module.partition('.')[0]} ({error})"
     raise InstanceError(f"operators of torch.ops.{namespace} are needed, found none: {why}")
 
 

@@ -165,10 +165,8 @@ class _Snapshot:
         if not (type(row[1]) is type(row[2]) is type(row[3]) is int) or not (
             0 <= min(row) <= max(row) <= INT64_MAX
         ):
-            row = (
-                kind, _address(where, entry, "addr"),
-                *(_number(where, entry, key) for key in ("size", "stream")),
-            )  # fmt: skip
+            size, stream = (_number(where, entry, key) for key in ("size", "stream"))
+            row = (kind, _address(where, entry, "addr"), size, stream)
         self.rows[device].extend(row)
         self.names_pools[device] |= "pool_id" in entry
         is_common = entry.get("pool_id", COMMON_POOL) == COMMON_POOL

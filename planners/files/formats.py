@@ -11,9 +11,8 @@ from typing import TypeVar
 
 from planners.entry_points import load_group, warn_left_out
 from planners.errors import GaplessError, InstanceError, errors_at
-from planners.files.bounded_file import pieces_of
+from planners.files.bounded_file import GZIP_MAGIC, pieces_of
 from planners.files.dimensions import Dimensions
-from planners.files.json_file import GZIP_MAGIC
 from planners.files.problem_file import read_gapless_json
 from planners.files.recording_slice import RecordingSlice
 from planners.files.replayed_pipe import readable_twice

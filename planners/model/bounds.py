@@ -93,8 +93,7 @@ def aligned_bound(problem: Problem) -> Bound:
         total = np.cumsum(change) - _largest_in(len(steps), first[counts], after[counts], added)
         step = int(np.argmax(total))
         if total[step] > best.bytes:
-            alive = counts & (first <= step) & (step < after) & (problem.size[tensor] > 0)
-            best = Bound("aligned", int(total[step]), tensor[alive])
+            best = _aligned(problem, tensor[(first <= step) & (step < after)])
     return best
 
 
