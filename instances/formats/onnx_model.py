@@ -125,14 +125,14 @@ def _operators(path: Path, graph: GraphProto, types: Mapping[str, TensorType]) -
     returned = [value.name for value in graph.output]
     read = {*returned, *(name for node in graph.node for name in node.input)}
     operators.add("input", "input", makes=given)
+    left_out: list[str] = []
     for index, node in enumerate(graph.node):
         where = f"node {index} ({node.op_type} {shown(node.name)})"
         results = list(filter(None, node.output))
         kind = "" if node.domain else node.op_type
         renames = kind in RENAMES and any(node.input[:1])
         made = [name for name in results if name in read or types[name].is_settled]
-        for name in set(results) - set(made):
-            warn_of_left_out(path, f"result {shown(name)}", "it has no shape, and no reader")
+        left_out += set(results) - set(made)
         is_own = renames or kind == "Constant"
         operators.add(node.op_type, where, filter(None, node.input), () if is_own else made)
         if kind == "Constant":
@@ -140,6 +140,9 @@ def _operators(path: Path, graph: GraphProto, types: Mapping[str, TensorType]) -
         for name in made if renames else ():
             _require_same_bytes(name, operators.rename(name, node.input[0], where), types)
     operators.add("output", "output", returned)
+    if left_out:
+        why = "nobody reads it, and no shape is found"
+        warn_of_left_out(path, f"each result of {shown(left_out)}", why)
     return operators
 
 

@@ -107,6 +107,31 @@ def test_elements_below_a_byte_are_packed(tmp_path: Path) -> None:
     assert (problem.size.tolist(), problem.alignment.tolist()) == ([4, 4], [1, 1])
 
 
+def test_a_result_without_shape_that_nobody_reads_is_left_out(tmp_path: Path) -> None:
+    nodes: list[Node] = [("Foreign", "x", "a,m"), ("Foreign", "x", "b,n"), ("Relu", "x", "y")]
+    model = model_of(nodes, {"x": [6]}, "y")
+    with pytest.warns(UserWarning, match=r"net.onnx: each result of \[.*\] is left out") as said:
+        assert set(rows_of(read(tmp_path, model))) == {"x", "y"}
+    assert len(said) == 1
+
+
+def test_small_weights_of_the_oldest_models_are_known(tmp_path: Path) -> None:
+    from onnx import helper
+
+    nodes: list[Node] = [("Conv", "x,w", "a"), ("Reshape", "a,shape", "b"), ("Gemm", "b,v", "y")]
+    weights = {
+        "w": np.zeros((4, 3, 3, 3), np.float32), "shape": np.array([1, 16]),
+        "v": np.zeros((16, 5), np.float32),
+    }  # fmt: skip
+    model = model_of(nodes, {"x": [1, 3, 4, 4]}, "y", weights, ir_version=3)
+    # Below version 4 each initializer is an input as well.
+    model.graph.input.extend(
+        helper.make_tensor_value_info(each.name, each.data_type, each.dims)
+        for each in model.graph.initializer
+    )
+    assert [row[0] for row in rows_of(read(tmp_path, model)).values()] == [192, 64, 20]
+
+
 def test_shapes_that_the_model_computes_are_found(tmp_path: Path) -> None:
     nodes: list[Node] = [
         ("Shape", "x", "shape"),
