@@ -49,7 +49,7 @@ def show_records() -> None:
     facts = facts_of(records)
     gaps = defaultdict(list)
     for record in records:
-        gaps[record.planner].append(gaps_of(record, facts[record.instance_digest]).to_bound or 0.0)
+        gaps[record.planner].append(gaps_of(record, facts[record.subject]).to_bound or 0.0)
     for planner, found in sorted(gaps.items()):
         print(f"{planner:21} {len(found)} runs, {mean(found):6.1%} above the bound in the mean")
 

@@ -4,8 +4,8 @@ Note: compared runs and losses
 ------------------------------
 Rationale. A planner may get worse on one instance and better on ten, and no mean shows that.
 
-Approach. Two records are of the same run if planner, parameters, budget, seed and the digest of the
-problem are equal: a changed instance of the same name is another one. Repetitions are one run, with
+Approach. Two records are of the same run if planner, parameters, budget, seed, capacity and the
+digest of the problem are equal: a changed instance of the same name is another one. Repetitions are one run, with
 their middle peak and middle time. Every loss counts: bytes, a plan, a proof, a bound or the whole
 run. A new bound above an existing plan is as wrong as an invalid plan.
 
@@ -161,7 +161,7 @@ def _runs(records: Iterable[Record]) -> dict[str, _Run]:
         # An empty value is the default, which records lack that are older than the parameter.
         parameters = {name: value for name, value in record.parameters.items() if value != ""}
         key = compact_json(
-            [record.instance_digest, record.kind, record.planner, parameters,
+            [*record.subject[1:], record.kind, record.planner, parameters,
              record.budget_seconds, record.seed]
         )  # fmt: skip
         grouped.setdefault(key, []).append(record)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median, median_low
 
 from evaluation.study.gaps import NO_GAPS, Gaps, InstanceFacts, facts_of, gaps_of_peak, has_plan
-from evaluation.study.record import OffsetsRecord, Record, RunStatus
+from evaluation.study.record import OffsetsRecord, Record, RunStatus, Subject
 
 # From the best status to the worst. A case has the worst status of its repetitions.
 _FROM_BEST = (
@@ -73,12 +73,12 @@ def cases_of(records: Sequence[Record]) -> list[Case]:
     """
     facts = facts_of(records)
     labels = _labels(records)
-    grouped: dict[tuple[str, str], list[Record]] = {}
+    grouped: dict[tuple[Subject, str], list[Record]] = {}
     for record, label in zip(records, labels, strict=True):
-        grouped.setdefault((record.instance_digest, label), []).append(record)
-    order = {digest: place for place, digest in enumerate(facts)}
-    cases = [_case(facts[digest], label, found) for (digest, label), found in grouped.items()]
-    return sorted(cases, key=lambda case: order[case.facts.digest])
+        grouped.setdefault((record.subject, label), []).append(record)
+    order = {subject: place for place, subject in enumerate(facts)}
+    cases = [_case(facts[subject], label, found) for (subject, label), found in grouped.items()]
+    return sorted(cases, key=lambda case: order[case.facts.subject])
 
 
 def by_planner(cases: Iterable[Case]) -> dict[str, list[Case]]:

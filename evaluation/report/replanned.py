@@ -24,15 +24,16 @@ def map_of_file(path: Path, cases: Sequence[Case], name: str) -> ReportMap:
     problem = read_problem(path)
     require_time(problem)
     digest = problem_digest(problem)
-    known = {case.facts.digest: case.facts.instance for case in cases}
-    if digest not in known:
+    of_it = [case for case in cases if case.facts.digest == digest]
+    if not of_it:
+        known = {case.facts.instance for case in cases}
         raise GaplessError(
             f"--map {path}: an instance of the records is needed, found one of another digest; "
-            f"they have {', '.join(sorted(known.values())[:10])}"
+            f"they have {', '.join(sorted(known)[:10])}"
         )
-    placed = [
-        case for case in cases if case.facts.digest == digest and case.has_plans and case.peak
-    ]
+    # The file says which capacity is meant, where records have several.
+    facts = min((case.facts for case in of_it), key=lambda its: its.subject[2] != problem.capacity)
+    placed = [case for case in of_it if case.facts == facts and case.has_plans and case.peak]
     quick = [case for case in placed if _seconds(case) <= MOST_SECONDS]
     if not quick:
         raise GaplessError(
@@ -63,7 +64,7 @@ def map_of_file(path: Path, cases: Sequence[Case], name: str) -> ReportMap:
     left_out = [case.label for case in placed if case not in quick]
     if left_out:
         notes.append(f"not made again, for it took over {MOST_SECONDS:g} s: {', '.join(left_out)}")
-    return ReportMap(known[digest], notes, memory_map(problem, plans, bounds, name))
+    return ReportMap(facts.instance, notes, memory_map(problem, plans, bounds, name))
 
 
 def _seconds(case: Case) -> float:

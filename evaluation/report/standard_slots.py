@@ -37,7 +37,7 @@ def _question(material: PageMaterial) -> str:
 @slot("run-counts")
 def _run_counts(material: PageMaterial) -> str:
     cases = material.cases
-    instances = len({case.facts.digest for case in cases})
+    instances = len({case.facts.subject for case in cases})
     planners = len({case.label for case in cases})
     runs = counted(len(material.records), "run")
     return f"{runs}: {counted(planners, 'planner')}, {counted(instances, 'instance')}"
@@ -62,9 +62,9 @@ def _made_on(material: PageMaterial) -> str:
 def _solved_count(material: PageMaterial) -> str:
     """Return the number of instances whose optimum, or lack of any plan, is proven."""
     cases = [case for case in material.cases if case.has_plans]
-    instances = {case.facts.digest for case in cases}
+    instances = {case.facts.subject for case in cases}
     solved = {
-        case.facts.digest
+        case.facts.subject
         for case in cases
         if case.facts.optimum is not None or case.status is RunStatus.INFEASIBLE
     }

@@ -4,9 +4,10 @@ Note: the references of gaps
 ----------------------------
 Rationale. "3 % above optimal" may mean three things, and a table that mixes them says nothing.
 
-Approach. The facts of an instance come from all of its records, of any planner, study or machine,
-and from the catalogue of instances: a bound or a plan that holds once holds always. Records belong
-to one instance if their digests are equal. Each gap of a run follows from these facts, or is None.
+Approach. The facts of a problem come from all of its records, of any planner, study or machine,
+and from the catalogue of instances: a bound or a plan that holds once holds always. So instances
+that differ in name or capacity, and have one digest, share bounds and plans; they remain instances
+of their own. Each gap of a run follows from these facts, or is None.
 
 Limits. Online allocators place nothing at offsets. The bounds do not hold for their reserved bytes,
 which are no plan either, so runs of online allocators have no gaps.
@@ -19,7 +20,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from evaluation.study.record import ANSWERED, InstanceRecord, OffsetsRecord, Record, RunStatus
+from evaluation.study.record import (
+    ANSWERED,
+    InstanceRecord,
+    OffsetsRecord,
+    Record,
+    RunStatus,
+    Subject,
+)
 from instances.catalogue.catalogue_entry import Best
 from instances.catalogue.catalogue_file import read_catalogue
 from planners.errors import GaplessError
@@ -40,9 +48,9 @@ class InstanceFacts:
 
     Parameters
     ----------
-    instance, digest, tensors, family
-        Its name, the digest of its problem, its number of tensors, and its generator; None for a
-        file.
+    instance, subject, tensors, family
+        A name that no other instance has, the name, digest and capacity of its records, its number
+        of tensors, and its generator; None for a file.
     lower_bound, certificate
         The best proven bound in bytes, and the name of its proof; 0 and "" without one.
     optimum
@@ -53,7 +61,7 @@ class InstanceFacts:
     """
 
     instance: str
-    digest: str
+    subject: Subject
     tensors: int
     family: str | None
     lower_bound: int
@@ -61,6 +69,11 @@ class InstanceFacts:
     optimum: int | None
     best_known: int | None
     best_planner: str | None
+
+    @property
+    def digest(self) -> str:
+        """The digest of its problem."""
+        return self.subject[1]
 
 
 @dataclass(frozen=True)
@@ -85,8 +98,8 @@ class Gaps:
 NO_GAPS = Gaps(None, None, None)
 
 
-def facts_of(records: Iterable[Record]) -> dict[str, InstanceFacts]:
-    """Return the facts of each instance, by its digest.
+def facts_of(records: Iterable[Record]) -> dict[Subject, InstanceFacts]:
+    """Return the facts of each instance, by the subject of its records.
 
     Parameters
     ----------
@@ -95,7 +108,7 @@ def facts_of(records: Iterable[Record]) -> dict[str, InstanceFacts]:
 
     Returns
     -------
-    dict of str to InstanceFacts
+    dict of Subject to InstanceFacts
         The best bound, the best plan and the optimum, from all records together.
 
     Raises
@@ -104,13 +117,21 @@ def facts_of(records: Iterable[Record]) -> dict[str, InstanceFacts]:
         A valid plan is below a proven bound.
     """
     by_digest: dict[str, list[Record]] = {}
+    subjects: dict[Subject, Record] = {}
     for record in records:
         by_digest.setdefault(record.instance_digest, []).append(record)
-    names = Counter(found[0].instance for found in by_digest.values())
-    return {
-        digest: _facts(found, is_name_shared=names[found[0].instance] > 1)
-        for digest, found in by_digest.items()
-    }
+        subjects.setdefault(record.subject, record)
+    known = {digest: _known(found) for digest, found in by_digest.items()}
+    names = Counter(name for name, _, _ in subjects)
+    facts = {}
+    for subject, first in subjects.items():
+        name, digest, capacity = subject
+        if names[name] > 1:
+            within = "" if capacity is None else f", within {capacity:,}"
+            name = f"{name} ({digest[:SHOWN_DIGEST]}{within})"
+        size_and_family = getattr(first, "tensors", 0), getattr(first, "family", None)
+        facts[subject] = InstanceFacts(name, subject, *size_and_family, *known[digest])
+    return facts
 
 
 def has_plan(record: Record) -> bool:
@@ -149,27 +170,18 @@ def gaps_of_peak(peak: int, facts: InstanceFacts) -> Gaps:
     )
 
 
-def _facts(records: Sequence[Record], *, is_name_shared: bool) -> InstanceFacts:
-    first = records[0]
-    digest = first.instance_digest
-    name = f"{first.instance} ({digest[:SHOWN_DIGEST]})" if is_name_shared else first.instance
+def _known(records: Sequence[Record]) -> tuple[int, str, int | None, int | None, str | None]:
+    """Return what is known of a problem: bound, certificate, optimum, best peak and its planner."""
     lower_bound, certificate, proved_in = _best_bound(records)
     best_known, best_planner, found_in = _best_plan(records)
     if best_known is not None and best_known < lower_bound:
         raise ContradictionError(
-            f"instance {name}: no plan is below a lower bound, found a peak of "
+            f"instance {records[0].instance}: no plan is below a lower bound, found a peak of "
             f"{best_known:,} in {found_in}, and a bound of {lower_bound:,} by "
             f"{certificate} in {proved_in}"
         )
     optimum = best_known if best_known == lower_bound else None
-    return InstanceFacts(
-        name, digest, *_size_and_family(first), lower_bound,
-        certificate, optimum, best_known, best_planner,
-    )  # fmt: skip
-
-
-def _size_and_family(record: Record) -> tuple[int, str | None]:
-    return (record.tensors, record.family) if isinstance(record, InstanceRecord) else (0, None)
+    return lower_bound, certificate, optimum, best_known, best_planner
 
 
 @cache

@@ -48,6 +48,9 @@ Value = Annotated[
     Meta(description="a text, a number, true or false"),
 ]
 
+# Records with equal subjects are of one instance.
+Subject = tuple[str, str, int | None]
+
 
 class RunStatus(enum.StrEnum):
     """The end of a run: the verdict on its answer, or the reason why it has none."""
@@ -167,6 +170,12 @@ class Record(
         return str(self.__struct_config__.tag)
 
     @property
+    def subject(self) -> Subject:
+        """The instance that the run was asked about: its name, its content and its capacity."""
+        # Records of trainings have no capacity.
+        return self.instance, self.instance_digest, getattr(self, "capacity", None)
+
+    @property
     def failed(self) -> bool:
         """True if the planner broke a rule or a limit."""
         return self.status in FAILED
@@ -216,12 +225,15 @@ class InstanceRecord(Record, frozen=True, kw_only=True):
     ----------
     tensors, family
         Number of tensors, and the generator of the instance; None for a file.
+    capacity
+        Bytes that a plan had to fit; None if there is no limit, and in records of older versions.
     lower_bound, certificate, bounds
         The best lower bound in bytes, and the name of its proof; all quick bounds by name.
     """
 
     tensors: Count
     family: Text | None = None
+    capacity: Count | None = None
     lower_bound: Count | None = None
     certificate: Text | None = None
     bounds: Mapping[str, Count] = {}

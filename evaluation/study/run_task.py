@@ -234,7 +234,8 @@ class InstanceRuns(RunKind[AnyKind]):
 
     def own_fields(self, task: RunTask) -> dict[str, Any]:
         assert isinstance(task.instance, SentInstance)
-        return {"tensors": task.instance.tensors, "family": task.instance.family}
+        its = task.instance
+        return {"tensors": its.tensors, "family": its.family, "capacity": its.capacity}
 
 
 def in_registry(choose: Callable[[str], Sequence[Chosen[Any]]], text: str) -> list[Named]:

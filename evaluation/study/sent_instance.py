@@ -38,6 +38,7 @@ class SentInstance:
     family: str | None
     digest: str
     tensors: int
+    capacity: int | None
     # The content of an instance file, compressed; and an archive of the columns of the requests.
     problem: bytes
     requests: bytes | None
@@ -54,7 +55,10 @@ class SentInstance:
         """Pack a problem, and its requests if it is a recording."""
         text = compact_json(problem_to_fields(problem)).encode()
         sent = None if requests is None else packed_requests(requests)
-        return cls(problem.name, family, digest, problem.tensor_count, zlib.compress(text, 1), sent)
+        return cls(
+            problem.name, family, digest, problem.tensor_count, problem.capacity,
+            zlib.compress(text, 1), sent,
+        )  # fmt: skip
 
     def unpacked(self) -> Problem:
         """Return a new problem, which holds no cached facts."""

@@ -33,17 +33,17 @@ _FIELDS = [
 def frames_of(cases: Sequence[Case]) -> dict[str, DataFrame]:
     """Return the frames ``runs`` and ``cases``."""
     entries = {entry.facts.digest: entry for entry in read_catalogue().values()}
-    known = {case.facts.digest: _known_of(case.facts, entries) for case in cases}
-    places = {digest: place for place, digest in enumerate(known)}
+    known = {case.facts.subject: _known_of(case.facts, entries) for case in cases}
+    places = {subject: place for place, subject in enumerate(known)}
     runs = []
     lines = []
     for case in cases:
         its = [
-            {**_row(record), **known[case.facts.digest], "label": case.label}
+            {**_row(record), **known[case.facts.subject], "label": case.label}
             for record in case.records
         ]
         runs += its
-        place = places[case.facts.digest]
+        place = places[case.facts.subject]
         lines.append({**its[0], **_of_all_runs(case, its), "place": place})
     return {"runs": frame_of(runs), "cases": frame_of(lines)}
 

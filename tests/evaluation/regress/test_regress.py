@@ -93,7 +93,7 @@ def test_a_run_that_is_missing_is_a_loss_and_a_new_one_is_none() -> None:
     "change",
     [
         {"instance_digest": "sha256:other"}, {"planner": "other"}, {"parameters": {"fit": "best"}},
-        {"budget_seconds": 3.0}, {"seed": 1}, {"kind": "online"},
+        {"budget_seconds": 3.0}, {"seed": 1}, {"kind": "online"}, {"capacity": 50},
     ],
 )  # fmt: skip
 def test_what_is_not_the_same_run_is_not_compared(change: dict[str, Any]) -> None:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import pytest
 
+from evaluation.report.cases import cases_of
 from evaluation.study.gaps import NO_GAPS, ContradictionError, Gaps, facts_of, gaps_of
 from evaluation.study.record import RunStatus
+from evaluation.tables.record_frame import frames_of
 from instances.catalogue.catalogue_file import read_catalogue
 from tests.evaluation.study.made_up_records import record
+
+SUBJECT = ("a", "sha256:a", None)
 
 
 def test_each_gap_has_its_own_reference() -> None:
     records = [record("a", "first", 12), record("a", "second", 15)]
-    facts = facts_of(records)["sha256:a"]
+    facts = facts_of(records)[SUBJECT]
     assert (facts.lower_bound, facts.certificate) == (10, "lifetime")
     assert (facts.best_known, facts.best_planner, facts.optimum) == (12, "first", None)
     assert gaps_of(records[1], facts) == Gaps(0.5, None, 0.25)
@@ -23,7 +27,7 @@ def test_a_proof_by_one_run_is_a_reference_for_all() -> None:
         record("a", "greedy", 15),
         record("a", "exact", 12, status=RunStatus.OPTIMAL, lower_bound=12, certificate="search"),
     ]
-    facts = facts_of(records)["sha256:a"]
+    facts = facts_of(records)[SUBJECT]
     assert (facts.optimum, facts.certificate) == (12, "search")
     assert gaps_of(records[0], facts) == Gaps(0.25, 0.25, 0.25)
 
@@ -33,19 +37,19 @@ def test_a_bound_and_a_plan_of_two_runs_that_meet_are_a_proof() -> None:
         record("a", "greedy", 12),
         record("a", "exact", None, lower_bound=12, certificate="search"),
     ]
-    assert facts_of(records)["sha256:a"].optimum == 12
+    assert facts_of(records)[SUBJECT].optimum == 12
 
 
 def test_what_is_refuted_counts_for_nothing() -> None:
     wrong = record("a", "wrong", 11, status=RunStatus.INVALID, lower_bound=14, bounds={"own": 13})
-    facts = facts_of([wrong, record("a", "greedy", 12)])["sha256:a"]
+    facts = facts_of([wrong, record("a", "greedy", 12)])[SUBJECT]
     assert (facts.best_known, facts.lower_bound) == (12, 10)
     assert gaps_of(wrong, facts) == NO_GAPS
 
 
 def test_online_allocators_have_no_gaps_and_count_for_none() -> None:
     online = record("a", "caching", 9, kind="online", bounds={"other": 99})
-    facts = facts_of([online, record("a", "greedy", 12)])["sha256:a"]
+    facts = facts_of([online, record("a", "greedy", 12)])[SUBJECT]
     assert (facts.best_known, facts.lower_bound) == (12, 10)
     assert gaps_of(online, facts) == NO_GAPS
 
@@ -62,16 +66,46 @@ def test_a_plan_below_a_bound_is_a_contradiction() -> None:
         facts_of(records)
 
 
-def test_two_problems_of_one_name_are_two_instances() -> None:
-    records = [record("a", "greedy", 12), record("a", "greedy", 11, instance_digest="sha256:b")]
-    facts = facts_of(records)
-    assert [its.best_known for its in facts.values()] == [12, 11]
-    assert [its.instance for its in facts.values()] == ["a (sha256:a)", "a (sha256:b)"]
+@pytest.mark.parametrize(
+    ("other", "names", "best"),
+    [
+        ({"instance_digest": "sha256:b"}, ["a (sha256:a)", "a (sha256:b)"], [12, 11]),
+        # One problem: its best plan is that of both questions.
+        ({"capacity": 11}, ["a (sha256:a)", "a (sha256:a, within 11)"], [11, 11]),
+        ({"instance": "a:capacity=11", "capacity": 11}, ["a", "a:capacity=11"], [11, 11]),
+        # Older records say the capacity in the name alone.
+        ({"instance": "a:capacity=11"}, ["a", "a:capacity=11"], [11, 11]),
+    ],
+)
+def test_questions_that_differ_are_two_instances(
+    other: dict[str, object], names: list[str], best: list[int]
+) -> None:
+    records = [
+        record("a", "greedy", 12),
+        record(
+            **{
+                "instance": "a",
+                "planner": "greedy",
+                "peak": 11,
+                "instance_digest": "sha256:a",
+                **other,
+            }
+        ),
+    ]
+    for ordered in (records, records[::-1]):
+        facts = facts_of(ordered)
+        assert [facts[its.subject].instance for its in records] == names
+        assert [facts[its.subject].best_known for its in records] == best
+        assert [case.peak for case in cases_of(ordered)] == [its.peak for its in ordered]
+        rows = frames_of(cases_of(ordered))["runs"]
+        assert dict(zip(rows["peak"], rows["instance"], strict=True)) == {
+            12: names[0], 11: names[1],
+        }  # fmt: skip
 
 
 def test_nothing_is_above_a_reference_of_nothing() -> None:
     empty = record("a", "greedy", 0, bounds={"lifetime": 0}, status=RunStatus.OPTIMAL)
-    facts = facts_of([empty])["sha256:a"]
+    facts = facts_of([empty])[SUBJECT]
     assert facts.optimum == 0
     assert gaps_of(empty, facts) == Gaps(None, 0.0, 0.0)
 
@@ -82,7 +116,7 @@ def test_the_catalogue_is_one_more_record() -> None:
     found = record(
         "a", "greedy", worse, instance_digest=entry.facts.digest, bounds={}, lower_bound=0
     )
-    facts = facts_of([found])[entry.facts.digest]
+    facts = facts_of([found])[found.subject]
     assert (facts.best_known, facts.optimum) == (entry.best.peak, entry.best.peak)
     assert (facts.best_planner, facts.certificate) == (entry.best.planner, entry.best.certificate)
     below = record(
