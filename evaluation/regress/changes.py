@@ -5,9 +5,9 @@ Note: compared runs and losses
 Rationale. A planner may get worse on one instance and better on ten, and no mean shows that.
 
 Approach. Two records are of the same run if planner, parameters, budget, seed, capacity and the
-digest of the problem are equal: a changed instance of the same name is another one. Repetitions are one run, with
-their middle peak and middle time. Every loss counts: bytes, a plan, a proof, a bound or the whole
-run. A new bound above an existing plan is as wrong as an invalid plan.
+digest of the problem are equal: a changed instance of the same name is another one. Repetitions are
+one run, with their middle peak and middle time. Every loss counts: bytes, a plan, a proof, a bound
+or the whole run. A new bound above an existing plan is as wrong as an invalid plan.
 
 Limits. If a time limit ends a search, another or a busy machine changes its answer. A study whose
 records are compared with old ones therefore has node limits.

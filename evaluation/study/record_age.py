@@ -1,4 +1,4 @@
-"""The age of a study's records, and the planners that changed since they were made."""
+"""The age of a study's records, and the planners whose code or answers changed since then."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from evaluation.regress.changes import changes_between
 from evaluation.study.kinds import KINDS
+from evaluation.study.record import Record
 from evaluation.study.records_file import read_records
 from evaluation.study.study import Study
 from planners.errors import GaplessError
@@ -36,7 +38,8 @@ _CPP_COMMENT = re.compile(
 def age_of_records(study: Study, results: Path) -> str:
     """Return a line: day and commit of the last record, and which planners changed since.
 
-    Without a file of records, day and commit come from the committed page of the study.
+    Without a file of records, day and commit come from the committed page of the study. Whether a
+    planner answers otherwise is said by the regression records of that commit and those of now.
     """
     found = _last_record(f"{study.name}.jsonl", results) or _on_page(f"{study.name}.md")
     if found is None:
@@ -51,11 +54,35 @@ def age_of_records(study: Study, results: Path) -> str:
         return f"{made}; {UNKNOWN}"
     paths = {planner: _paths_of(planner) for planner in _planners(study)}
     paths |= {plugin.name: (str(plugin.path),) for plugin in study.plugins}
-    changed = [name for name, its in paths.items() if its and _differ(base, its)]
+    in_records, otherwise = _answers_since(base)
+    # A planner answers otherwise as well where only code that it shares with others changed.
+    changed = [
+        name for name, its in paths.items() if name in otherwise or (its and _differ(base, its))
+    ]
     if not changed:
         return f"{made}; {'nothing changed' if is_known else UNKNOWN}"
-    more = f" and {len(changed) - MOST_NAMED} more" if len(changed) > MOST_NAMED else ""
-    return f"{made}; changed since: {', '.join(changed[:MOST_NAMED])}{more}"
+    says = (
+        ("other answers in the regression records", otherwise),
+        ("changed, and not in those records", set(changed) - in_records),
+        ("changed, with the same answers there", in_records - otherwise),
+    )
+    named = [(what, [name for name in changed if name in its]) for what, its in says]
+    return "; ".join([made, *(f"{what}: {_listed(names)}" for what, names in named if names)])
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(names[:MOST_NAMED]) + more
+
+
+@cache
+def _answers_since(commit: str) -> tuple[set[str], set[str]]:
+    """Return the planners in the regression records of a commit, and those that changed there."""
+    path = COMMITTED / "regression.jsonl"
+    text = _git("show", f"{commit}:{path.relative_to(ROOT)}") or ""
+    old = [Record.from_json(line, f"{path.name} of {commit}") for line in text.splitlines()]
+    changes = changes_between(old, read_records(path)).found if old else ()
+    return {record.planner for record in old}, {change.label for change in changes}
 
 
 def _last_record(name: str, results: Path) -> tuple[str, str, str] | None:
@@ -69,7 +96,9 @@ def _last_record(name: str, results: Path) -> tuple[str, str, str] | None:
 
 def _on_page(name: str) -> tuple[str, str, str] | None:
     page = next((path for folder in PAGES if (path := folder / name).exists()), None)
-    text = page.read_text(encoding="utf-8") if page else ""
+    lines = page.read_text(encoding="utf-8").splitlines() if page else []
+    # The other lines may name days and commits of something else.
+    text = next((line for line in lines if line.startswith("Made ")), "")
     days = re.findall(r"20\d\d-\d\d-\d\d", text)
     commits = re.findall(r"commit ([0-9a-f]{7,40}(?:\+changes)?)", text)
     return ("page from records", max(days), commits[-1] if commits else "") if days else None

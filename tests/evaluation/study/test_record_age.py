@@ -9,9 +9,14 @@ from msgspec.structs import replace
 
 from evaluation.study import record_age
 from evaluation.study.record_age import age_of_records
+from evaluation.study.records_file import read_records
 from evaluation.study.study_file import find_study
+from tests.evaluation.study.made_up_records import record
 from tests.evaluation.study.test_record import RECORD
 
+UNHELD = "changed, and not in those records"
+SAME = "changed, with the same answers there"
+OTHER = "other answers in the regression records"
 MADE = "records of 2026-01-02, commit 0123456789ab"
 
 
@@ -19,6 +24,7 @@ MADE = "records of 2026-01-02, commit 0123456789ab"
 def forget_what_git_said() -> None:
     record_age._differ.cache_clear()
     record_age._computes_otherwise.cache_clear()
+    record_age._answers_since.cache_clear()
 
 
 @pytest.fixture
@@ -35,8 +41,11 @@ def said_by(answers: dict[str, str | None]) -> object:
 @pytest.mark.parametrize(
     ("answers", "age"),
     [
-        ({"cat-file": "", "diff": ""}, f"{MADE}; nothing changed"),
-        ({"cat-file": None, "rev-list": "abc", "diff": ""}, f"{MADE}; {record_age.UNKNOWN}"),
+        ({"cat-file": "", "diff": "", "show": ""}, f"{MADE}; nothing changed"),
+        (
+            {"cat-file": None, "rev-list": "abc", "diff": "", "show": ""},
+            f"{MADE}; {record_age.UNKNOWN}",
+        ),
         ({"cat-file": None, "rev-list": None}, f"{MADE}; {record_age.UNKNOWN}"),
     ],
 )
@@ -48,20 +57,36 @@ def test_the_last_record_and_its_commit_are_told(
 
 
 @pytest.mark.parametrize(
-    ("before", "age"),
+    ("before", "peaks", "age"),
     [
-        (None, "changed since: branch-and-bound"),
-        ("# Other words.\n{}", "nothing changed"),
-        ("{}\nx = 1", "changed since: branch-and-bound"),
+        (None, {}, f"{UNHELD}: branch-and-bound"),
+        (None, {"auto": 11}, f"{UNHELD}: branch-and-bound"),
+        (None, {"branch-and-bound": 12}, f"{SAME}: branch-and-bound"),
+        (None, {"branch-and-bound": 11}, f"{OTHER}: branch-and-bound"),
+        ("# Other words.\n{}", {}, "nothing changed"),
+        ("# Other words.\n{}", {"branch-and-bound": 12}, "nothing changed"),
+        # Code that a planner shares with others is not in its folders.
+        ("# Other words.\n{}", {"branch-and-bound": 13}, f"{OTHER}: branch-and-bound"),
+        ("{}\nx = 1", {}, f"{UNHELD}: branch-and-bound"),
     ],
 )
-def test_what_changed_since_is_named(
-    results: Path, monkeypatch: pytest.MonkeyPatch, before: str | None, age: str
+def test_what_changed_since_is_named_and_whether_its_answers_did(
+    results: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    before: str | None,
+    peaks: dict[str, int],
+    age: str,
 ) -> None:
     name = "planners/exact/__init__.py"
     now = (record_age.ROOT / name).read_text(encoding="utf-8")
+    committed = record_age.ROOT / "evaluation" / "records" / "regression.jsonl"
+    held = [record("a", planner) for planner in ("auto", "branch-and-bound")]
+    monkeypatch.setattr(record_age, "read_records", lambda path: {committed: held}.get(path) or
+                        read_records(path))  # fmt: skip
 
     def git(command: str, *arguments: str) -> str | None:
+        if command == "show" and arguments[0].endswith("regression.jsonl"):
+            return "\n".join(record("a", *its).to_json() for its in peaks.items())
         if command == "show":
             return None if before is None else before.format(now)
         is_exact = command == "diff" and any("planners/exact" in each for each in arguments)
@@ -88,7 +113,9 @@ def test_without_records_the_page_is_meant(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(record_age, "PAGES", (tmp_path,))
     study = find_study("exact")
     assert age_of_records(study, tmp_path) == "no records"
-    (tmp_path / "exact.md").write_text("Made on 2026-01-02 to 2026-01-03; commit 12345678.")
+    (tmp_path / "exact.md").write_text(
+        "Made on 2026-01-02 to 2026-01-03; commit 12345678.\n\nAgain on 2026-01-09, commit abcdef1."
+    )
     assert age_of_records(study, tmp_path).startswith(
         "page from records of 2026-01-03, commit 12345678"
     )
