@@ -15,9 +15,10 @@ import typer
 
 from evaluation.report.document import IMAGES, ReportMap, write_pictures, write_report
 from evaluation.report.slots import PageMaterial, fill
-from evaluation.study.record import AnyRecord, Record
+from evaluation.study.record import AnyRecord
 from evaluation.study.records_file import read_records
-from evaluation.study.study_file import FOLDER, SUFFIX, find_study, studies
+from evaluation.study.study import Study
+from evaluation.study.study_file import FOLDER, SUFFIX, read_study
 from planners.command_line import standard_output
 from planners.command_line.typer_frame import CommandLine, Plugins
 from planners.errors import GaplessError
@@ -66,10 +67,15 @@ def report(
         for path in plugin or []:
             load_plugin(path)
     records = read_all(results)
-    material = _material(records)
+    name, *more = dict.fromkeys(record.study for record in records)
+    study = None if more else _study_of(name, results)
+    words = {} if study is None else {"question": study.question, **study.page}
+    if more:
+        name, words = "studies", {"question": ", ".join([name, *more])}
+    material = PageMaterial(name, records, words)
     if page is not None:
         require_targets({"--page": page}, results)
-        write_study_page(material, page)
+        write_study_page(material, study, page)
         say_written(page, f"wrote {page}")
     if folder is not None:
         with standard_output.kept_for_the_answer():
@@ -96,13 +102,16 @@ def read_all(paths: Sequence[Path]) -> list[AnyRecord]:
     return records
 
 
-def write_study_page(material: PageMaterial, page: Path) -> None:
+def write_study_page(material: PageMaterial, study: Study | None, page: Path) -> None:
     """Fill the words of a study, and write them with their pictures."""
-    words = FOLDER / f"{material.file_name}.md"
-    if not words.is_file():
+    if study is None:
         raise GaplessError(
-            f"--page {page}: {words.name} is needed beside {material.file_name}{SUFFIX}"
+            f"--page {page}: the file of one study is needed, {material.file_name}{SUFFIX}, beside "
+            f"its records, in the working folder or in {FOLDER}; found none"
         )
+    words = study.path.with_suffix(".md")
+    if not words.is_file():
+        raise GaplessError(f"--page {page}: {words.name} is needed beside {study.path}")
     beside = page.parent.parent / IMAGES
     images, link = (beside, f"../{IMAGES}") if beside.is_dir() else (page.parent / IMAGES, IMAGES)
     text = fill(words.read_text(encoding="utf-8"), material, words)
@@ -110,15 +119,14 @@ def write_study_page(material: PageMaterial, page: Path) -> None:
     write_output(page, text.replace(f"]({IMAGES}/", f"]({link}/").encode())
 
 
-def _material(records: Sequence[Record]) -> PageMaterial:
-    names = list(dict.fromkeys(record.study for record in records))
-    if len(names) > 1:
-        return PageMaterial("studies", records, {"question": ", ".join(names)})
-    words = {}
-    if names[0] in studies():
-        study = find_study(names[0])
-        words = {"question": study.question, **study.page}
-    return PageMaterial(names[0], records, words)
+def _study_of(name: str, results: Sequence[Path]) -> Study | None:
+    """Read the study of records: one beside them, in the working folder, or one of Gapless."""
+    # The name is foreign text, which may lead anywhere.
+    file = Path(f"{name}{SUFFIX}").name
+    folders = (*(path.parent for path in results), Path(), FOLDER)
+    found = (folder / file for folder in folders if (folder / file).is_file())
+    path = next(found, None)
+    return None if path is None else read_study(path)
 
 
 main = app.run

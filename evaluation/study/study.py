@@ -46,7 +46,7 @@ Options = Annotated[
 # A pattern that begins with a name in braces is relative to the folder of that name.
 _IN_A_FOLDER = re.compile(r"\{([^{}/]*)\}/(.+)")
 # Patterns that would walk a whole disk, or the same folder many times.
-_WALKS_TOO_FAR = re.compile(r"\*\*.*(\*\*|\.\.)|\.\..*\*\*|(?<!\.\.)/+\.\.(/|$)")
+_WALKS_TOO_FAR = re.compile(r"\*\*.*(\*\*|\.\.)|\.\..*\*\*|(?<!\.\.)/+\.\.(/|$)|^/+\*\*")
 
 
 class CapacityFrom(enum.Enum):
@@ -167,15 +167,15 @@ class FileChoice(_MayVary, frozen=True, kw_only=True, tag="files"):
     def __post_init__(self) -> None:
         super().__post_init__()
         for _, pattern in self.patterns:
-            if not Path(pattern).parts:
+            if not Path(pattern).name:
                 raise ValueError(
                     f"field files: the name of a file, or wildcards, is needed, found "
                     f"{shown(pattern)}"
                 )
             if _WALKS_TOO_FAR.search(pattern):
                 raise ValueError(
-                    f"field files: ** is needed at most once, and .. at the begin alone and "
-                    f"without **, found {shown(pattern)}"
+                    f"field files: ** is needed at most once and below a folder of the root, and "
+                    f".. at the begin alone and without **, found {shown(pattern)}"
                 )
         try:
             _ = self.parts

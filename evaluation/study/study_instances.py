@@ -327,8 +327,9 @@ def _make(family: Callable[..., Problem], settings: dict[str, int | float]) -> C
 
 def _of_files(choice: FileChoice, folders: Folders) -> Iterator[StudyInstance]:
     for folder_name, pattern in choice.patterns:
-        folder = folders.of(folder_name)
-        found = sorted(folder.glob(pattern)) if not Path(pattern).is_absolute() else [Path(pattern)]
+        # An absolute pattern is seen from the root.
+        folder = Path("/") if Path(pattern).is_absolute() else folders.of(folder_name)
+        found = sorted(folder.glob(pattern.lstrip("/")))
         if not found and instance_file(Path(pattern)) != Path(pattern):
             found = [Path(pattern)]
         if not found:

@@ -19,6 +19,18 @@ from tests.evaluation.study.made_up_records import record
 from tests.without_packages import without_extras
 
 Report = Callable[..., Result]
+STUDY = """
+question = "What?"
+seconds = 5
+
+[[grid]]
+planners = ["naive"]
+instances = [{ names = ["bert"] }]
+
+[page.tables.own]
+by = ["planner"]
+columns = [["planner", "{planner}"]]
+"""
 
 
 @pytest.fixture
@@ -180,19 +192,27 @@ def test_a_map_of_another_instance_is_refused(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("place", ["of Gapless", "beside its records", "the working folder"])
 def test_the_words_of_a_study_are_filled(
-    report: Report, results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    report: Report, results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     studies, docs = tmp_path / "studies", tmp_path / "docs"
     for folder in (studies, docs / "studies", docs / "images"):
         folder.mkdir(parents=True)
-    (studies / "made-up.md").write_text("# Made up\n\n{run-counts}\n\n{time-figure}\n")
-    monkeypatch.setattr(report_program, "FOLDER", studies)
+    if place == "of Gapless":
+        monkeypatch.setattr(report_program, "FOLDER", studies)
+    elif place == "beside its records":
+        results = results.rename(studies / results.name)
+    else:
+        monkeypatch.chdir(studies)
+    (studies / "made-up.toml").write_text(STUDY)
+    (studies / "made-up.md").write_text("# Made up\n\n{run-counts}\n\n{time-figure}\n\n{own}\n")
     answer = report(results, "--page", docs / "studies/made-up.md")
     assert answer.exit_code == 0, answer.output
     text = (docs / "studies/made-up.md").read_text(encoding="utf-8")
     assert text.startswith("# Made up\n\n5 runs: ")
     assert "](../images/made-up-time.png)" in text
+    assert re.search(r"\| planner +\|", text)
     assert [path.name for path in (docs / "images").iterdir()] == ["made-up-time.png"]
 
 
@@ -204,7 +224,9 @@ def test_the_words_of_a_study_are_filled(
         (["torn.jsonl", "-o", "out"], "torn.jsonl:1: the line is no whole JSON text"),
         (["missing.jsonl", "-o", "out"], "missing.jsonl"),
         (["results.jsonl", "--page", "x.md", "--map", "y"], "maps are part of a report"),
-        (["results.jsonl", "--page", "x.md"], "made-up.md is needed beside made-up.toml"),
+        (["results.jsonl", "--page", "x.md"], "file of one study is needed, made-up.toml, beside"),
+        (["results.jsonl", "other.jsonl", "--page", "x.md"], "file of one study is needed"),
+        (["other.jsonl", "--page", "x.md"], "other.md is needed beside other.toml"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(
@@ -212,6 +234,8 @@ def test_what_is_wrong_is_said_in_one_line(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     kept([record("one", "greedy")], tmp_path / "results.jsonl")
+    kept([record("one", "greedy", study="other")], tmp_path / "other.jsonl")
+    (tmp_path / "other.toml").write_text(STUDY)
     kept([], tmp_path / "empty.jsonl")
     (tmp_path / "torn.jsonl").write_text('{"schema"\n{}\n')
     answer = report(*words)

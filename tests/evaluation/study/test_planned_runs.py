@@ -49,6 +49,18 @@ def test_keys_say_what_is_run(folder: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "pattern", ["pair.json", "*.json", "{}/pair.json", "{}/*.json", "{}/**/*.json", "{}/p*/*.json"]
+)
+def test_a_pattern_is_seen_from_the_folder_or_the_root(folder: Path, pattern: str) -> None:
+    (folder / "pairs").mkdir()
+    write_problem(Problem([4], [0], [2]), folder / "pairs" / "one.json")
+    text = STUDY.replace("*.json", pattern.format(folder.resolve()))
+    found = {run.instance.name for run in runs(folder, text)}
+    expected = {"one"} if "p*" in pattern else {"pair", "one"} if "**" in pattern else {"pair"}
+    assert found == expected
+
+
 def test_a_family_gives_a_problem_for_each_of_its_values_and_seeds(folder: Path) -> None:
     text = STUDY.replace(
         'files = ["*.json"]',

@@ -221,6 +221,8 @@ def test_a_study_that_ships_is_found_by_its_name() -> None:
         ("#" * (1 << 18) + "\n", "at most 262144 bytes are read"),
         (SMALL + 'files = [""]', "field files: the name of a file, or wildcards, is needed"),
         (SMALL + 'files = ["./"]', "field files: the name of a file, or wildcards, is needed"),
+        (SMALL + 'files = ["/"]', "field files: the name of a file, or wildcards, is needed"),
+        (SMALL + 'files = ["/**/*.csv"]', "** is needed at most once and below a folder of the"),
         (SMALL + 'extract = " "', "field extract: a model with its options is needed"),
         (SMALL + 'files = ["**/**/*"]', "field files: ** is needed at most once"),
         (SMALL + 'files = ["../**"]', "field files: ** is needed at most once"),
