@@ -123,14 +123,16 @@ def keep_within(
     found: list[FrontierPoint] = []
     if not as_json:
         standard_output.write(report.step_line(step) + "\n")
-    with Interrupt() as interrupt:
+    with Interrupt():
+        is_interrupted = False
         try:
-            for point in frontier(step, limits, chosen, budget, _show):
-                found.append(point)
+            with standard_output.kept_for_the_answer():
+                for point in frontier(step, limits, chosen, budget, _show):
+                    found.append(point)
         except KeyboardInterrupt:
-            pass
+            is_interrupted = True
         show_progress("")
-        least = None if interrupt.came else _least(step, found, budget)
+        least = None if is_interrupted else _least(step, found, budget)
         if as_json:
             record = report.frontier_record(step, found, least, str(file))
             standard_output.write(json.dumps(record, indent=1, allow_nan=False) + "\n")
@@ -142,7 +144,7 @@ def keep_within(
             say_written(output, f"written: {output}")
         if plot is not None and drawn is not None and found:
             drawn.draw(step, found, plot)
-        raise typer.Exit(EXIT_INTERRUPTED if interrupt.came else _exit_status(found))
+        raise typer.Exit(EXIT_INTERRUPTED if is_interrupted else _exit_status(found))
 
 
 def limits_of(text: str, points: int, peak: int) -> list[int]:

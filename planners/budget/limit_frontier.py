@@ -5,24 +5,23 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 
 import numpy as np
 
-from planners.budget.limit_planner import LIMIT_PLANNERS, LimitPlanner, LimitQuestion
+from planners.budget.limit_planner import (
+    LIMIT_PLANNERS,
+    LimitPlanner,
+    LimitQuestion,
+    load_built_in,
+)
 from planners.budget.limit_result import LimitResult, run_under_limit
 from planners.budget.repeatable_step import RepeatableStep
 from planners.budget.staged_relaxation import StagedBound, staged_bound
+from planners.command_line.interrupt import Interrupt
 from planners.entry_points import load_group
 from planners.first_use import at_first_use
 from planners.model.budget import Budget
 from planners.model.plan import Status
-
-# The modules whose planners are registered when they are imported.
-BUILT_IN = (
-    "published", "greedy_repeats", "knapsacks", "local_search", "exact_planner",
-)  # fmt: skip
-
 
 # Installed packages offer budget planners in this group of entry points, as modules to import.
 ENTRY_POINT_GROUP = "gapless.budget"
@@ -31,8 +30,7 @@ ENTRY_POINT_GROUP = "gapless.budget"
 @at_first_use
 def load_planners() -> None:
     """Register, once, our planners and those of installed packages."""
-    for module in BUILT_IN:
-        import_module(f"planners.budget.{module}")
+    load_built_in()
     for _ in load_group(ENTRY_POINT_GROUP, "budget planner package"):
         pass  # importing it registers its planners
 
@@ -111,7 +109,7 @@ def frontier(
                 result = run_under_limit(LimitQuestion(step, limit, budget, bound), planner)
                 point.results.append(result)
                 on_result(result)
-                if result.interrupted:
+                if result.interrupted or Interrupt.has_come():
                     raise KeyboardInterrupt
         except KeyboardInterrupt:
             if point.results:

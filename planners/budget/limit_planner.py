@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
 
 from planners.budget.repeatable_step import Choice, RepeatableStep, Sequence32
 from planners.budget.staged_relaxation import StagedBound
 from planners.errors import UnknownPlannerError
 from planners.model.budget import Budget
-from planners.registry import PLUGGABLE, Registry
+from planners.model.problem import Scalar
+from planners.registry import PLUGGABLE, Registry, UnsupportedProblemError, module_of
+from planners.text.plain_text import text_of
+
+# These modules register the budget planners of this package.
+BUILT_IN_MODULES = tuple(
+    f"planners.budget.{name}"
+    for name in ("published", "greedy_repeats", "knapsacks", "local_search", "exact_planner")
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,18 +69,19 @@ class LimitAnswer:
     statistics
         Counters of the search.
     interrupted
-        True if Ctrl-C ended the planner, which kept its best sequence.
+        True if Ctrl-C ended the planner, which kept its best sequence. A third party's planner may
+        say so falsely, so only a planner of this package ends a frontier by it.
     """
 
     sequence: Sequence32 | None
     reason: str = ""
     least_seconds: float = 0.0
     certificate: str = ""
-    statistics: Mapping[str, int] = field(default_factory=dict)
+    statistics: Mapping[str, Scalar] = field(default_factory=dict)
     interrupted: bool = False
 
 
-class UnsupportedStepError(Exception):
+class UnsupportedStepError(UnsupportedProblemError):
     """The planner does not answer such steps; the message says why."""
 
 
@@ -85,11 +96,13 @@ class LimitPlanner:
     summary: str
     source: str
     answer: Answerer
+    # The module that defines the planner.
+    module: str = ""
 
     @property
-    def is_ours(self) -> bool:
-        """Whether this package defines the planner, so that its proofs hold for others."""
-        return getattr(self.answer, "__module__", "").startswith("planners.budget.")
+    def built_in(self) -> bool:
+        """Return True if the planner came with this package: its proofs hold for other planners."""
+        return self.module in BUILT_IN_MODULES
 
 
 LIMIT_PLANNERS: Registry[LimitPlanner] = Registry("budget planner", UnknownPlannerError)
@@ -116,7 +129,18 @@ def register(name: str, *, summary: str, source: str = "") -> Callable[[Answerer
     """
 
     def decorate(answer: Answerer) -> Answerer:
-        LIMIT_PLANNERS.add(name, LimitPlanner(name, summary, source, answer))
+        module = module_of(answer)
+        if module not in BUILT_IN_MODULES:
+            load_built_in()  # first, so that no other planner can take their names
+        planner = LimitPlanner(name, text_of(summary), text_of(source), answer, module)
+        LIMIT_PLANNERS.add(name, planner)
         return answer
 
     return decorate
+
+
+@cache
+def load_built_in() -> None:
+    """Register, once, the planners of this package."""
+    for module in BUILT_IN_MODULES:
+        import_module(module)

@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from planners.budget.check_sequence import checked_sequence
-from planners.budget.limit_planner import (
-    LimitAnswer,
-    LimitPlanner,
-    LimitQuestion,
-    UnsupportedStepError,
-)
-from planners.budget.repeatable_step import Sequence32, repeated_problem
+from planners.budget.limit_planner import LimitAnswer, LimitPlanner, LimitQuestion
+from planners.budget.repeatable_step import RepeatableStep, Sequence32, repeated_problem
 from planners.judged_run import run
 from planners.model.budget import Budget
+from planners.model.columns import frozen_column
+from planners.model.findings import Findings
 from planners.model.plan import Plan, Status
-from planners.model.problem import Problem
+from planners.model.problem import Problem, Scalar
+from planners.processes.planner_answer import (
+    MalformedAnswerError,
+    apart,
+    bounded,
+    called,
+    take_in,
+)
 from planners.text.byte_units import human_bytes
-from planners.text.plain_text import describe_error
 
 # Plans the addresses of a sequence; as a rule it proves at once that its plan is the best.
 ADDRESS_PLANNER = "auto"
@@ -74,7 +79,7 @@ class LimitResult:
     certificate: str
     reason: str
     seconds: float
-    statistics: Mapping[str, int] = field(default_factory=dict)
+    statistics: Mapping[str, Scalar] = field(default_factory=dict)
     interrupted: bool = False
 
 
@@ -104,28 +109,22 @@ def _asked(question: LimitQuestion, planner: LimitPlanner, result: LimitResult) 
     step = question.step
     asked = replace(question, budget=question.budget.started())
     for _ in range(MOST_QUESTIONS):
-        try:
-            answer = planner.answer(asked)
-            if not isinstance(answer, LimitAnswer):
-                raise TypeError(f"a LimitAnswer is needed, found {type(answer).__name__}")
-            sequence = None if answer.sequence is None else checked_sequence(step, answer.sequence)
-        except UnsupportedStepError as error:
-            return replace(result, status=Status.UNSUPPORTED, reason=str(error))
-        except TimeoutError as error:
-            return replace(result, reason=result.reason or str(error))
-        except Exception as error:  # a third party's planner may fail in any way
-            return replace(result, status=Status.INVALID, reason=describe_error(error))
-        result = replace(result, interrupted=answer.interrupted)
+        found = called(lambda: _answer(planner, asked), built_in=planner.built_in)  # noqa: B023
+        if isinstance(found, Findings):
+            reason = found.reason if found.claimed else result.reason or found.reason
+            return replace(result, status=found.claimed or result.status, reason=reason)
+        sequence = found.sequence
+        result = replace(result, interrupted=found.interrupted)
         is_first = asked.limit == question.limit
-        if is_first and planner.is_ours and answer.least_seconds > result.least_seconds:
+        if is_first and found.least_seconds > result.least_seconds:
             result = replace(
-                result, least_seconds=answer.least_seconds, certificate=answer.certificate
+                result, least_seconds=found.least_seconds, certificate=found.certificate
             )
         if sequence is None:
             if np.isinf(result.least_seconds):
-                reason = f"{answer.reason}, by {result.certificate}"
+                reason = f"{found.reason}, by {result.certificate}"
                 return replace(result, status=Status.INFEASIBLE, reason=reason)
-            return replace(result, reason=result.reason or answer.reason)
+            return replace(result, reason=result.reason or found.reason)
         extra, live, _ = step.core.cost(sequence, asked.limit)
         if live > asked.limit:
             reason = f"{human_bytes(live)} are live at the peak of what it found"
@@ -138,8 +137,8 @@ def _asked(question: LimitQuestion, planner: LimitPlanner, result: LimitResult) 
             is_best = extra <= result.least_seconds + SAME_SHARE * step.seconds
             return replace(
                 result, status=Status.OPTIMAL if is_best else Status.FEASIBLE,
-                reason=answer.reason, sequence=sequence, problem=problem, plan=plan,
-                extra_seconds=extra, statistics=answer.statistics,
+                reason=found.reason, sequence=sequence, problem=problem, plan=plan,
+                extra_seconds=extra, statistics=found.statistics,
             )  # fmt: skip
         reason = (
             f"{human_bytes(live)} are live at the peak, and the addresses need "
@@ -147,10 +146,56 @@ def _asked(question: LimitQuestion, planner: LimitPlanner, result: LimitResult) 
         )
         result = replace(result, reason=reason)
         asked = replace(asked, limit=asked.limit - (plan.peak - question.limit))
-        is_over = answer.interrupted or asked.budget.remaining_seconds() == 0
+        is_over = found.interrupted or asked.budget.remaining_seconds() == 0
         if asked.limit <= 0 or is_over:
             break
     return result
+
+
+def _answer(planner: LimitPlanner, question: LimitQuestion) -> LimitAnswer:
+    """Return the answer of a planner as plain values, with a sequence that was checked."""
+    step = question.step
+    # A third party's planner gets copies, because it can assign even to frozen objects.
+    answer: Any = planner.answer(question if planner.built_in else _apart(question))
+    if not isinstance(answer, LimitAnswer):
+        found = type(answer).__name__
+        raise MalformedAnswerError(f"a planner returns a LimitAnswer, found {found}")
+    given, is_interrupted = answer.sequence, answer.interrupted
+    said = take_in(
+        step.problem,
+        Findings(
+            certificate=answer.certificate, reason=answer.reason, interrupted=is_interrupted,
+            statistics=answer.statistics,
+        ),
+    )  # fmt: skip
+    return LimitAnswer(
+        None if given is None else _sequence(step, given),
+        said.reason,
+        # The proof, and the interrupt, of a third party do not count.
+        answer.least_seconds if planner.built_in else 0.0,
+        said.certificate,
+        said.statistics,
+        said.interrupted and planner.built_in,
+    )
+
+
+def _apart(question: LimitQuestion) -> LimitQuestion:
+    """Return a copy of a question that shares nothing that can change."""
+    step = question.step
+    theirs = RepeatableStep(apart(step.problem), step.rates, step.may_send)
+    return replace(
+        question, step=theirs, budget=replace(question.budget), bound=deepcopy(question.bound)
+    )
+
+
+def _sequence(step: RepeatableStep, given: object) -> Sequence32:
+    """Return the sequence of a planner if it obeys the rules, else raise."""
+    # Each node runs twice at most, and each tensor is sent away and fetched once at most.
+    most = 2 * (step.graph.node_count + step.graph.tensor_count)
+    entries = bounded(given, most)
+    if len(entries) > most:
+        raise MalformedAnswerError(f"sequence: at most {most} entries are needed, found more")
+    return checked_sequence(step, frozen_column("sequence", entries, "place"))
 
 
 def _plan(problem: Problem, limit: int) -> Plan | None:

@@ -10,9 +10,10 @@ import copy
 import math
 import time
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -28,6 +29,7 @@ from planners.registry import ChosenPlanner, UnsupportedProblemError
 from planners.text.plain_text import describe_error, one_line, shown, text_of
 
 OnError = Callable[[BaseException], object]
+Answer = TypeVar("Answer")
 
 MOST_STATISTICS = 1000
 MOST_INCUMBENTS = 10_000
@@ -45,31 +47,44 @@ def answer_of(
 ) -> Findings:
     """Call a planner, and return its answer, or the reason of its failure, as findings."""
     offers = _Offers(problem)
-    try:
+
+    def asked() -> Findings:
+        plan = chosen.info.build(**chosen.parameters)
         if chosen.info.built_in:
-            return take_in(problem, chosen.info.build(**chosen.parameters)(problem, budget))
-        with kept_process_state():
-            # The planner gets copies, because it can assign even to frozen objects.
-            theirs = _apart(problem), replace(budget, on_offer=offers.take)
-            answer = chosen.info.build(**chosen.parameters)(*theirs)
-            return offers.joined(take_in(problem, answer))
+            return take_in(problem, plan(problem, budget))
+        # The planner gets copies, because it can assign even to frozen objects.
+        answer = plan(apart(problem), replace(budget, on_offer=offers.take))
+        return offers.joined(take_in(problem, answer))
+
+    try:
+        found = called(asked, built_in=chosen.info.built_in, on_error=on_error)
     except KeyboardInterrupt:
         if offers.best is None:
             raise
         return offers.joined(Findings(interrupted=True))
+    return offers.joined(found) if found.claimed is None else found
+
+
+def called(
+    call: Callable[[], Answer], *, built_in: bool, on_error: OnError = lambda _error: None
+) -> Answer | Findings:
+    """Call a planner of any kind; return what it returns, or why it failed as findings."""
+    try:
+        with nullcontext() if built_in else kept_process_state():
+            return call()
+    except KeyboardInterrupt:
+        raise
     except (UnsupportedProblemError, MissingDependencyError) as error:
         return Findings(reason=text_of(error), claimed=Status.UNSUPPORTED)
     except TimeoutError as error:
-        return offers.joined(Findings(reason=text_of(error)))
+        return Findings(reason=text_of(error))
     except MemoryError as error:
-        return offers.joined(Findings(reason=f"{OUT_OF_MEMORY}: {text_of(error)}"))
+        return Findings(reason=f"{OUT_OF_MEMORY}: {text_of(error)}")
     except MalformedAnswerError as error:
         return Findings(reason=str(error), claimed=Status.INVALID)
     except BaseException as error:
         if Interrupt.has_come():
-            if offers.best is None:
-                raise KeyboardInterrupt from error
-            return offers.joined(Findings(interrupted=True))
+            raise KeyboardInterrupt from error
         # A third party's planner may fail in any way; the other planners go on.
         on_error(error)
         return Findings(reason=describe_error(error), claimed=Status.INVALID)
@@ -99,11 +114,13 @@ class _Offers:
         return replace(found, plan=plan, incumbents=found.incumbents or tuple(self._incumbents))
 
 
-def _apart(problem: Problem) -> Problem:
+def apart(problem: Problem) -> Problem:
     """Return a copy of a problem that shares only the columns, which cannot change."""
     theirs = copy.copy(problem)
     for field in ("graph", "blocks"):
         object.__setattr__(theirs, field, copy.copy(getattr(problem, field)))
+    if theirs.graph is not None:
+        object.__setattr__(theirs.graph, "work", copy.copy(theirs.graph.work))
     object.__setattr__(theirs, "known_bounds", problem.known_bounds.apart())
     return theirs
 
@@ -148,16 +165,22 @@ def _plan(problem: Problem, plan: Plan) -> Plan:
 
 
 def _offsets(problem: Problem, offsets: Any) -> IntColumn:
-    # The length is checked before a copy: an array may claim more entries than memory holds.
-    if isinstance(offsets, np.ndarray):
-        offsets = np.asarray(offsets)  # without the overridden methods of a subclass
-    else:
-        offsets = list(islice(offsets, problem.tensor_count + 1))
+    offsets = bounded(offsets, problem.tensor_count)
     if len(offsets) != problem.tensor_count:
         raise MalformedAnswerError(
             f"one offset a tensor is needed, found {len(offsets)} for {problem.tensor_count}"
         )
     return frozen_column("offsets", offsets)
+
+
+def bounded(numbers: Any, most: int) -> Any:
+    """Return a third party's numbers as an array, or as a list of at most one more than `most`.
+
+    The length is then checked before a copy: an array may claim more entries than memory holds.
+    """
+    if isinstance(numbers, np.ndarray):
+        return np.asarray(numbers)  # without the overridden methods of a subclass
+    return list(islice(numbers, most + 1))
 
 
 def _bytes(what: str, value: object) -> int:

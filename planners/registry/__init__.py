@@ -177,13 +177,18 @@ def _decorator(
             signature = list(inspect.signature(run).parameters.values())
             defaults = _defaults(signature[2:])
             build = partial(partial, run)
-        # `functools.wraps` copies ``__module__``: without this test, a third party's wrapper of one
-        # of our planners would count as built in.
-        module = "" if hasattr(run, "__wrapped__") else str(getattr(run, "__module__", ""))
-        add_fields(module, line, source, defaults, build, _rules(run, defaults))
+        add_fields(module_of(run), line, source, defaults, build, _rules(run, defaults))
         return run
 
     return decorate
+
+
+def module_of(planner: Callable[..., Any]) -> str:
+    """Return the module that defines a planner; empty for a wrapper, which may be anybody's."""
+    # `functools.wraps` copies ``__module__``: a third party's wrapper of one of our planners would
+    # count as built in.
+    is_wrapper = hasattr(planner, "__wrapped__")
+    return "" if is_wrapper else str(getattr(planner, "__module__", ""))
 
 
 def add(info: PlannerInfo) -> None:

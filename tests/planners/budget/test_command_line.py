@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,6 @@ from instances.synthetic import repeatable_step
 from planners import Problem, read_problem, write_problem
 from planners.budget import choose_planners
 from planners.budget.__main__ import app, limits_of
-from planners.budget.limit_planner import LIMIT_PLANNERS
 
 MANY = "greedy,knapsack,local-search,cp-sat,keep-all"
 
@@ -87,21 +88,64 @@ def test_a_limit_that_is_not_met(step: Path, limit: str, status: int) -> None:
     assert "no limit below 150.0 KiB (153,600) can be met, by staged-relaxation" in done.stdout
 
 
-def test_a_planner_of_a_plugin_is_one_of_them(step: Path, tmp_path: Path) -> None:
+HOSTILE = """
+import os, sys
+from planners.budget import LimitAnswer, register
+
+def own(name):
+    return register(name, summary='\\x1b[2Ja summary')
+
+@own('nothing')
+def nothing(question):
+    return question.answer(question.step.choice())
+
+@own('leaves')
+def leaves(question):
+    sys.exit(0)
+
+@own('prints')
+def prints(question):
+    print('from Python')
+    os.write(1, b'from below')
+    return nothing(question)
+
+@own('changes-streams')
+def changes_streams(question):
+    os.chdir('/')
+    sys.stdout = None
+    return nothing(question)
+
+@own('says-interrupted')
+def says_interrupted(question):
+    answer = nothing(question)
+    return LimitAnswer(answer.sequence, '\\x1b[2Ja\\nreason', interrupted=True)
+"""
+
+
+def test_whatever_a_plugin_does_the_others_go_on(step: Path, tmp_path: Path) -> None:
+    plugin = tmp_path / "plugin.py"
+    plugin.write_text(HOSTILE, encoding="utf-8")
+    names = ("says-interrupted", "prints", "changes-streams", "leaves", "nothing")
+    command = [sys.executable, "-m", "planners.budget", str(step), "--plugin", str(plugin)]
+    command += ["--limit", "100%", "--planners", ",".join(names), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    (point,) = json.loads(done.stdout)["points"]
+    found = {result["planner"]: result["status"] for result in point["results"]}
+    assert found == {name: "invalid" if name == "leaves" else "optimal" for name in names}
+    assert (done.returncode, done.stderr) == (1, "from Python\nfrom below")
+    listed = subprocess.run([*command, "--list"], capture_output=True, text=True, check=True)
+    assert listed.stdout.count("  a summary\n") == 5
+
+
+def test_a_plugin_cannot_take_a_name_of_ours(step: Path, tmp_path: Path) -> None:
     plugin = tmp_path / "plugin.py"
     plugin.write_text(
-        "from planners.budget import register\n"
-        "@register('nothing', summary='keep all')\n"
-        "def nothing(question):\n"
-        "    return question.answer(question.step.choice())\n",
-        encoding="utf-8",
+        "from planners.budget import register\n@register('greedy', summary='')\ndef f(q): pass\n"
     )
-    try:
-        done = budget(step, "--limit", "100%", "--planners", "nothing", "--plugin", plugin)
-        assert done.exit_code == 0, done.output
-        assert "nothing" in done.stdout
-    finally:
-        LIMIT_PLANNERS.pop("nothing", None)
+    command = [sys.executable, "-m", "planners.budget", str(step), "--plugin", str(plugin)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"error: plugin {plugin}: GaplessError: budget planner name: ")
 
 
 def test_the_list_names_every_planner() -> None:

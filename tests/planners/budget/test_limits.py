@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import product
+from functools import wraps
+from itertools import count, product
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from planners.budget import (
     choose_planners,
     frontier,
     least_limit,
+    register,
     run_under_limit,
     staged_bound,
 )
@@ -202,12 +204,13 @@ def result_of(answer: Callable[[LimitQuestion], Any]) -> LimitResult:
     ("error", "status", "said"),
     [
         (ValueError("no idea"), Status.INVALID, "no idea"),
-        (MemoryError(), Status.INVALID, "MemoryError"),
+        (SystemExit(0), Status.INVALID, "SystemExit: 0"),
+        (MemoryError("9 GiB"), Status.NO_PLAN_FOUND, "out of memory: 9 GiB"),
         (TimeoutError("it took too long"), Status.NO_PLAN_FOUND, "it took too long"),
         (UnsupportedStepError("not this one"), Status.UNSUPPORTED, "not this one"),
     ],
 )
-def test_a_planner_that_fails_ends_nothing(error: Exception, status: Status, said: str) -> None:
+def test_a_planner_that_fails_ends_nothing(error: BaseException, status: Status, said: str) -> None:
     def fail(_question: LimitQuestion) -> LimitAnswer:
         raise error
 
@@ -215,9 +218,69 @@ def test_a_planner_that_fails_ends_nothing(error: Exception, status: Status, sai
     assert (result.status, said in result.reason) == (status, True)
 
 
-def test_a_planner_that_answers_something_else_is_invalid() -> None:
-    result = result_of(lambda _question: "yes")
-    assert (result.status, "a LimitAnswer is needed" in result.reason) == (Status.INVALID, True)
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ("yes", "a planner returns a LimitAnswer, found str"),
+        (LimitAnswer(None, reason=5), "a reason is a string, found 5"),  # type: ignore[arg-type]
+        (LimitAnswer(None, interrupted="yes"), "interrupted is true"),  # type: ignore[arg-type]
+        (LimitAnswer(None, statistics={"a": object()}), "statistics, a: a"),  # type: ignore[dict-item]
+        (LimitAnswer(np.array([0.5])), "a whole number that fits int64 is needed, found 0.5"),
+        (LimitAnswer(np.broadcast_to(np.int32(0), 1 << 50)), "at most 192 entries are needed"),
+        (LimitAnswer(count()), "at most 192 entries are needed"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_planner_that_answers_something_else_is_invalid(answer: Any, said: str) -> None:
+    result = result_of(lambda _question: answer)
+    assert (result.status, said in result.reason) == (Status.INVALID, True), result.reason
+
+
+def test_what_a_third_party_says_is_one_line_without_control_characters() -> None:
+    result = result_of(lambda _question: LimitAnswer(None, reason="\x1b]0;title\x07a\n\x1b[2Jb"))
+    assert (result.status, result.reason) == (Status.NO_PLAN_FOUND, "a b")
+
+
+def test_a_third_party_cannot_change_the_step_that_is_judged() -> None:
+    def change(question: LimitQuestion) -> LimitAnswer:
+        step = question.step
+        step.node_seconds[:] = 0
+        for changed, field, value in (
+            (step, "may_send", True),
+            (step.problem, "size", step.problem.size * 0),
+            (step.problem.graph, "producer", step.graph.producer * 0),
+            (step.work, "phase", step.work.phase * 0),
+        ):
+            object.__setattr__(changed, field, value)
+        question.bound.repeated[:] = 0
+        return LimitAnswer(None, "changed all")
+
+    step = small_step(1, layers=8, operations=2)
+    limit = limits(step)[2]
+    question = LimitQuestion(step, limit, budget(), staged_bound(step, limit, budget()))
+    repeated = question.bound.repeated.copy()
+    assert run_under_limit(question, LimitPlanner("changes", "", "", change)).reason == "changed all"
+    again = small_step(1, layers=8, operations=2)
+    assert step.seconds == again.seconds > 0
+    assert step.may_send is False
+    for field in ("unit_of_node", "live_bytes", "is_repeatable"):
+        assert getattr(step, field).tolist() == getattr(again, field).tolist()
+    assert step.problem.size.tolist() == again.problem.size.tolist()
+    assert question.bound.repeated.tolist() == repeated.tolist()
+    assert repeated.any()
+
+
+def test_a_wrapper_of_a_planner_of_ours_is_a_third_partys(own_registry: None) -> None:  # noqa: ARG001
+    (greedy,) = choose_planners("greedy")
+    assert greedy.built_in
+
+    @register("wrapped", summary="a\x1b[2J wrapper\nof ours")
+    @wraps(greedy.answer)
+    def wrapped(question: LimitQuestion) -> LimitAnswer:
+        return greedy.answer(question)
+
+    (found,) = choose_planners("wrapped")
+    assert not found.built_in
+    assert found.summary == "a wrapper of ours"
 
 
 def test_the_proof_of_a_third_party_does_not_count() -> None:
@@ -240,11 +303,15 @@ def test_ctrl_c_keeps_what_was_found() -> None:
         next(points)
 
 
-def test_a_planner_that_kept_its_best_ends_the_frontier_as_well() -> None:
+@pytest.mark.parametrize("module", ["", "planners.budget.local_search"])
+def test_a_planner_of_ours_that_kept_its_best_ends_the_frontier_as_well(module: str) -> None:
     step = small_step(1, layers=8, operations=2)
     everything = step.late_sequence(step.choice())
-    kept = LimitPlanner("kept", "", "", lambda _q: LimitAnswer(everything, interrupted=True))
+    kept = LimitPlanner("kept", "", "", lambda _q: LimitAnswer(everything, interrupted=True), module)
     points = frontier(step, [int(step.live_bytes.max())] * 2, [kept, kept], budget())
+    if not module:  # a third party's planner may falsely report an interrupt
+        assert [len(point.results) for point in points] == [2, 2]
+        return
     assert [result.plan is not None for result in next(points).results] == [True]
     with pytest.raises(KeyboardInterrupt):
         next(points)
