@@ -15,6 +15,7 @@ from evaluation.benchmarks.limited_steps import (
 from evaluation.benchmarks.worded_page import WordedPage, table_of
 from evaluation.report.figure_texts import milliseconds
 from planners.command_line.progress_line import show_progress
+from planners.text.plain_text import Markdown
 
 GIB = 1 << 30
 
@@ -76,7 +77,7 @@ def _row(run: LimitedRun, step: MeasuredStep) -> list[str]:
         "" if step.way == AS_IT_IS else f"{1e3 * more:+.1f}",
         f"{1e3 * step.profiled_seconds:+.1f}" if is_limited else "",
         f"{1e3 * step.predicted_seconds:+.1f}" if is_limited else "",
-        "same" if step.same_bits else "**other**",
+        "same" if step.same_bits else Markdown("**other**"),
         "yes" if step.is_planned else "",
     ]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from planners.text.byte_units import three_digits
-from planners.text.plain_text import one_line
 
 # Stands in a cell whose value is unknown.
 NOTHING = "-"
@@ -52,11 +51,3 @@ def count_text(count: float) -> str:
         if count >= scale:
             return f"{count / scale:g}{unit}"
     return f"{count:g}"
-
-
-def cell(text: str) -> str:
-    """Return foreign text, escaped for a cell of a Markdown table."""
-    plain = one_line(text)
-    for mark in "\\|*<[`":
-        plain = plain.replace(mark, f"\\{mark}")
-    return plain

@@ -9,7 +9,6 @@ from statistics import mean
 from matplotlib.figure import Figure
 
 from evaluation.plots.drawing import Look, bytes_of, line_looks
-from evaluation.report.figure_texts import cell
 from evaluation.report.planner_figures import (
     anytime_curves,
     anytime_figure,
@@ -21,12 +20,13 @@ from evaluation.report.planner_figures import (
 from evaluation.report.slots import PageMaterial, slot
 from evaluation.study.record import InstanceRecord, RunStatus
 from planners.text.byte_units import counted, three_digits
+from planners.text.plain_text import markdown_text
 from planners.text.table import Row, Table, columns_of
 
 
 @slot("study-name")
 def _study_name(material: PageMaterial) -> str:
-    return cell(material.name)
+    return markdown_text(material.name)
 
 
 @slot("question")

@@ -15,6 +15,7 @@ from evaluation.tables.filled_table import Frames
 from evaluation.tables.table_file import EvidenceText, read_text
 from planners.errors import GaplessError, InstanceError, errors_at, near_names
 from planners.text.byte_units import counted, three_digits
+from planners.text.plain_text import Markdown
 from planners.text.table import Row, Table, columns_of
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def claims_table(judged: Sequence[JudgedClaim]) -> str:
     has_tables = any(each.theirs.figures for each in judged)
     rows = [
         Row((
-            each.claim.key, each.claim.says, each.claim.where, each.claim.paper,
+            each.claim.key, *map(Markdown, (each.claim.says, each.claim.where, each.claim.paper)),
             *([summary(each.theirs)] if has_tables else []), summary(each.ours), _word(each.ours),
         ))
         for each in judged
@@ -103,7 +104,7 @@ def _cell(verdict: Verdict, case: str) -> str:
     if rule is None or case not in verdict.figures:
         return NOTHING
     text = figure_text(rule, verdict.figures[case])
-    return text if case in verdict.agreeing else f"**{text}**"
+    return text if case in verdict.agreeing else Markdown(f"**{text}**")
 
 
 def _word(verdict: Verdict) -> str:
@@ -112,7 +113,7 @@ def _word(verdict: Verdict) -> str:
         return "not measured"
     word = "true" if verdict.holds else "**false**"
     few = len(verdict.figures)
-    return word if few >= MANY_CASES else f"{word}, on {counted(few, 'run')} only"
+    return Markdown(word if few >= MANY_CASES else f"{word}, on {counted(few, 'run')} only")
 
 
 # A verdict on fewer cases says how few they are.

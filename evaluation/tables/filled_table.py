@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from evaluation.report import figure_texts
-from evaluation.report.figure_texts import NOTHING, cell
+from evaluation.report.figure_texts import NOTHING
 from evaluation.report.slots import PageMaterial
 from evaluation.tables.expression import Expression, first, is_known, require_columns, rows_where
 from evaluation.tables.record_frame import frame_of_page, frame_of_rows, frames_of
@@ -27,7 +27,7 @@ from evaluation.tables.table_file import (
 from planners.compare.report import percent
 from planners.errors import GaplessError, InstanceError, errors_at, near_names
 from planners.text.byte_units import human_bytes, three_digits
-from planners.text.plain_text import shown
+from planners.text.plain_text import Markdown, markdown_text, shown
 from planners.text.table import Column, Row, Table
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def fill_table(table: TableText, frames: Frames, where: str) -> str:
 class CellText:
     """A cell of a table; ``is_words`` is True if it holds words and no number."""
 
-    text: str
+    text: Markdown
     is_words: bool = False
 
 
@@ -271,19 +271,19 @@ def _leaves(column: ColumnText, frame: DataFrame) -> Iterator[_Leaf]:
 def _cell(leaf: _Leaf, group: DataFrame) -> CellText:
     rows, column = leaf.rows(group), leaf.column
     if not len(rows):
-        return CellText(NOTHING)
+        return CellText(Markdown(NOTHING))
     found = _text_of(column.cell, rows)
     if found.text == NOTHING and column.missing is not None:
         return _text_of(column.missing, rows)
     if column.bold is not None and _holds_once(column.bold, rows):
-        return CellText(f"**{found.text}**", found.is_words)
+        return CellText(Markdown(f"**{found.text}**"), found.is_words)
     return found
 
 
 def _text_of(template: Template | None, frame: DataFrame) -> CellText:
     """Return a text with its formulas filled in; `NOTHING` if one of them is unknown."""
     if template is None:
-        return CellText("")
+        return CellText(Markdown())
     texts = []
     values = []
     for part in template.parts:
@@ -293,10 +293,10 @@ def _text_of(template: Template | None, frame: DataFrame) -> CellText:
         formula, form = part
         value = formula.one(frame)
         if not is_known(value):
-            return CellText(NOTHING)
+            return CellText(Markdown(NOTHING))
         values.append(value)
         texts.append(_shown(value, form))
-    return CellText("".join(texts).strip(), not values or _is_word(values[0]))
+    return CellText(Markdown("".join(texts).strip()), not values or _is_word(values[0]))
 
 
 def _is_word(value: object) -> bool:
@@ -308,7 +308,7 @@ def _shown(value: Any, form: str) -> str:
         if form in FORMATS:
             return FORMATS[form](value)
         if isinstance(value, str):
-            return cell(value)
+            return markdown_text(value)
         if form in ("", ",") and float(value).is_integer():
             return format(int(value), form)
         return format(value, form).replace("%", " %")

@@ -44,8 +44,8 @@ def write_kit(entries: Iterable[CatalogueEntry], folders: list[Path], target: Pa
     write_output(target / LIST, json.dumps({"instances": rows}, indent=1).encode())
     for copied in (CHECKER, SCHEMA):
         write_output(target / copied.name, copied.read_bytes())
-    # Links lead to other pages, which the folder does not have.
-    page = re.sub(r"\[([^]\n]*)\]\([^)\n]*\)", r"\1", benchmark_page())
+    # Links lead to other pages, which the folder does not have; names in tables are escaped.
+    page = re.sub(r"(?<!\\)\[([^]\n]*)\]\([^)\n]*\)", r"\1", benchmark_page())
     write_output(target / "README.md", page.encode())
     as_json, as_csv = (sum(bool(row[key]) for row in rows) for key in ("json", "csv"))
     return (

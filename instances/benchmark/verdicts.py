@@ -70,14 +70,8 @@ def judge_results(
         problem = read_recorded(entries[name], folders)
         faults = [find_violation_fast(problem, Plan(found.offsets, found.peak)) for found in its]
         best = entries[name].best
-        lowest = min(
-            (best.peak, best.planner),
-            *(
-                (found.peak, found.planner)
-                for found, fault in zip(its, faults, strict=True)
-                if fault is None
-            ),
-        )
+        valid = [found for found, fault in zip(its, faults, strict=True) if fault is None]
+        lowest = min((each.peak, each.planner) for each in (best, *valid))
         verdicts += [
             _verdict(found, fault, best, lowest) for found, fault in zip(its, faults, strict=True)
         ]

@@ -85,3 +85,18 @@ _FORMULA = re.compile(r"\s*(?:[=@]|[+-](?!\d+(\.\d+)?$))|[\t\r]")
 def csv_cell(text: str) -> str:
     """Return text from outside behind an apostrophe, where a spreadsheet would run it."""
     return f"'{text}" if _FORMULA.match(text) else text
+
+
+class Markdown(str):
+    """Text that is Markdown already, of our own or escaped; tables write it as it is."""
+
+
+# What begins markup, also of HTML, in a line of Markdown; behind a letter, an underline does not.
+_MARKUP = re.compile(r"[\\|*\[`~]|<(?=[a-zA-Z/!?])|&(?=[#\w])|(?<![^\W_])_")
+
+
+def markdown_text(text: str) -> Markdown:
+    """Return text from outside with its markup escaped, for a line or a table of Markdown."""
+    if isinstance(text, Markdown):
+        return text
+    return Markdown(_MARKUP.sub(r"\\\g<0>", one_line(text)))

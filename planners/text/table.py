@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from planners.text.plain_text import printable
+from planners.text.plain_text import markdown_text, printable
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -35,6 +35,12 @@ class Column:
     cut_to: int | None = None
     # Style of rich for every cell.
     style: str = ""
+
+    def __post_init__(self) -> None:
+        # Kinds of calls and names of figures are foreign text.
+        if not self.heading.isprintable():
+            lines = "\n".join(map(printable, self.heading.split("\n")))
+            object.__setattr__(self, "heading", lines)
 
 
 @dataclass(frozen=True)
@@ -77,11 +83,11 @@ class Table:
         return "".join(f"{indent}{line}\n" for line in [*text, *and_more(len(lines), most)])
 
     def markdown(self) -> str:
-        """Return Markdown with the best row in bold."""
-        lines = [[_on_one_line(column) for column in self.columns]]
+        """Return Markdown with the best row in bold; only `Markdown` may have markup."""
+        lines = [[markdown_text(_on_one_line(column)) for column in self.columns]]
         for row in self.rows:
-            name = f"**{row.cells[0]}**" if row.mark == BEST_MARK else row.cells[0]
-            lines.append([name, *row.cells[1:]])
+            name, *others = map(markdown_text, row.cells)
+            lines.append([f"**{name}**" if row.mark == BEST_MARK else name, *others])
         rules = [
             "-" * (width + 2) if column.is_left else "-" * (width + 1) + ":"
             for column, width in zip(self.columns, _widths(lines), strict=True)
@@ -180,7 +186,8 @@ def and_more(number: int, shown: int) -> list[str]:
 
 
 def _on_one_line(column: Column) -> str:
-    return column.heading.replace("\n", " ")
+    heading = column.heading
+    return heading.replace("\n", " ") if "\n" in heading else heading
 
 
 def _widths(lines: Iterable[Sequence[str]]) -> list[int]:

@@ -209,6 +209,12 @@ def test_a_wrong_result_is_refused_in_one_line(catalogue: Path, line: Any, reaso
     assert catalogue.read_bytes() == before
 
 
+def test_a_file_of_wrong_plans_alone_is_refused(catalogue: Path) -> None:
+    done = update(catalogue, toy_result([0, 0, 2]), toy_result([1, 0, 6]))
+    assert (done.exit_code, done.stderr) == (1, "")
+    assert done.stdout.endswith("0 improved, 0 equalled, 0 missed, 2 refused\n")
+
+
 def test_a_bound_that_nothing_refutes_is_not_recorded(catalogue: Path) -> None:
     before = catalogue.read_bytes()
     said = update(catalogue, toy_result(TOY_NAIVE, lower_bound=9)).stdout

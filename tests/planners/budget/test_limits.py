@@ -258,7 +258,9 @@ def test_a_third_party_cannot_change_the_step_that_is_judged() -> None:
     limit = limits(step)[2]
     question = LimitQuestion(step, limit, budget(), staged_bound(step, limit, budget()))
     repeated = question.bound.repeated.copy()
-    assert run_under_limit(question, LimitPlanner("changes", "", "", change)).reason == "changed all"
+    assert (
+        run_under_limit(question, LimitPlanner("changes", "", "", change)).reason == "changed all"
+    )
     again = small_step(1, layers=8, operations=2)
     assert step.seconds == again.seconds > 0
     assert step.may_send is False
@@ -307,7 +309,9 @@ def test_ctrl_c_keeps_what_was_found() -> None:
 def test_a_planner_of_ours_that_kept_its_best_ends_the_frontier_as_well(module: str) -> None:
     step = small_step(1, layers=8, operations=2)
     everything = step.late_sequence(step.choice())
-    kept = LimitPlanner("kept", "", "", lambda _q: LimitAnswer(everything, interrupted=True), module)
+    kept = LimitPlanner(
+        "kept", "", "", lambda _q: LimitAnswer(everything, interrupted=True), module
+    )
     points = frontier(step, [int(step.live_bytes.max())] * 2, [kept, kept], budget())
     if not module:  # a third party's planner may falsely report an interrupt
         assert [len(point.results) for point in points] == [2, 2]

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import io
 import re
+from html import escape
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 from rich.console import Console
 
+from planners.text.plain_text import Markdown, printable
 from planners.text.table import Column, Row, Table, aligned_pairs, columns_of
 
 COLUMNS = (
@@ -51,6 +56,27 @@ def test_a_page_shows_the_best_in_bold() -> None:
         "| **alexander** |   1,000 |          0 % |               |\n"
         "| b             |       7 |        1.5 % | drawn by hand |"
     )
+
+
+@given(st.text("ab1_*`<>[]()|\\&;!~#:/= \"'-.\x1b\n", max_size=30))
+@example("<img src=x onerror=alert(1)>|`x` [a](javascript:alert(2))")
+@example("_a_ __a__ &lt; &#60; <!-- -->")
+def test_a_page_shows_foreign_text_as_it_is(text: str) -> None:
+    table = Table(columns_of("a", text), [Row((text, "1")), Row.best(("2", text))])
+    page = MarkdownIt("commonmark").enable(["table", "strikethrough"]).render(table.markdown())
+    cells = re.findall(r"<t[dh][^>]*>(.*)</t[dh]>", page)
+    told = escape(" ".join(printable(text).split())).replace("&#x27;", "'")
+    assert cells == ["a", told, told, "1", "<strong>2</strong>", told]
+
+
+def test_only_our_own_markdown_is_markup() -> None:
+    table = Table(columns_of("a", "b"), [Row((Markdown("**x**"), "**x**"))])
+    assert table.markdown().endswith("| **x** | \\*\\*x\\*\\* |")
+
+
+def test_no_control_character_of_a_heading_is_shown() -> None:
+    table = Table(columns_of("a", "b\n\x1b[2Jc"), [])
+    assert table.plain() == "a  b \\x1b[2Jc\n"
 
 
 def test_a_wide_terminal_shows_everything() -> None:
