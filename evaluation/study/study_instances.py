@@ -33,7 +33,7 @@ from instances.catalogue.instance_folders import file_label, file_of, folders_of
 from instances.extract.parallel.streams import StreamScheme, dealt_again
 from instances.synthetic import FAMILIES
 from instances.synthetic.variations import is_drawn, vary
-from planners.errors import GaplessError, InstanceError, near_names
+from planners.errors import GaplessError, InstanceError, errors_at, near_names
 from planners.files.bounded_file import require_plain_file
 from planners.files.formats import read_with_requests
 from planners.files.named_instance import instance_file
@@ -335,7 +335,8 @@ def _of_files(choice: FileChoice, folders: Folders) -> Iterator[StudyInstance]:
         if not found:
             raise InstanceError(f"{folder / pattern}: an instance file is needed, found none")
         for path in found:
-            require_plain_file(path)
+            with errors_at(path):
+                require_plain_file(path)
             for part in choice.parts:
                 name = printable(part.name_of(file_label(path)))
                 read = partial(part.read, path)

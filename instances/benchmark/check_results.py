@@ -13,8 +13,11 @@ import gzip
 import hashlib
 import json
 import sys
+import zlib
 from bisect import bisect
 from collections.abc import Callable, Iterator
+from functools import lru_cache
+from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -29,6 +32,9 @@ KNOWN = NOT_IN_DIGEST | {
 }  # fmt: skip
 # Offsets and sizes below this add up in 64 bits.
 LIMIT = 1 << 62
+# Limits of a file, since a results file names any other: its bytes; those of a gzipped file, which
+# may have so many, and so many times its own; and its signs, each of which may take 100 bytes.
+MOST_BYTES, FREE_BYTES, TIMES_PACKED, MOST_SIGNS = 1 << 28, 1 << 22, 64, 1 << 25
 
 # Birth, tensor, death. In a graph the birth is the producer, and no number is the death.
 Row = tuple[int, int, int]
@@ -62,17 +68,37 @@ FIELDS: dict[str, Callable[[Any], bool]] = {
 }  # fmt: skip
 
 
+def read_text(path: Path) -> bytes:
+    """Read a file within the limits; a pipe or a device may never end."""
+    require(path.is_file() or not path.exists(), f"{path}: a plain file is needed")
+    most = MOST_BYTES
+    try:
+        with path.open("rb") as file:
+            data = file.read(most + 1)
+        if data[:2] == b"\x1f\x8b":
+            most = min(most, FREE_BYTES + TIMES_PACKED * len(data))
+            data = gzip.GzipFile(fileobj=BytesIO(data)).read(most + 1)
+    except (OSError, EOFError, zlib.error, ValueError) as error:
+        raise RefusedError(f"{path}: it cannot be read: {error}") from None
+    require(len(data) <= most, f"{path}: at most {most} bytes are read, found more")
+    signs = sum(map(data.count, (b",", b"[", b"{", b'"')))
+    require(signs <= MOST_SIGNS, f"{path}: at most {MOST_SIGNS} signs are read, found {signs}")
+    return data
+
+
 def read_json(path: Path) -> Any:
     try:
-        data = path.read_bytes()
-        return json.loads(gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data)
-    except (OSError, EOFError, ValueError, RecursionError) as error:
+        return json.loads(read_text(path))
+    except (ValueError, RecursionError) as error:
         raise RefusedError(f"{path}: it cannot be read: {error}") from None
 
 
+# Lines about one instance follow each other, so that it is read once.
+@lru_cache(maxsize=1)
 def read_instance(path: Path, digest: str) -> dict[str, Any]:
     """Read an instance of the folder, and make sure that it is the one that is meant."""
     fields: dict[str, Any] = read_json(path)
+    require(isinstance(fields, dict), f"{path}: an object is needed")
     version = fields.get("format"), fields.get("version")
     require(version == ("gapless-problem", 1), f"{path}: this checker cannot judge {version}")
     for name in sorted(fields.keys() - KNOWN):
@@ -86,7 +112,7 @@ def read_instance(path: Path, digest: str) -> dict[str, Any]:
     return fields
 
 
-def ends_of(fields: dict[str, Any], offsets: Any, peak: int) -> tuple[list[int], list[int]]:
+def ends_of(fields: dict[str, Any], offsets: Any) -> tuple[list[int], list[int]]:
     """Check what concerns single tensors and chains; return offsets and ends."""
     count = len(fields["size"])
     require(isinstance(offsets, list), "offsets: a list is needed")
@@ -94,8 +120,6 @@ def ends_of(fields: dict[str, Any], offsets: Any, peak: int) -> tuple[list[int],
     for tensor, offset in enumerate(offsets):
         require(is_whole(offset), f"tensor {tensor}: an offset of at least 0 is needed")
     end = [offset + size for offset, size in zip(offsets, fields["size"], strict=True)]
-    found = max(end, default=0)
-    require(peak == found, f"peak: the largest offset + size is {found}, found {peak}")
     for tensor, alignment in enumerate(fields.get("alignment", [])):
         aligned = offsets[tensor] % alignment == 0
         require(aligned, f"tensor {tensor}: an offset that {alignment} divides is needed")
@@ -168,7 +192,9 @@ def require_no_overlap(fields: dict[str, Any], offset: list[int], end: list[int]
         return
     if "graph" in fields:
         producer = fields["graph"]["producer"]
-        needed, passed = clocks(fields["graph"])
+        if "clocks" not in fields:
+            fields["clocks"] = clocks(fields["graph"])
+        needed, passed = fields["clocks"]
         rows = [(birth, tensor, -1) for tensor, birth in enumerate(producer)]
 
         def is_safe(a: Row, b: Row) -> bool:
@@ -193,8 +219,8 @@ def require_no_overlap(fields: dict[str, Any], offset: list[int], end: list[int]
             require(is_safe(first, second), f"unsafe tensors share bytes: {pair}")
 
 
-def check_plan(result: Any, known: dict[str, Any], folder: Path, beside: Path) -> Any:
-    """Check one result except for its bound; return its row of the list."""
+def check_fields(result: Any, known: dict[str, Any]) -> None:
+    """Check one result except for its plan and its bound."""
     require(isinstance(result, dict), "an object is needed")
     for name in list(FIELDS)[:4]:
         require(name in result, f"field {name}: missing")
@@ -209,13 +235,38 @@ def check_plan(result: Any, known: dict[str, Any], folder: Path, beside: Path) -
     assert row is not None
     require(result["digest"] == row["digest"], f"field digest: {row['digest']} is needed")
     require(row["json"], f"{row['name']}: the folder has no file of it")
-    content = result.get("offsets")
+
+
+def peak_of(fields: dict[str, Any], offsets: Any) -> int:
+    """Return the peak of a valid plan."""
+    its, end = ends_of(fields, offsets)
+    require_no_overlap(fields, its, end)
+    return max(end, default=0)
+
+
+# Lines about one file follow each other, so that it is judged once.
+@lru_cache(maxsize=1)
+def peak_of_file(instance: Path, digest: str, plan: Path) -> int | RefusedError:
+    """Return the peak of the plan in a file, or why it does not count."""
+    try:
+        content = read_json(plan)
+        offsets = content.get("offsets") if isinstance(content, dict) else content
+        return peak_of(read_instance(instance, digest), offsets)
+    except RefusedError as error:
+        return error
+
+
+def check_plan(result: dict[str, Any], row: dict[str, Any], folder: Path, beside: Path) -> None:
+    """Check the plan of one result whose fields are right."""
+    instance = folder / row["json"], row["digest"]
     if "plan" in result:
-        content = read_json(beside / result["plan"])
-        content = content.get("offsets") if isinstance(content, dict) else content
-    fields = read_instance(folder / row["json"], row["digest"])
-    require_no_overlap(fields, *ends_of(fields, content, result["peak"]))
-    return row
+        found = peak_of_file(*instance, beside / result["plan"])
+    else:
+        found = peak_of(read_instance(*instance), result["offsets"])
+    if isinstance(found, RefusedError):
+        raise found
+    peak = result["peak"]
+    require(peak == found, f"peak: the largest offset + size is {found}, found {peak}")
 
 
 def main(arguments: list[str]) -> int:
@@ -223,21 +274,30 @@ def main(arguments: list[str]) -> int:
         raise SystemExit(__doc__)
     results, folder = Path(arguments[0]), Path([*arguments, str(Path(__file__).parent)][1])
     try:
-        lines = results.read_text(encoding="utf-8").split("\n")
+        lines = read_text(results).decode("utf-8").split("\n")
+        require("".join(lines).strip(), f"{results}: a result is needed, found none")
         known = {row["name"]: row for row in read_json(folder / "list.json")["instances"]}
-    except (OSError, ValueError, RefusedError) as error:
+        least = {name: row["best"]["peak"] for name, row in known.items()}
+    except (ValueError, KeyError, TypeError, RefusedError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    said, valid, refused = {}, {}, {}
-    least = {name: row["best"]["peak"] for name, row in known.items()}
+    said, valid, refused, found = {}, {}, {}, {}
     for number, line in enumerate(lines, 1):
         try:
             if line.strip():
-                result = json.loads(line)
-                row = check_plan(result, known, folder, results.parent)
-                least[row["name"]] = min(least[row["name"]], result["peak"])
-                valid[number] = row["name"], result["peak"], result.get("lower_bound") or 0
+                found[number] = json.loads(line)
+                check_fields(found[number], known)
         except (RefusedError, ValueError, RecursionError) as error:
+            refused[number] = " ".join(str(error).split())
+    checked = [(its["instance"], its.get("plan", ""), number)
+               for number, its in found.items() if number not in refused]  # fmt: skip
+    for name, _, number in sorted(checked):
+        result = found[number]
+        try:
+            check_plan(result, known[name], folder, results.parent)
+            least[name] = min(least[name], result["peak"])
+            valid[number] = name, result["peak"], result.get("lower_bound") or 0
+        except RefusedError as error:
             refused[number] = " ".join(str(error).split())
     for number, (name, peak, bound) in valid.items():
         if bound > least[name]:

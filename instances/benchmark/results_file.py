@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from planners.errors import InstanceError, errors_at
-from planners.files.bounded_file import read_bounded
+from planners.files.bounded_file import read_bounded, require_plain_file
 from planners.files.file_limits import MAX_TEXT_BYTES
 from planners.files.json_file import parse_json, read_json, refuse, require_fields, require_list
 from planners.model.columns import INT64_MAX, IntColumn, frozen_column
@@ -42,16 +42,18 @@ def read_results(path: Path) -> list[FoundPlan]:
     Errors leave out the path, as those of :func:`read_bounded` do.
     """
     found = []
+    in_files: dict[str, IntColumn] = {}
+    require_plain_file(path)
     for number, line in enumerate(read_bounded(path, MAX_TEXT_BYTES).split(b"\n"), 1):
         if line.strip():
             with errors_at(f"line {number}"):
-                found.append(_found_plan(number, parse_json(line), path.parent))
+                found.append(_found_plan(number, parse_json(line), path.parent, in_files))
     if not found:
         raise InstanceError("a result is needed, found none")
     return found
 
 
-def _found_plan(line: int, fields: Any, folder: Path) -> FoundPlan:
+def _found_plan(line: int, fields: Any, folder: Path, in_files: dict[str, IntColumn]) -> FoundPlan:
     require_fields("", fields, _NEEDED, _OPTIONAL)
     for field in ("instance", "digest", "planner", "finder"):
         text = fields.get(field, "none" if field in _OPTIONAL else None)
@@ -73,21 +75,28 @@ def _found_plan(line: int, fields: Any, folder: Path) -> FoundPlan:
         fields["digest"],
         fields["planner"] + finder,
         fields["peak"],
-        frozen_column("offsets", _offsets(fields, folder)),
+        _offsets(fields, folder, in_files),
         fields.get("lower_bound") or 0,
     )
 
 
-def _offsets(fields: dict[str, Any], folder: Path) -> Any:
+def _offsets(fields: dict[str, Any], folder: Path, in_files: dict[str, IntColumn]) -> IntColumn:
+    """Return the offsets of a line; a file that many lines name is read once."""
     if ("offsets" in fields) == ("plan" in fields):
         raise InstanceError("one of the fields offsets and plan is needed, found both or none")
-    offsets: Any = fields.get("offsets")
-    if "plan" in fields:
-        name = fields["plan"]
-        if type(name) is not str or Path(name).name != name:
-            refuse("plan", "the name of a file in the folder of the results", name)
+    if "offsets" in fields:
+        return _column(fields["offsets"])
+    name = fields["plan"]
+    if type(name) is not str or Path(name).name != name:
+        refuse("plan", "the name of a file in the folder of the results", name)
+    if name not in in_files:
         with errors_at(name):
+            require_plain_file(folder / name)
             content = read_json(folder / name)
-        offsets = content.get("offsets") if isinstance(content, dict) else content
+        in_files[name] = _column(content.get("offsets") if isinstance(content, dict) else content)
+    return in_files[name]
+
+
+def _column(offsets: Any) -> IntColumn:
     require_list("offsets", offsets)
-    return offsets
+    return frozen_column("offsets", offsets)

@@ -68,7 +68,13 @@ def judge_results(
     verdicts: list[Verdict] = []
     for name, its in by_instance.items():
         problem = read_recorded(entries[name], folders)
-        faults = [find_violation_fast(problem, Plan(found.offsets, found.peak)) for found in its]
+        # A file that many lines name is judged once.
+        fault_of: dict[tuple[int, int], str | None] = {}
+        for found in its:
+            key = id(found.offsets), found.peak
+            if key not in fault_of:
+                fault_of[key] = find_violation_fast(problem, Plan(found.offsets, found.peak))
+        faults = [fault_of[id(found.offsets), found.peak] for found in its]
         best = entries[name].best
         valid = [found for found, fault in zip(its, faults, strict=True) if fault is None]
         lowest = min((each.peak, each.planner) for each in (best, *valid))

@@ -38,7 +38,7 @@ def joined(given: Iterable[bytes], limit: int) -> bytes:
 def require_plain_file(path: Path) -> None:
     """Refuse a pipe or a device, from which a read may never end."""
     if path.exists() and not path.is_file():
-        raise InstanceError(f"{path}: a plain file is needed, found none")
+        raise InstanceError("a plain file is needed, found none")
 
 
 def pieces_of(path: Path, most: int) -> Iterator[bytes]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +82,14 @@ def toy_result(offsets: list[int], /, **changes: Any) -> dict[str, Any]:
 def write_results(path: Path, *lines: Any) -> Path:
     path.write_text("\n".join(json.dumps(line) for line in lines) + "\n", encoding="utf-8")
     return path
+
+
+def write_endless(folder: Path) -> Path:
+    """Write a pipe, a link to an endless device, and a small file that unfolds to a large one."""
+    os.mkfifo(folder / "pipe.jsonl")
+    (folder / "device.jsonl").symlink_to("/dev/zero")
+    (folder / "unfolds.jsonl").write_bytes(gzip.compress(b"[" + b"[]," * (1 << 22) + b"0]"))
+    return folder
 
 
 def list_of(kit: Path) -> dict[str, dict[str, Any]]:

@@ -29,6 +29,7 @@ from tests.instances.benchmark.small_collection import (
     result,
     toy_result,
     write_collection,
+    write_endless,
     write_results,
 )
 from tests.instances.benchmark.test_update_by_results import MISTAKES, REFUSED
@@ -72,11 +73,10 @@ def check(kit: Path, *lines: Any, folder: bool = False) -> tuple[int, list[str]]
 def judged(problem: Problem, plan: Plan) -> str | None:
     fields = problem_to_fields(problem)
     try:
-        ends = check_results.ends_of(fields, plan.offsets.tolist(), plan.peak)
-        check_results.require_no_overlap(fields, *ends)
+        found = check_results.peak_of(fields, plan.offsets.tolist())
     except check_results.RefusedError as error:
         return str(error)
-    return None
+    return None if plan.peak == found else f"the peak is {found}"
 
 
 @pytest.mark.parametrize("safety", Safety)
@@ -170,6 +170,40 @@ def test_what_is_wrong_is_one_line(kit: Path, line: Any, reason: str) -> None:
     assert reason in said[1]
 
 
+ENDLESS = {"pipe.jsonl": "a plain file", "device.jsonl": "a plain file", "unfolds.jsonl": "at most"}
+
+
+@pytest.mark.parametrize("name", ENDLESS)
+def test_a_file_without_an_end_is_refused(kit: Path, name: str) -> None:
+    folder = write_endless(kit.parent)
+    status, said = check(kit, toy_result(TOY_BEST, offsets=None, plan=name))
+    assert (status, len(said)) == (1, 1)
+    assert f"line 1: refused: {folder / name}: {ENDLESS[name]}" in said[0]
+    assert check_results.main([str(folder / name), str(kit)]) == 2
+
+
+def test_a_file_of_too_many_values_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "values.json"
+    path.write_text("[" + "0," * (1 << 25) + "0]")
+    with pytest.raises(check_results.RefusedError, match="at most 33554432 signs are read"):
+        check_results.read_json(path)
+
+
+def test_a_plan_that_many_lines_name_is_read_once(
+    kit: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (kit.parent / "plan.json").write_text(json.dumps(TOY_BEST))
+    named = toy_result(TOY_BEST, offsets=None, plan="plan.json")
+    lines = [toy_result(TOY_NAIVE), result("pins", collection()["pins"], [0, 4]), named] * 20
+    results = write_results(kit.parent / "results.jsonl", *lines, named | {"peak": 7})
+    read: list[Path] = []
+    real = check_results.read_text
+    monkeypatch.setattr(check_results, "read_text", lambda path: read.append(path) or real(path))
+    assert check_results.main([str(results), str(kit)]) == 1
+    assert len(read) == 5
+    assert capsys.readouterr().out.count("improves") == 20
+
+
 def test_it_refuses_what_update_refuses(kit: Path) -> None:
     lines = [line for line, _ in [*REFUSED, *MISTAKES] if line != "\n"]
     texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
@@ -223,6 +257,8 @@ def test_what_it_cannot_judge_it_refuses(kit: Path) -> None:
 def test_without_a_list_it_ends_with_2(kit: Path) -> None:
     results = write_results(kit.parent / "results.jsonl", toy_result(TOY_BEST))
     assert check_results.main([str(results), str(kit / "json")]) == 2
+    assert check_results.main([str(kit / "none.jsonl"), str(kit)]) == 2
+    (kit / "none.jsonl").write_text("\n \n")
     assert check_results.main([str(kit / "none.jsonl"), str(kit)]) == 2
     with pytest.raises(SystemExit, match="Check a results file"):
         check_results.main([])

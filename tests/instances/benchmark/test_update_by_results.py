@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pkgutil
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +28,7 @@ from tests.instances.benchmark.small_collection import (
     result,
     toy_result,
     write_collection,
+    write_endless,
     write_results,
 )
 from tests.instances.catalogue.entries import BEST, FACTS, entry
@@ -268,6 +270,38 @@ def test_a_mistake_in_the_file_is_one_line(catalogue: Path, line: Any, message: 
     done = run_command(app, "update", results, "--catalogue", catalogue)
     require_one_line(done, message)
     assert done.stderr.startswith(f"error: {results}: ")
+
+
+ENDLESS = [
+    ("pipe.jsonl", "a plain file is needed"),
+    ("device.jsonl", "a plain file is needed"),
+    ("unfolds.jsonl", "may unfold to at most"),
+]
+
+
+@pytest.mark.parametrize(("name", "message"), ENDLESS)
+def test_a_plan_without_an_end_is_refused(catalogue: Path, name: str, message: str) -> None:
+    folder = write_endless(catalogue.parent)
+    done = update(catalogue, toy_result(TOY_BEST, offsets=None, plan=name))
+    require_one_line(done, message)
+    assert done.stderr.startswith(f"error: {folder / 'results.jsonl'}: line 1: {name}: ")
+    done = run_command(app, "update", folder / name, "--catalogue", catalogue)
+    require_one_line(done, f"{name}: ")
+
+
+def test_a_plan_that_many_lines_name_is_read_and_judged_once(
+    catalogue: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "plan.json").write_text(json.dumps(TOY_BEST))
+    calls = []
+    for name in ("results_file.read_json", "verdicts.find_violation_fast"):
+        where = f"instances.benchmark.{name}"
+        real = pkgutil.resolve_name(where.replace(".read", ":read").replace(".find", ":find"))
+        monkeypatch.setattr(where, lambda *given, real=real: calls.append(real) or real(*given))
+    named = toy_result(TOY_BEST, offsets=None, plan="plan.json")
+    done = update(catalogue, *[named] * 20, named | {"peak": 7})
+    assert done.stdout.endswith("20 improved, 0 equalled, 0 missed, 1 refused\n")
+    assert len(calls) == 3
 
 
 def test_a_results_file_comes_alone(catalogue: Path) -> None:
