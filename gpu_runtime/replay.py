@@ -25,7 +25,7 @@ from planners.command_line.ending import EXIT_INTERRUPTED
 from planners.command_line.interrupt import Interrupt
 from planners.command_line.progress_line import show_progress
 from planners.command_line.starting import EXIT_ERROR
-from planners.command_line.typer_frame import AsJson, CommandLine
+from planners.command_line.typer_frame import AsJson, CommandLine, Plugins
 from planners.compare.plots import OnlinePlot, find_plot
 from planners.errors import GaplessError, InstanceError
 from planners.files.formats import read_requests
@@ -41,7 +41,7 @@ from planners.online.online_report import (
     times_table,
 )
 from planners.online.online_run import OnlineRun, run_online
-from planners.registry import ChosenOnline, choose_online, listing
+from planners.registry import ChosenOnline, choose_online, listing, load_plugin
 from planners.text.byte_units import parse_bytes
 from planners.text.table import aligned_pairs
 
@@ -94,6 +94,7 @@ def replay_requests(
         typer.Option(metavar="FILE.png", help="Draw reserved and allocated bytes over time."),
     ] = None,
     as_json: AsJson = False,
+    plugin: Plugins = None,
     list_allocators: Annotated[
         bool, typer.Option("--list", help="List the online allocators, one line each, and stop.")
     ] = False,
@@ -104,6 +105,8 @@ def replay_requests(
     allocator; and with 1 if --check finds a difference.
     """
     with standard_output.kept_for_the_answer():
+        for path in plugin or []:
+            load_plugin(path)
         chosen = choose_online("*" if allocators == ALL else allocators)
     if list_allocators:
         standard_output.write(aligned_pairs(listing(chosen)))
@@ -114,7 +117,7 @@ def replay_requests(
         raise GaplessError("no trace named; give one, or --list for the online allocators")
     if check and device is not OnlineDevice.LEDGER:
         raise GaplessError("--check: --device ledger is needed; no other can repeat addresses")
-    require_targets({"--plot": plot}, [trace])
+    require_targets({"--plot": plot}, [trace, *(plugin or [])])
     picture = None if plot is None else find_plot(PICTURE, OnlinePlot)
     if plot is not None and picture is not None:
         require_suffix("--plot", plot, "a picture", picture.suffixes)
@@ -157,7 +160,8 @@ def _parse_capacity(text: str) -> int:
 def _read(trace: Path) -> RequestSequence:
     show_progress(f"reading {trace.name}")
     try:
-        requests = read_requests(trace)
+        with standard_output.kept_for_the_answer():
+            requests = read_requests(trace)
     finally:
         show_progress("")
     if not requests.request_count:

@@ -18,7 +18,7 @@ from planners.command_line.typer_frame import CommandLine
 from planners.command_line.version import __version__
 from planners.entry_points import load_group
 from planners.errors import install_command
-from planners.text.plain_text import describe_error
+from planners.text.plain_text import describe_error, text_of
 from planners.text.table import aligned_pairs
 
 # An installed package offers findings by an entry point in this group: a function without
@@ -52,8 +52,10 @@ def main(args: Sequence[str] | None = None, program: str | None = None) -> NoRet
 def _write(title: str, findings: Findings) -> None:
     pairs: list[tuple[str, str]] = []
     try:
-        pairs.extend(findings())
-    except Exception as error:  # what is broken here is what a user wants to see
+        pairs.extend((text_of(part), text_of(found)) for part, found in findings())
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # what is broken here is what a user wants to see
         pairs.append(("failed", describe_error(error)))
     standard_output.write(f"{title}\n{aligned_pairs(pairs, '  ')}")
 

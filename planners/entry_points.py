@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from planners.command_line.interrupt import Interrupt, signals_wait
@@ -39,6 +40,19 @@ def load_group(group: str, what: str) -> Iterator[tuple[str, Any]]:
             warn_left_out(f"{what} {entry.name} ({entry.value})", error)
         else:
             yield entry.name, loaded
+
+
+@contextmanager
+def foreign(what: str, error_of: type[GaplessError] = GaplessError) -> Iterator[None]:
+    """Turn whatever a third party's code raises into an error of one line, which says where."""
+    try:
+        yield
+    except (KeyboardInterrupt, GaplessError):
+        raise
+    except BaseException as error:  # it may end in any way, SystemExit among them
+        if Interrupt.has_come():
+            raise KeyboardInterrupt from error
+        raise error_of(f"{what}: {describe_error(error)}") from error
 
 
 def load_entry(entry: EntryPoint) -> Any:

@@ -13,6 +13,7 @@ from planners.command_line.version import __version__
 from planners.commands import ENTRY_POINT_GROUP, Command
 from planners.entry_points import load_group, warn_left_out
 from planners.errors import GaplessError, near_names
+from planners.text.plain_text import shown, text_of
 from planners.text.table import aligned_pairs
 
 COMPLETION_OPTIONS = ("--install-completion", "--show-completion")
@@ -23,7 +24,7 @@ def commands() -> Mapping[str, Command]:
     known: dict[str, Command] = {}
     for name, loaded in load_group(ENTRY_POINT_GROUP, "command"):
         if not isinstance(loaded, Command):
-            error = TypeError(f"a planners.commands.Command is needed, found {loaded!r:.60}")
+            error = TypeError(f"a planners.commands.Command is needed, found {shown(loaded)}")
             warn_left_out(f"command {name}", error)
         elif name in known:
             warn_left_out(f"command {name}", ValueError(f"{name!r} is taken"))
@@ -86,7 +87,9 @@ def _complete(known: Mapping[str, Command], words: Sequence[str]) -> None:
 
 
 def _help(known: Mapping[str, Command]) -> str:
-    lines = aligned_pairs(((name, command.summary) for name, command in known.items()), "  ")
+    lines = aligned_pairs(
+        ((name, text_of(command.summary)) for name, command in known.items()), "  "
+    )
     return (
         "usage: gapless COMMAND ...\n\n"
         "Plan tensor memory, prove how far a plan is from optimal, run it.\n\n"

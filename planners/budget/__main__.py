@@ -117,7 +117,9 @@ def keep_within(
         require_suffix("--output", output, "an instance", SUFFIXES)
     if plot is not None and drawn is not None:
         require_suffix("--plot", plot, "a picture", drawn.suffixes)
-    step = RepeatableStep(read_problem(file), device_rates(device), may_send=offload)
+    with standard_output.kept_for_the_answer():
+        problem = read_problem(file)
+    step = RepeatableStep(problem, device_rates(device), may_send=offload)
     budget = Budget(time_limit_seconds=time_limit, seed=seed)
     limits = limits_of(limit, points, int(step.live_bytes.max(initial=0)))
     found: list[FrontierPoint] = []

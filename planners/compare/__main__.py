@@ -300,7 +300,10 @@ def _answer(request: ComparisonRequest, interrupt: Interrupt) -> int:
         standard_output.write(",".join(records.CSV_COLUMNS) + "\n")
     for index, path in enumerate(request.files):
         try:
-            whole, recorded = read_with_requests(path, request.recording_slice, request.dimensions)
+            with standard_output.kept_for_the_answer():
+                whole, recorded = read_with_requests(
+                    path, request.recording_slice, request.dimensions
+                )
             for drawn in (request.plot, request.page):
                 if drawn is not None:
                     drawn.require_drawable(whole)

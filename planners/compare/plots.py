@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, ParamSpec, TypeVar
 
+from planners.command_line import standard_output
 from planners.compare.comparison import Comparison, ComparisonRow
-from planners.entry_points import load_entry
+from planners.entry_points import foreign, load_entry
 from planners.errors import GaplessError, MissingDependencyError
 from planners.model.bounds import Bound
 from planners.model.plan import Result
@@ -20,6 +21,8 @@ ENTRY_POINT_GROUP = "gapless.plots"
 
 Draw = Callable[[Problem, Result, Sequence[Bound], Path], None]
 Kind = TypeVar("Kind")
+Parameters = ParamSpec("Parameters")
+Drawn = TypeVar("Drawn")
 
 
 @dataclass(frozen=True)
@@ -61,11 +64,27 @@ def find_plot(name: str, kind: type[Kind]) -> Kind:
 
     extra = getattr(kind, "extra", "plot")
     for entry in entry_points(group=ENTRY_POINT_GROUP, name=name):
+        what = f"plot {name}"
         try:
-            plot = load_entry(entry)
-        except ImportError as error:
-            raise MissingDependencyError(f"plot {name}: {error}", extra) from None
+            with foreign(what):
+                plot: Any = load_entry(entry)
+        except GaplessError as error:
+            cause = error if isinstance(error, ImportError) else error.__cause__
+            if isinstance(cause, ImportError):
+                raise MissingDependencyError(f"{what}: {cause}", extra) from None
+            raise
         if not isinstance(plot, kind):
-            raise GaplessError(f"plot {name}: a {kind.__name__} is needed, found {shown(plot)}")
-        return plot
+            raise GaplessError(f"{what}: a {kind.__name__} is needed, found {shown(plot)}")
+        calls = {each: call for each, call in vars(plot).items() if callable(call)}
+        return replace(plot, **{each: _guarded(what, call) for each, call in calls.items()})
     raise MissingDependencyError(f"plot {name}: no installed package draws it", extra)
+
+
+def _guarded(what: str, call: Callable[Parameters, Drawn]) -> Callable[Parameters, Drawn]:
+    """Return a call of a package that may print, and may fail in any way."""
+
+    def guarded(*args: Parameters.args, **options: Parameters.kwargs) -> Drawn:
+        with foreign(what), standard_output.kept_for_the_answer():
+            return call(*args, **options)
+
+    return guarded

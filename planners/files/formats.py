@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from planners.entry_points import load_group, warn_left_out
+from planners.entry_points import foreign, load_group, warn_left_out
 from planners.errors import GaplessError, InstanceError, errors_at
 from planners.files.bounded_file import GZIP_MAGIC, pieces_of
 from planners.files.dimensions import Dimensions
@@ -20,6 +20,7 @@ from planners.first_use import at_first_use
 from planners.model.problem import Problem
 from planners.model.request_sequence import RequestSequence, requests_of_problem
 from planners.registry import Registry
+from planners.text.plain_text import shown
 
 ENTRY_POINT_GROUP = "gapless.formats"
 HEAD_BYTES = 4096
@@ -151,8 +152,8 @@ def _read(
     if dimensions:
         return read_sized(path, form, dimensions)
     if recording_slice == WHOLE or read_slice is None:
-        return _answer(path, form, lambda: form.read(path))
-    return _answer(path, form, lambda: read_slice(path, recording_slice))
+        return _answer(path, form, Problem, lambda: form.read(path))
+    return _answer(path, form, Problem, lambda: read_slice(path, recording_slice))
 
 
 def read_sized(path: Path, form: Format, dimensions: Dimensions) -> Problem:
@@ -164,24 +165,21 @@ def read_sized(path: Path, form: Format, dimensions: Dimensions) -> Problem:
             f"{path}: --dimension: a file with open dimensions is needed "
             f"({', '.join(sized) or 'no known format has any'}), found {form.name}"
         )
-    return _answer(path, form, lambda: read(path, dimensions))
+    return _answer(path, form, Problem, lambda: read(path, dimensions))
 
 
 def _recorded_requests(path: Path) -> RequestSequence | None:
     form = format_of(path)
     read = form.read_requests
-    return None if read is None else _answer(path, form, lambda: read(path))
+    return None if read is None else _answer(path, form, RequestSequence, lambda: read(path))
 
 
-def _answer(path: Path, form: Format, read: Callable[[], Content]) -> Content:
-    try:
-        return read()
-    except GaplessError:
-        raise
-    except Exception as error:  # a third party's reader may fail in any way
-        raise InstanceError(
-            f"{path}: the reader {form.name} failed, {type(error).__name__}: {error}"
-        ) from error
+def _answer(path: Path, form: Format, kind: type[Content], read: Callable[[], object]) -> Content:
+    with foreign(f"{path}: the reader {form.name} failed", InstanceError):
+        content = read()
+        if not isinstance(content, kind):
+            raise TypeError(f"a {kind.__name__} is needed, found {type(content).__name__}")
+        return content
 
 
 # The old name of `read_problem`.
@@ -201,7 +199,8 @@ def load_formats() -> None:
     for name, loaded in load_group(ENTRY_POINT_GROUP, "file format"):
         try:
             if not isinstance(loaded, Format):
-                raise TypeError(f"a planners.files.formats.Format is needed, found {loaded!r:.60}")
+                raise TypeError(f"a planners.files.formats.Format is needed, found {shown(loaded)}")
+            "".endswith(loaded.suffixes)  # an error unless they are a tuple of strings
             FORMATS.add(loaded.name, loaded)
         except (TypeError, GaplessError) as error:
             warn_left_out(f"file format {name}", error)
@@ -223,8 +222,9 @@ def format_of(path: Path) -> Format:
 
 def _recognises(form: Format, path: Path, head: bytes) -> bool:
     try:
-        return form.recognises(path, head)
-    except Exception as error:  # a third party's, as above
+        with foreign(f"{path}"):
+            return bool(form.recognises(path, head))
+    except GaplessError as error:
         warn_left_out(f"file format {form.name}", error)
         return False
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from planners.entry_points import load_group
+from planners.entry_points import foreign, load_group
 
 # Each entry point takes a name, and returns the file of the instance or None.
 ENTRY_POINT_GROUP = "gapless.instances"
@@ -23,7 +23,8 @@ def instance_file(path: Path) -> Path:
     if path.name != str(path) or (os.path.lexists(path) and not path.is_dir()):
         return path
     for _, find in load_group(ENTRY_POINT_GROUP, "catalogue of instances"):
-        found: Path | None = find(str(path))
-        if found is not None:
-            return found
+        with foreign(f"instance {path}"):
+            found = find(str(path))
+            if found is not None:
+                return Path(found)
     return path

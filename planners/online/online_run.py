@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
-from planners.errors import GaplessError
+import numpy as np
+
+from planners.model.findings import Findings
 from planners.model.online_result import OnlineResult, OnlineTerms
 from planners.model.request_sequence import RequestSequence
+from planners.processes.planner_answer import (
+    MalformedAnswerError,
+    byte_count,
+    called,
+    figures,
+    line_of,
+)
 from planners.registry import ChosenOnline, choose_online
-from planners.text.plain_text import describe_error, text_of
+from planners.text.plain_text import shown
+
+PEAKS = ("requested_peak", "allocated_peak", "reserved_peak")
+Number = TypeVar("Number", int, float)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,19 +112,53 @@ def run_online(
 
 
 def _run_one(requests: RequestSequence, allocator: ChosenOnline, terms: OnlineTerms) -> OnlineRow:
-    try:
-        result = allocator.info.build(**allocator.parameters)(requests, terms)
-        if not isinstance(result, OnlineResult):
-            raise TypeError(f"an OnlineResult is needed, found {type(result).__name__}")
-    except GaplessError as error:
-        return OnlineRow(allocator.label, None, str(error))
-    except Exception as error:  # a third party's may fail in any way
-        return OnlineRow(allocator.label, None, describe_error(error))
+    result = called(
+        lambda: _taken_in(allocator.info.build(**allocator.parameters)(requests, terms)),
+        built_in=False,
+    )
+    if isinstance(result, Findings):
+        return OnlineRow(allocator.label, None, result.reason)
     row = result.out_of_memory_row
     if row is None:
-        return OnlineRow(allocator.label, result, text_of(result.not_done))
+        return OnlineRow(allocator.label, result, result.not_done)
     reason = f"out of memory at row {row:,} of {requests.row_count:,}"
     return OnlineRow(allocator.label, result, reason)
+
+
+def _taken_in(answer: object) -> OnlineResult:
+    """Return the result of an allocator with plain values in what tables and records show."""
+    if not isinstance(answer, OnlineResult):
+        found = type(answer).__name__
+        raise MalformedAnswerError(f"an online allocator returns an OnlineResult, found {found}")
+    row = answer.out_of_memory_row
+    return replace(
+        answer,
+        **{name: byte_count(name, getattr(answer, name)) for name in PEAKS},
+        device_calls=_counts("device_calls", answer.device_calls),
+        seconds=_seconds("seconds", answer.seconds),
+        out_of_memory_row=None if row is None else byte_count("out_of_memory_row", row),
+        device_seconds=_by_kind("device_seconds", answer.device_seconds, _seconds),
+        last_iteration_seconds=_seconds("last_iteration_seconds", answer.last_iteration_seconds),
+        iteration_calls=[_counts("iteration_calls", calls) for calls in answer.iteration_calls],
+        not_done=line_of("not_done", answer.not_done),
+        statistics=figures(answer.statistics),
+    )
+
+
+def _counts(what: str, calls: object) -> dict[str, int]:
+    return _by_kind(what, calls, byte_count)
+
+
+def _by_kind(what: str, given: object, take: Callable[[str, object], Number]) -> dict[str, Number]:
+    if not isinstance(given, Mapping):
+        raise MalformedAnswerError(f"{what}: a mapping is needed, found {shown(given)}")
+    return {line_of(what, kind): take(f"{what}, {kind}", number) for kind, number in given.items()}
+
+
+def _seconds(what: str, value: object) -> float:
+    if isinstance(value, (int, float, np.number)) and 0 <= value < math.inf:
+        return float(value)
+    raise MalformedAnswerError(f"{what}: seconds from 0 on are needed, found {shown(value)}")
 
 
 def _reserved(row: OnlineRow) -> int:

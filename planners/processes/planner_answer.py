@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from planners.command_line.interrupt import Interrupt
-from planners.errors import MissingDependencyError
+from planners.errors import GaplessError, MissingDependencyError
 from planners.model.budget import Budget
 from planners.model.columns import INT64_MAX, IntColumn, frozen_column, is_whole
 from planners.model.findings import Findings
@@ -81,13 +81,15 @@ def called(
     except MemoryError as error:
         return Findings(reason=f"{OUT_OF_MEMORY}: {text_of(error)}")
     except MalformedAnswerError as error:
-        return Findings(reason=str(error), claimed=Status.INVALID)
+        return Findings(reason=text_of(error), claimed=Status.INVALID)
     except BaseException as error:
         if Interrupt.has_come():
             raise KeyboardInterrupt from error
         # A third party's planner may fail in any way; the other planners go on.
         on_error(error)
-        return Findings(reason=describe_error(error), claimed=Status.INVALID)
+        # An error of ours is one sentence, and needs no name of its class.
+        reason = text_of(error) if isinstance(error, GaplessError) else describe_error(error)
+        return Findings(reason=reason, claimed=Status.INVALID)
 
 
 class _Offers:
@@ -145,11 +147,11 @@ def take_in(problem: Problem, answer: object) -> Findings:
         raise MalformedAnswerError(f"a result that is {status.value} needs a plan, found none")
     return Findings(
         None if plan is None else _plan(problem, plan),
-        _bytes("a lower bound", answer.lower_bound),
-        _text("a certificate", answer.certificate, MOST_NAME_CHARACTERS),
-        _text("a reason", answer.reason),
+        byte_count("a lower bound", answer.lower_bound),
+        line_of("a certificate", answer.certificate, MOST_NAME_CHARACTERS),
+        line_of("a reason", answer.reason),
         _truth("interrupted", answer.interrupted),
-        _statistics(answer.statistics),
+        figures(answer.statistics),
         status,
         _incumbents(answer.incumbents) if isinstance(answer, Findings) else (),
     )
@@ -161,7 +163,7 @@ def plain_parameters(parameters: Mapping[str, object]) -> dict[str, Scalar]:
 
 
 def _plan(problem: Problem, plan: Plan) -> Plan:
-    return Plan(_offsets(problem, plan.offsets), _bytes("a peak", plan.peak))
+    return Plan(_offsets(problem, plan.offsets), byte_count("a peak", plan.peak))
 
 
 def _offsets(problem: Problem, offsets: Any) -> IntColumn:
@@ -183,7 +185,8 @@ def bounded(numbers: Any, most: int) -> Any:
     return list(islice(numbers, most + 1))
 
 
-def _bytes(what: str, value: object) -> int:
+def byte_count(what: str, value: object) -> int:
+    """Return a number of bytes as Python's integer, or refuse the answer."""
     if is_whole(value):
         return int(value)
     raise MalformedAnswerError(
@@ -197,7 +200,8 @@ def _truth(what: str, value: object) -> bool:
     return bool(value)
 
 
-def _text(what: str, value: object, most: int | None = None) -> str:
+def line_of(what: str, value: object, most: int | None = None) -> str:
+    """Return a text on one line, or refuse the answer."""
     if not isinstance(value, str):
         raise MalformedAnswerError(f"{what} is a string, found {_of(value)}")
     return one_line(value) if most is None else one_line(value, most)
@@ -205,19 +209,20 @@ def _text(what: str, value: object, most: int | None = None) -> str:
 
 def _incumbents(incumbents: Any) -> tuple[tuple[float, int], ...]:
     told = islice(incumbents, MOST_INCUMBENTS)
-    pairs = [(float(seconds), _bytes("a peak", peak)) for seconds, peak in told]
+    pairs = [(float(seconds), byte_count("a peak", peak)) for seconds, peak in told]
     if not all(0 <= seconds < math.inf for seconds, _ in pairs):
         raise MalformedAnswerError("an incumbent has seconds from 0 on, and finite ones")
     return tuple(pairs)
 
 
-def _statistics(statistics: object) -> dict[str, Scalar]:
+def figures(statistics: object) -> dict[str, Scalar]:
+    """Return statistics as scalars by name, or refuse the answer."""
     if not isinstance(statistics, Mapping):
         raise MalformedAnswerError(f"statistics are a mapping, found {_of(statistics)}")
     plain = {}
     for key in islice(statistics, MOST_STATISTICS):
         value = statistics[key]
-        name = _text("a name in statistics", key, MOST_NAME_CHARACTERS)
+        name = line_of("a name in statistics", key, MOST_NAME_CHARACTERS)
         if not isinstance(value, (str, int, float, np.generic)):
             raise MalformedAnswerError(
                 f"statistics, {name}: a string, a number or a boolean is needed, found {_of(value)}"

@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-from planners.entry_points import load_group
+from planners.entry_points import foreign, load_group
 from planners.errors import GaplessError, UnknownPlannerError
 from planners.first_use import at_first_use
 from planners.model.budget import Budget
@@ -33,7 +33,7 @@ from planners.registry.parameters import (
     WholeNumber,
     listing,
 )
-from planners.text.plain_text import describe_error, one_line, text_of
+from planners.text.plain_text import one_line, text_of
 
 ENTRY_POINT_GROUP = "gapless.planners"
 
@@ -295,15 +295,10 @@ def load_plugin(path: str | Path) -> list[PlannerInfo]:
         raise GaplessError(f"plugin {path}: the name must end in .py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    try:
-        with ExitStack() as stack:
-            for registry in PLUGGABLE:
-                stack.enter_context(registry.unchanged_on_error())
-            spec.loader.exec_module(module)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # a plugin may end in any way, SystemExit among them
-        raise GaplessError(f"plugin {path}: {describe_error(error)}") from error
+    with foreign(f"plugin {path}"), ExitStack() as stack:
+        for registry in PLUGGABLE:
+            stack.enter_context(registry.unchanged_on_error())
+        spec.loader.exec_module(module)
     if before == [set(registry) for registry in PLUGGABLE]:
         raise GaplessError(f"plugin {path}: it registers no planner; decorate one with @register")
     return [info for name, info in PLANNERS.items() if name not in before[0]]

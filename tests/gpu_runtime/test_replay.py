@@ -70,6 +70,27 @@ def refused(*arguments: str | Path) -> str:
     return answer.stderr
 
 
+def test_an_allocator_of_a_plugin_is_one_of_them(
+    recording: Path,
+    tmp_path: Path,
+    own_registry: None,  # noqa: ARG001
+) -> None:
+    plugin = tmp_path / "plugin.py"
+    plugin.write_text(
+        "import os, sys\nimport planners\n"
+        "@planners.register_online('leaves')\n"
+        "def leaves(requests, terms):\n"
+        "    os.write(1, b'noise')\n"
+        "    sys.exit(0)\n"
+    )
+    chosen = ("--allocators", "leaves,pytorch-caching")
+    answer = replay(recording, "--plugin", plugin, *chosen, "--json")
+    assert answer.exit_code == 2
+    left, caching = json.loads(answer.stdout)["results"]
+    assert (left["reserved_peak"], left["reason"]) == (None, "SystemExit: 0")
+    assert caching["reserved_peak"] > 0
+
+
 def test_a_table_of_all_and_what_they_asked_of_the_device(recording: Path) -> None:
     answer = replay(recording)
     assert answer.exit_code == 0

@@ -61,10 +61,11 @@ def test_a_compiler_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -
     assert told == "no-such-compiler is not found; install g++, or name another one by CXX"
 
 
+@pytest.mark.parametrize("end", ["raise OSError('no such card')", "exit('no such card')"])
 def test_findings_of_a_third_party_that_fail_are_told(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, end: str
 ) -> None:
-    code = "def found():\n    yield 'part', 'fine'\n    raise OSError('no such card')\n"
+    code = f"def found():\n    yield 'part', 'fi\\x1b[2Jne'\n    {end}\n"
     install(tmp_path, "far_away", code, "gapless.findings", "far-away = far_away:found")
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     told = said(capsys)

@@ -146,7 +146,7 @@ def test_a_third_party_brings_its_own(
     assert (mine["efficiency"], mine["stalls"]) == (2 / (34 * MIB), 2)
     assert doubled["allocator"] == "mine:doubled=True"
     assert (broken["reserved_peak"], broken["reason"][:18]) == (None, "ZeroDivisionError:")
-    assert wrong["reason"] == "TypeError: an OnlineResult is needed, found int"
+    assert wrong["reason"] == "an online allocator returns an OnlineResult, found int"
 
 
 def test_a_plugin_that_fails_registers_nothing(

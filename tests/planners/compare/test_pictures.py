@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -176,3 +178,21 @@ def test_a_package_that_is_missing_is_named_with_its_extra(
     monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: [])
     with pytest.raises(MissingDependencyError, match="no installed package draws it"):
         plots.find_plot(name, kind)
+
+
+@pytest.mark.parametrize("end", ["raise ValueError('no ink')", "exit('no ink')"])
+def test_whatever_a_picture_of_a_third_party_does_is_one_line(
+    compare: Compare, small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    def draw(*_given: object) -> None:
+        print("drawing")
+        exec(end)
+
+    theirs = plots.Plot(draw, (".png",), lambda _problem: None)
+    offers = [SimpleNamespace(load=lambda: theirs)]
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: offers)
+    answer = compare(small, "--planners", "naive", "--json", "--plot", tmp_path / "a.png")
+    assert answer.exit_code == 2
+    assert json.loads(answer.stdout)["instances"]
+    assert answer.stderr.startswith("drawing\nerror: plot layout: ")
+    assert answer.stderr.endswith(": no ink\n")

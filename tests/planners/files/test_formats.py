@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -41,6 +42,13 @@ def entry(name: str, loaded: object) -> SimpleNamespace:
         return loaded
 
     return SimpleNamespace(name=name, value="somewhere", load=load)
+
+
+def raises(error: BaseException) -> Callable[..., Any]:
+    def fail(*_given: object) -> NoReturn:
+        raise error
+
+    return fail
 
 
 def one_tensor(path: Path) -> Problem:
@@ -109,6 +117,10 @@ def test_an_unknown_format_lists_what_is_known(tmp_path: Path) -> None:
             Format("gapless-json", (), lambda *_: False, one_tensor),
             "found 'gapless-json' registered already",
         ),
+        (
+            Format("bad", (3,), lambda *_: False, one_tensor),  # type: ignore[arg-type]
+            "file format bad is left out: TypeError: tuple for endswith must only",
+        ),
     ],
 )
 def test_a_broken_offer_warns_and_is_left_out(
@@ -119,27 +131,34 @@ def test_a_broken_offer_warns_and_is_left_out(
         assert [form.name for form in formats()] == ["gapless-json"]
 
 
-def test_a_reader_that_fails_is_named(offered: list[Any], tmp_path: Path) -> None:
-    def read(_path: Path) -> Problem:
-        raise ZeroDivisionError("oops")
-
+@pytest.mark.parametrize(
+    ("read", "said"),
+    [
+        (raises(ZeroDivisionError("oops")), "ZeroDivisionError: oops"),
+        (raises(SystemExit(0)), "SystemExit: 0"),
+        (raises(ValueError("\x1b[2Ja\nb")), "ValueError: a b$"),
+        (lambda _path: "no problem", "TypeError: a Problem is needed, found str"),
+    ],
+)
+def test_a_reader_that_fails_is_named(
+    offered: list[Any], tmp_path: Path, read: Callable[[Path], Any], said: str
+) -> None:
     offered.append(entry("bad", Format("bad", (".bad",), lambda *_: True, read)))
     path = tmp_path / "file.bad"
     path.write_bytes(b"")
-    with pytest.raises(InstanceError, match="the reader bad failed, ZeroDivisionError: oops"):
+    with pytest.raises(InstanceError, match=f"the reader bad failed: {said}"):
         read_any(path)
 
 
+@pytest.mark.parametrize("error", [KeyError("oops"), SystemExit(0)])
 def test_one_that_fails_to_recognise_warns_and_the_others_go_on(
-    offered: list[Any], tmp_path: Path
+    offered: list[Any], tmp_path: Path, error: BaseException
 ) -> None:
-    def recognises(_path: Path, _head: bytes) -> bool:
-        raise KeyError("oops")
-
-    offered.append(entry("bad", Format("bad", (".bad",), recognises, one_tensor)))
+    offered.append(entry("bad", Format("bad", (".bad",), raises(error), one_tensor)))
     path = tmp_path / "file.json"
     path.write_bytes(b"[]")
-    with pytest.warns(UserWarning, match="KeyError"), pytest.raises(InstanceError, match="object"):
+    kind = type(error).__name__
+    with pytest.warns(UserWarning, match=kind), pytest.raises(InstanceError, match="object"):
         read_any(path)
 
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import math
+import os
+import sys
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,7 +15,7 @@ from planners.errors import GaplessError
 from planners.model.online_result import OnlineResult, OnlineTerms
 from planners.model.problem import Problem
 from planners.model.request_sequence import RequestSequence, requests_of_problem
-from planners.online.online_report import calls_table, online_table
+from planners.online.online_report import calls_table, figures_table, online_table
 from planners.online.online_run import OnlineRun, run_online
 from planners.registry import register_online, remove_online
 
@@ -62,6 +67,61 @@ def test_where_none_served_all_none_is_best() -> None:
     found = run("ends-early", "refuses")
     assert found.best is None
     assert [row.reason for row in found.rows] == ["out of memory at row 1 of 2", "not these"]
+
+
+FINE: dict[str, Any] = {
+    "requested_peak": 4, "allocated_peak": 5, "reserved_peak": 7, "device_calls": {"take": 7},
+    "seconds": 2.0,
+}  # fmt: skip
+WRONG: list[tuple[Any, str]] = [
+    ("yes", "an online allocator returns an OnlineResult, found str"),
+    (OnlineResult(**FINE | {"reserved_peak": "7"}), "reserved_peak is a whole number of bytes"),
+    (OnlineResult(**FINE | {"seconds": math.nan}), "seconds: seconds from 0 on are needed"),
+    (OnlineResult(**FINE | {"device_calls": 3}), "device_calls: a mapping is needed, found 3"),
+    (OnlineResult(**FINE | {"statistics": {"a": object()}}), "statistics, a: a string, a number"),
+    (OnlineResult(**FINE | {"not_done": 5}), "not_done is a string, found 5"),
+    (SystemExit(0), "SystemExit: 0"),
+    (ValueError("\x1b[2Ja\nb"), "ValueError: a b"),
+    (MemoryError("9 GiB"), "out of memory: 9 GiB"),
+]
+
+
+@pytest.mark.parametrize(("given", "reason"), WRONG, ids=[reason for _, reason in WRONG])
+def test_whatever_a_third_party_does_the_others_go_on(given: Any, reason: str) -> None:
+    @register_online("hostile")
+    def hostile(_requests: RequestSequence, _terms: OnlineTerms) -> OnlineResult:
+        os.chdir("/")
+        sys.stdout = None  # type: ignore[assignment]
+        if isinstance(given, BaseException):
+            raise given
+        answer: OnlineResult = given
+        return answer
+
+    before = Path.cwd(), sys.stdout
+    try:
+        found = run("hostile", "reserves-7")
+    finally:
+        remove_online("hostile")
+    assert (Path.cwd(), sys.stdout) == before
+    assert found.rows[0].reason.startswith(reason)
+    assert online_table(found).rows[1].mark == "*"
+
+
+def test_what_an_allocator_says_has_no_control_characters() -> None:
+    @register_online("hostile")
+    def hostile(_requests: RequestSequence, _terms: OnlineTerms) -> OnlineResult:
+        odd = "\x1b[2Ja\nb"
+        return OnlineResult(
+            **FINE | {"device_calls": {odd: 1}, "statistics": {odd: odd}, "not_done": odd}
+        )
+
+    try:
+        found = run("hostile")
+    finally:
+        remove_online("hostile")
+    assert found.rows[0].reason == "a b"
+    tables = [calls_table(found), figures_table(found)]
+    assert [table.plain().split("\n")[0].split("  ")[1] for table in tables] == ["a b", "a b"]
 
 
 def test_what_was_not_asked_has_no_column() -> None:
