@@ -182,7 +182,7 @@ def _answer(planner: LimitPlanner, question: LimitQuestion) -> LimitAnswer:
 def _apart(question: LimitQuestion) -> LimitQuestion:
     """Return a copy of a question that shares nothing that can change."""
     step = question.step
-    theirs = RepeatableStep(apart(step.problem), step.rates, step.may_send)
+    theirs = RepeatableStep(apart(step.problem), deepcopy(step.rates), step.may_send)
     return replace(
         question, step=theirs, budget=replace(question.budget), bound=deepcopy(question.bound)
     )

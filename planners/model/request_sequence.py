@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planners.errors import InstanceError
-from planners.model.columns import IntColumn, frozen_names, require_each
+from planners.model.columns import IntColumn, frozen_names, read_only, require_each
 from planners.model.problem import Problem, Safety
 from planners.model.rules import MAX_TOTAL_BYTES
 
@@ -68,6 +68,10 @@ class RequestSequence:
 
     def __post_init__(self) -> None:
         _require_rules(self)
+        # Several allocators get the same columns.
+        for name, value in list(vars(self).items()):
+            if isinstance(value, np.ndarray):
+                object.__setattr__(self, name, read_only(value))
 
     @property
     def row_count(self) -> int:

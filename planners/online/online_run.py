@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -112,8 +113,10 @@ def run_online(
 
 
 def _run_one(requests: RequestSequence, allocator: ChosenOnline, terms: OnlineTerms) -> OnlineRow:
+    # The allocator gets copies, because it can assign even to frozen objects.
+    theirs = copy(requests), replace(terms)
     result = called(
-        lambda: _taken_in(allocator.info.build(**allocator.parameters)(requests, terms)),
+        lambda: _taken_in(requests, allocator.info.build(**allocator.parameters)(*theirs)),
         built_in=False,
     )
     if isinstance(result, Findings):
@@ -125,24 +128,36 @@ def _run_one(requests: RequestSequence, allocator: ChosenOnline, terms: OnlineTe
     return OnlineRow(allocator.label, result, reason)
 
 
-def _taken_in(answer: object) -> OnlineResult:
+def _taken_in(requests: RequestSequence, answer: object) -> OnlineResult:
     """Return the result of an allocator with plain values in what tables and records show."""
     if not isinstance(answer, OnlineResult):
         found = type(answer).__name__
         raise MalformedAnswerError(f"an online allocator returns an OnlineResult, found {found}")
     row = answer.out_of_memory_row
+    if row is not None and byte_count("out_of_memory_row", row) > requests.row_count:
+        raise MalformedAnswerError(f"out_of_memory_row: the run has fewer rows, found {shown(row)}")
+    for name in ("reserved", "allocated"):
+        _require_column(name, getattr(answer, name), (requests.row_count,))
+    _require_column("addresses", answer.addresses, (requests.request_count,))
+    _require_column("segments", answer.segments, (len(answer.segments), 3))
     return replace(
         answer,
         **{name: byte_count(name, getattr(answer, name)) for name in PEAKS},
         device_calls=_counts("device_calls", answer.device_calls),
         seconds=_seconds("seconds", answer.seconds),
-        out_of_memory_row=None if row is None else byte_count("out_of_memory_row", row),
         device_seconds=_by_kind("device_seconds", answer.device_seconds, _seconds),
         last_iteration_seconds=_seconds("last_iteration_seconds", answer.last_iteration_seconds),
         iteration_calls=[_counts("iteration_calls", calls) for calls in answer.iteration_calls],
         not_done=line_of("not_done", answer.not_done),
         statistics=figures(answer.statistics),
     )
+
+
+def _require_column(what: str, column: object, shape: tuple[int, ...]) -> None:
+    """Refuse what is not an array of integers that has this shape, or no entries."""
+    is_array = isinstance(column, np.ndarray) and column.dtype.kind == "i"
+    if not is_array or (column.size and column.shape != shape):
+        raise MalformedAnswerError(f"{what}: integers as {shape} are needed, found {shown(column)}")
 
 
 def _counts(what: str, calls: object) -> dict[str, int]:

@@ -77,7 +77,7 @@ def called(
     except (UnsupportedProblemError, MissingDependencyError) as error:
         return Findings(reason=text_of(error), claimed=Status.UNSUPPORTED)
     except TimeoutError as error:
-        return Findings(reason=text_of(error))
+        return Findings(reason=text_of(error) or describe_error(error))
     except MemoryError as error:
         return Findings(reason=f"{OUT_OF_MEMORY}: {text_of(error)}")
     except MalformedAnswerError as error:

@@ -61,7 +61,8 @@ def reorder_file(
     if time_limit is None and node_limit is None:
         time_limit = DEFAULT_TIME_LIMIT_SECONDS
     budget = Budget(time_limit_seconds=time_limit, node_limit=node_limit, seed=seed)
-    problem, _ = read_with_requests(file, RecordingSlice(), parse_dimensions(dimension or []))
+    with standard_output.kept_for_the_answer():
+        problem, _ = read_with_requests(file, RecordingSlice(), parse_dimensions(dimension or []))
     found = reorder(problem, budget)
     if output is not None:
         write_problem(found.problem, output)

@@ -246,6 +246,7 @@ def test_a_third_party_cannot_change_the_step_that_is_judged() -> None:
         step.node_seconds[:] = 0
         for changed, field, value in (
             (step, "may_send", True),
+            (step.rates, "host_bytes_per_second", 1),
             (step.problem, "size", step.problem.size * 0),
             (step.problem.graph, "producer", step.graph.producer * 0),
             (step.work, "phase", step.work.phase * 0),
@@ -264,6 +265,7 @@ def test_a_third_party_cannot_change_the_step_that_is_judged() -> None:
     again = small_step(1, layers=8, operations=2)
     assert step.seconds == again.seconds > 0
     assert step.may_send is False
+    assert step.rates == again.rates
     for field in ("unit_of_node", "live_bytes", "is_repeatable"):
         assert getattr(step, field).tolist() == getattr(again, field).tolist()
     assert step.problem.size.tolist() == again.problem.size.tolist()

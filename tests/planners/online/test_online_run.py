@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from planners.errors import GaplessError
@@ -79,6 +80,10 @@ WRONG: list[tuple[Any, str]] = [
     (OnlineResult(**FINE | {"seconds": math.nan}), "seconds: seconds from 0 on are needed"),
     (OnlineResult(**FINE | {"device_calls": 3}), "device_calls: a mapping is needed, found 3"),
     (OnlineResult(**FINE | {"statistics": {"a": object()}}), "statistics, a: a string, a number"),
+    (OnlineResult(**FINE, reserved="x"), "reserved: integers as (2,) are needed, found 'x'"),  # type: ignore[arg-type]
+    (OnlineResult(**FINE, segments=np.ones((1, 2), int)), "segments: integers as (1, 3) are"),
+    (OnlineResult(**FINE, out_of_memory_row=3), "out_of_memory_row: the run has fewer rows"),
+    (TimeoutError(), "TimeoutError"),
     (OnlineResult(**FINE | {"not_done": 5}), "not_done is a string, found 5"),
     (SystemExit(0), "SystemExit: 0"),
     (ValueError("\x1b[2Ja\nb"), "ValueError: a b"),
@@ -89,7 +94,9 @@ WRONG: list[tuple[Any, str]] = [
 @pytest.mark.parametrize(("given", "reason"), WRONG, ids=[reason for _, reason in WRONG])
 def test_whatever_a_third_party_does_the_others_go_on(given: Any, reason: str) -> None:
     @register_online("hostile")
-    def hostile(_requests: RequestSequence, _terms: OnlineTerms) -> OnlineResult:
+    def hostile(requests: RequestSequence, terms: OnlineTerms) -> OnlineResult:
+        object.__setattr__(requests, "size", requests.size * 0)
+        object.__setattr__(terms, "capacity", 1)
         os.chdir("/")
         sys.stdout = None  # type: ignore[assignment]
         if isinstance(given, BaseException):
@@ -104,6 +111,9 @@ def test_whatever_a_third_party_does_the_others_go_on(given: Any, reason: str) -
         remove_online("hostile")
     assert (Path.cwd(), sys.stdout) == before
     assert found.rows[0].reason.startswith(reason)
+    assert (found.requests.size.tolist(), found.terms.capacity) == ([4], None)
+    with pytest.raises(ValueError, match="cannot set WRITEABLE flag"):
+        found.requests.size.flags.writeable = True
     assert online_table(found).rows[1].mark == "*"
 
 
