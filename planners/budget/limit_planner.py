@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from importlib import import_module
 
 from planners.budget.repeatable_step import Choice, RepeatableStep, Sequence32
 from planners.budget.staged_relaxation import StagedBound
 from planners.errors import UnknownPlannerError
+from planners.first_use import at_first_use
 from planners.model.budget import Budget
 from planners.model.problem import Scalar
 from planners.registry import PLUGGABLE, Registry, UnsupportedProblemError, module_of
@@ -139,7 +139,7 @@ def register(name: str, *, summary: str, source: str = "") -> Callable[[Answerer
     return decorate
 
 
-@cache
+@at_first_use
 def load_built_in() -> None:
     """Register, once, the planners of this package."""
     for module in BUILT_IN_MODULES:
