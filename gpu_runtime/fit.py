@@ -51,6 +51,7 @@ from instances.extract.eager.trace_settings import (
     Seq,
     Set,
     TraceSettings,
+    Words,
     given,
 )
 from instances.extract.models import find_model
@@ -142,6 +143,7 @@ def fit_program(
             help="Model, such as bert-base, its config.json, or your own, FILE.py:NAME or FILE.py."
         ),
     ] = None,
+    words: Words = None,
     model: Annotated[
         str | None, typer.Option(metavar="NAME", help="The model, if NAME is left out.")
     ] = None,
@@ -283,7 +285,7 @@ def fit_program(
     if is_own(name):
         require_left_out(name, {**shape, **loop})
     else:
-        require_no_set(name, set_)
+        require_no_set(name, set_, words)
         if ranks > 1 and parallel is None:
             raise GaplessError(
                 f"--ranks: --parallel is needed, such as fsdp2, because the model {name} is not "
@@ -301,7 +303,7 @@ def fit_program(
         if is_own(name):
             if rank is not None:
                 os.environ.update(rank.variables)  # those of the process of the user's file
-            return OwnProgram(open_own(name, set_ or [], show_progress), steps, rank)
+            return OwnProgram(open_own(name, set_ or [], show_progress, words or ()), steps, rank)
         find_model(name)
         return RegisteredProgram(name, TraceSettings(steps, **loop), shape, rank)
 

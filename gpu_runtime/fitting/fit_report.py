@@ -14,6 +14,8 @@ from gpu_runtime.fitting.frontier import Frontier
 from gpu_runtime.fitting.largest_value import LargestValues
 from gpu_runtime.fitting.live_peak import LivePeak
 from gpu_runtime.fitting.remedies import Remedies, Remedy
+from gpu_runtime.fitting.step_kinds import notes_on_kinds
+from instances.traces.allocation_trace import NOTES
 from planners.compare.records import environment
 from planners.model.problem_fields import MOST_SHOWN_NAME
 from planners.text.byte_units import both_bytes, counted, exact_bytes, human_bytes
@@ -183,7 +185,7 @@ def frontier_table(frontier: Frontier) -> Table:
 def fit_notes(fit: RankFit, memory: int | None, found: LargestValues | None) -> list[str]:
     """Return the lines below the tables, the answer last."""
     check, room, outside = fit.check, fit.room, fit.outside
-    lines = []
+    lines = str(fit.traced.origin.get(NOTES, "")).splitlines() + notes_on_kinds(check.trace)
     if outside.groups:
         groups = " and ".join(counted(size, "rank") for size in outside.groups)
         lines.append(

@@ -17,7 +17,15 @@ import typer
 
 from instances.catalogue.instance_folders import named_after
 from instances.extract.eager.trace_command import app as trace_app
-from instances.extract.eager.trace_settings import Checkpointing, Image, Layers, Seq, Set, given
+from instances.extract.eager.trace_settings import (
+    Checkpointing,
+    Image,
+    Layers,
+    Seq,
+    Set,
+    Words,
+    given,
+)
 from instances.extract.executorch.lowering import app as executorch_app
 from instances.extract.extraction import extract
 from instances.extract.models import MODELS, find_model
@@ -50,6 +58,7 @@ def extract_model(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Instance file, .json or .json.gz.")
     ],
+    words: Words = None,
     batch: Annotated[int | None, typer.Option(help="Sequences or images in the batch.")] = None,
     seq: Seq = None,
     image: Image = None,
@@ -101,12 +110,12 @@ def extract_model(
     if is_own(name):
         require_left_out(name, {key: changes[key] for key in changes if key not in dealing})
     else:
-        require_no_set(name, set_)
+        require_no_set(name, set_, words)
 
     def make(path: Path) -> str:
         register_own_models(models or ())
         if is_own(name):
-            function = open_own(name, set_ or [], show_progress)
+            function = open_own(name, set_ or [], show_progress, words or ())
             problem = extract_own(function, replace(OWN_DEFAULTS, **dealing), show_progress)
         else:
             problem = extract(name, find_model(name).settings(**changes), show_progress)

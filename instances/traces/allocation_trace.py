@@ -24,6 +24,8 @@ from planners.model.rules import MAX_TENSORS
 from planners.text.plain_text import shown
 
 SEGMENT_KINDS = ("segment_alloc", "segment_free", "segment_map", "segment_unmap")
+# The field of an origin with the lines that an answer says about a trace.
+NOTES = "notes"
 NO_MODULE = -1
 ROLE_FIELDS = ("role", "element_bytes")
 # The columns with an entry for each request.

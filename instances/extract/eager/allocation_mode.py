@@ -25,11 +25,16 @@ probability is above one half. A float that a program reads is one half too, whi
 to infinity. Programs read their optimizer's step counter or print their loss, and neither
 allocates anything.
 
+Each storage has a device from its creation on, although all of them are fake tensors of the CPU.
+It is the one that the program names for it. Where none is named, a result is where the arguments
+of its operator are: with the first one that has dimensions. An operator without arguments, as
+inside of a composite function, is where the tensors are that the program called with, or else on
+the default device. Storages of the host are followed, and not recorded. Tensors on the device meta
+have no storage anywhere.
+
 Limits. A program that reads a whole number, which may be a length, is refused, and so are shapes
-that depend on data. Scalars on the host, such as an optimizer's step counters, are fake CPU
-tensors like the device's. So constants, and scalars that an optimizer makes without tensors, count
-as the host's. A kernel allocates its results in their order, except dropout and cuDNN's attention,
-which allocate masks and random states first.
+that depend on data. A kernel allocates its results in their order, except dropout and cuDNN's
+attention, which allocate masks and random states first.
 """
 
 from __future__ import annotations
@@ -39,18 +44,21 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import DynamicOutputShapeException
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import (
     TorchDispatchMode,
+    is_traceable_wrapper_subclass,
     is_traceable_wrapper_subclass_type,
 )
 from torch.utils.weak import WeakIdKeyDictionary
 
 from instances.extract.eager.engine_addition import engine_addition, in_engine
+from instances.extract.eager.picked_rows import SAID, all_rows
 from instances.extract.eager.request_recorder import AllocatorRequest, RequestRecorder
 from instances.extract.eager.workspaces import (
     FREE,
@@ -61,17 +69,20 @@ from instances.extract.eager.workspaces import (
     result_bytes,
     workspace_script,
 )
+from instances.extract.tracing.traced_graph import written_arguments
 
 # The order of allocation of kernels that do not allocate their results in their order.
 ALLOCATION_ORDER = {
     "native_dropout.default": (1, 0),
     "_scaled_dot_product_cudnn_attention.default": (6, 7, 0, 1),
 }
-# A program makes a constant on the host.
-HOST_OPERATORS = frozenset({"lift_fresh.default", "lift.default"})
+# A constant, which a program makes on the host.
+CONSTANTS = frozenset({"lift_fresh.default", "lift.default"})
 ASK_FOR_VALUE = "_local_scalar_dense.default"
 # The value of a float that depends on data.
 ONE_HALF = 0.5
+# Its kernel for the CPU takes no whole numbers.
+HISTOGRAM = "histc.default"
 DRAW = "rand.default"
 COMPARISONS = {
     "lt.Scalar": operator.lt,
@@ -86,6 +97,13 @@ _Mode: Any = TorchDispatchMode
 _weak_dictionary: Callable[[], Any] = WeakIdKeyDictionary
 
 
+class _Storage(NamedTuple):
+    reference: weakref.ref[Any]
+    on_gpu: bool
+    # None of a storage of the host, and of one that was made while nothing was recorded.
+    request: AllocatorRequest | None
+
+
 class AllocationMode(_Mode):
     """Records the allocations of a program on fake tensors while it is active."""
 
@@ -93,22 +111,24 @@ class AllocationMode(_Mode):
         super().__init__()
         self.recorder = recorder
         self.recording = True
-        self.scalars_on_host = False
-        # True if only tensors are on the device that the program puts there or computes from such.
-        self.by_name = False
-        # True once the program has put a tensor on the device.
+        # The device of tensors of which a program says nothing: True is the GPU, False the host.
+        self.default_on_gpu = False
+        # True once the program has put a tensor on the GPU.
         self.is_placed = False
+        # What an answer has to say about the trace.
+        self.notes: list[str] = []
         # While an operator runs.
         self.is_inside = False
-        # The storages of batches that the host has, and of what comes of them there.
-        self._batches: set[int] = set()
-        # The device that the running call names: True is the GPU, False the host.
+        # Called with each tensor that an operator writes in place.
+        self.on_write: Callable[[Any], None] = lambda _: None
+        # The device that the running call names, and the call's arguments.
         self._named: bool | None = None
+        self._given: Any = ()
         self._libraries = LibraryWorkspaces()
         # Random numbers, and the comparisons made from them.
         self._drawn = _weak_dictionary()
         self._compared = _weak_dictionary()
-        self._watched: dict[int, tuple[weakref.ref[Any], AllocatorRequest | None]] = {}
+        self._watched: dict[int, _Storage] = {}
         # The engine's latest addition: the storages of its first summand and of its result.
         self._addition: tuple[int, int] | None = None
 
@@ -126,7 +146,14 @@ class AllocationMode(_Mode):
             return ONE_HALF
         self.is_inside = True
         try:
+            if name == HISTOGRAM:
+                args = (args[0].float(), *args[1:])
             results = func(*args, **(kwargs or {}))
+        except DynamicOutputShapeException:
+            results = all_rows(name, func, args)
+            if results is None:
+                raise
+            self.notes = [SAID]
         finally:
             self.is_inside = False
         if name == DRAW and results.numel() == 1:
@@ -134,12 +161,16 @@ class AllocationMode(_Mode):
         elif name in COMPARISONS and args[0] in self._drawn:
             self._compared[results] = COMPARISONS[name](ONE_HALF, args[1])
         self._addition = None
+        if func._schema.is_mutable and name not in WITHOUT_RESULTS and func.namespace == "aten":
+            for tensor in pytree.tree_leaves(written_arguments(func._schema, args, kwargs or {})):
+                self.on_write(tensor)
         new = self._new_tensors(results, ALLOCATION_ORDER.get(name))
         if not new:
             if self.recording and name in WITHOUT_RESULTS:
                 self._follow(workspace_script(name, in_order(func, args, kwargs), ()), (), ())
             return results
-        if self.recording and not self._is_on_host(name, (args, kwargs), new):
+        on_gpu = self._makes_on_gpu(name, (args, kwargs))
+        if self.recording and on_gpu:
             sizes = [result_bytes(name, args, tensor) for tensor in new]
             self._follow(workspace_script(name, args, new), new, sizes)
             for size in self._libraries.first_used_by(name, on_engine_thread=in_engine()):
@@ -148,77 +179,62 @@ class AllocationMode(_Mode):
                 self._addition = engine_addition(func, args, new[0])
         else:
             for tensor in new:
-                self._watch(tensor.untyped_storage(), None)
+                self._watch(tensor.untyped_storage(), on_gpu, None)
         return results
 
     def adopt(self, tensors: Iterable[Tensor]) -> None:
-        """Record that tensors made elsewhere are copied to the device, in this order."""
+        """Record that tensors made elsewhere are copied to the GPU, in this order."""
         for tensor in tensors:
             storage = tensor.untyped_storage()
-            known = self._watched.get(storage._cdata)
-            if known is None or known[1] is None:
-                self._watched.pop(storage._cdata, None)
-                self._watch(storage, self.recorder.allocate(storage.nbytes()))
+            if self.block_of(tensor) is None:
+                self._watch(storage, True, self.recorder.allocate(storage.nbytes()))
 
     def adopt_all(self, but: Iterable[Tensor]) -> None:
-        """Record a copy to the device of each live storage that is not recorded, except `but`."""
+        """Record a copy to the GPU of each live storage that is not recorded, except `but`."""
         left = {tensor.untyped_storage()._cdata for tensor in but}
-        for key, (reference, request) in list(self._watched.items()):
-            storage = reference()
-            if storage is not None and request is None and key not in left:
-                del self._watched[key]
-                self._watch(storage, self.recorder.allocate(storage.nbytes()))
+        for key, (reference, _, request) in list(self._watched.items()):
+            storage = reference() if request is None and key not in left else None
+            if storage is not None and (size := storage.nbytes()):
+                self._watch(storage, True, self.recorder.allocate(size))
 
-    def keep_on_host(self, tensors: Iterable[Tensor]) -> None:
-        """Record that tensors belong to the host, and what is computed from them alone."""
-        for tensor in tensors:
-            storage = tensor.untyped_storage()
-            if storage._cdata not in self._watched:
-                self._watch(storage, None)
-            self._batches.add(storage._cdata)
-
-    def forget(self) -> None:
-        """Forget all requests; what was made until now is not recorded."""
-        self.recorder.clear()
-        for key, (reference, _) in self._watched.items():
-            self._watched[key] = (reference, None)
-        self._libraries = LibraryWorkspaces()
+    def storage_of(self, tensor: Tensor) -> int:
+        """Return the key of a tensor's storage; of a distributed tensor, of its shard's."""
+        if is_traceable_wrapper_subclass(tensor):
+            inner: Any = tensor
+            return self.storage_of(getattr(inner, inner.__tensor_flatten__()[0][0]))
+        key: int = tensor.untyped_storage()._cdata
+        return key
 
     def is_on_gpu(self, tensor: Tensor) -> bool:
-        """Return True if the storage of a tensor is recorded as one of the device."""
-        return self.block_of(tensor) is not None
+        """Return True if a tensor is on the GPU."""
+        known = self._watched.get(self.storage_of(tensor))
+        return known is not None and known.on_gpu
 
     @contextmanager
-    def results_on(self, device: bool | None) -> Iterator[None]:
-        """Within this context results are on the device if true, or on the host if false."""
-        before, self._named = self._named, device
+    def called(self, given: Any, device: bool | None) -> Iterator[None]:
+        """Within this context a program's call runs, which may name the device of its results."""
+        before = self._given, self._named
+        self._given, self._named = given, device
         self.is_placed = self.is_placed or device is True
         try:
             yield
         finally:
-            self._named = before
+            self._given, self._named = before
 
     def resize(self, storage: Any, size: int) -> None:
         """Record that a program gives back the bytes of a storage, or asks for them again."""
-        request = self._watched.pop(storage._cdata, (None, None))[1]
-        if request is not None:
-            self.recorder.free(request)
-        self._watch(storage, self.recorder.allocate(size) if size and self.recording else None)
-
-    def take_back(self, tensor: Tensor) -> None:
-        """Record that a tensor belongs to the host, after all."""
-        key = tensor.untyped_storage()._cdata
-        reference, request = self._watched[key]
-        if request is not None:
-            self._watched[key] = (reference, None)
-            if request is self.recorder.requests[-1]:
-                self.recorder.take_back_last()
-            else:
-                self.recorder.free(request)
+        known = self._watched.get(storage._cdata)
+        if known is None:  # PyTorch makes a result with it
+            return
+        if known.request is not None:
+            self.recorder.free(known.request)
+        asks = size > 0 and known.on_gpu and self.recording
+        self._watch(storage, known.on_gpu, self.recorder.allocate(size) if asks else None)
 
     def block_of(self, tensor: Tensor) -> AllocatorRequest | None:
-        """Return the request that a tensor on the device was answered with."""
-        return self._watched.get(tensor.untyped_storage()._cdata, (None, None))[1]
+        """Return the request that a tensor on the GPU was answered with."""
+        known = self._watched.get(tensor.untyped_storage()._cdata)
+        return None if known is None else known.request
 
     @contextmanager
     def not_recorded(self) -> Iterator[None]:
@@ -229,15 +245,6 @@ class AllocationMode(_Mode):
         finally:
             self.recording = before
 
-    @contextmanager
-    def host_scalars(self) -> Iterator[None]:
-        """Within this context, an optimizer's step, the host keeps scalars made of no tensor."""
-        self.scalars_on_host = True
-        try:
-            yield
-        finally:
-            self.scalars_on_host = False
-
     def _new_tensors(self, results: Any, order: Sequence[int] | None) -> list[Tensor]:
         if order is not None:
             results = [results[index] for index in order]
@@ -245,24 +252,20 @@ class AllocationMode(_Mode):
         for leaf in pytree.tree_leaves(results):
             if isinstance(leaf, Tensor):
                 storage = leaf.untyped_storage()
-                if storage._cdata not in self._watched and storage.nbytes() > 0:
+                if storage._cdata not in self._watched and leaf.device.type != "meta":
                     new.setdefault(storage._cdata, leaf)
         return list(new.values())
 
-    def _is_on_host(self, name: str, given: Any, new: Sequence[Tensor]) -> bool:
+    def _makes_on_gpu(self, name: str, given: Any) -> bool:
+        """Return True if the results of an operator are on the GPU."""
         if self._named is not None:
-            return not self._named
-        if name in HOST_OPERATORS:
-            return True
-        inputs = [leaf for leaf in pytree.tree_leaves(given) if isinstance(leaf, Tensor)]
-        if self.by_name and not in_engine():
-            return not any(map(self.is_on_gpu, inputs))
-        if inputs:
-            of_batch = all(leaf.untyped_storage()._cdata in self._batches for leaf in inputs)
-            if of_batch:
-                self.keep_on_host(new)
-            return of_batch
-        return self.scalars_on_host and all(tensor.dim() == 0 for tensor in new)
+            return self._named
+        is_constant = name in CONSTANTS
+        for tensors in map(_tensors_in, ((), self._given) if is_constant else (given, self._given)):
+            leads = next((one for one in tensors if one.dim()), None)
+            if leads is not None or tensors:
+                return any(map(self.is_on_gpu, tensors if leads is None else [leads]))
+        return self.default_on_gpu and not is_constant
 
     def _follow(self, script: Sequence[int], new: Sequence[Tensor], sizes: Sequence[int]) -> None:
         taken: list[AllocatorRequest] = []
@@ -270,7 +273,8 @@ class AllocationMode(_Mode):
         for step in script:
             if step in (RESULTS, NEXT_RESULT):
                 for tensor, size in islice(results, 1 if step == NEXT_RESULT else None):
-                    self._watch(tensor.untyped_storage(), self.recorder.allocate(size))
+                    request = self.recorder.allocate(size) if size else None
+                    self._watch(tensor.untyped_storage(), True, request)
             elif step == FREE:
                 self.recorder.free(taken.pop())
             else:
@@ -278,19 +282,18 @@ class AllocationMode(_Mode):
         while taken:
             self.recorder.free(taken.pop())
 
-    def _watch(self, storage: Any, request: AllocatorRequest | None) -> None:
+    def _watch(self, storage: Any, on_gpu: bool, request: AllocatorRequest | None) -> None:
         key = storage._cdata
-        self._watched[key] = (weakref.ref(storage, self._end_of(key)), request)
+        self._watched[key] = _Storage(weakref.ref(storage, self._end_of(key)), on_gpu, request)
 
     def _end_of(self, key: int) -> Callable[[Any], None]:
         def ended(_: Any) -> None:
-            _, request = self._watched.pop(key)
-            self._batches.discard(key)
+            request = self._watched.pop(key).request
             if request is None:
                 return
             if self._addition is not None and self._addition[0] == key:
-                reference, _ = self._watched[self._addition[1]]
-                self._watched[self._addition[1]] = (reference, request)
+                result = self._addition[1]
+                self._watched[result] = self._watched[result]._replace(request=request)
                 self._addition = None
                 self._added_into(request)
             else:
@@ -301,6 +304,10 @@ class AllocationMode(_Mode):
     def _added_into(self, _: AllocatorRequest) -> None:
         """Forget the request of an addition whose result lives in the block of a summand."""
         self.recorder.take_back_last()
+
+
+def _tensors_in(values: Any) -> list[Any]:
+    return [leaf for leaf in pytree.tree_leaves(values) if isinstance(leaf, Tensor)]
 
 
 def in_order(func: Any, args: tuple[Any, ...], kwargs: Any) -> list[Any]:

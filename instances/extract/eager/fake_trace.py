@@ -29,7 +29,7 @@ from instances.extract.own.gpu_names import cuda_named_cpu
 from instances.extract.ranks.rank import Rank
 from instances.extract.ranks.traced_streams import traced_streams
 from instances.extract.tracing.gpu_kernels import cudnn_attention, fused_dropout
-from instances.traces.allocation_trace import AllocationTrace
+from instances.traces.allocation_trace import NOTES, AllocationTrace
 from planners.errors import InstanceError
 from planners.model.problem import Scalar
 
@@ -52,14 +52,14 @@ def trace_on_fake_tensors(
     """
     with recorded_on_fake_tensors(AllocationMode) as mode, ExitStack() as stack:
         recorder = mode.recorder
+        stack.enter_context(cuda_named_cpu(mode, rank))
+        stack.enter_context(traced_streams(mode))
         if rank is not None:
             # PyTorch takes seconds to import its distributed part.
             from instances.extract.ranks.fake_group import fake_group, group_facts
             from instances.extract.ranks.parallel_model import parallel_module
 
-            stack.enter_context(cuda_named_cpu(mode, rank))
             stack.enter_context(fake_group(rank, mode))
-            stack.enter_context(traced_streams(mode))
         with mode.not_recorded():
             module, batch = build()
             if rank is not None:
@@ -69,8 +69,8 @@ def trace_on_fake_tensors(
             mode.adopt([*module.parameters(), *module.buffers()])
         else:
             mode.adopt_all(but=batch.values())
-        inputs = partial(zero_inputs, batch, module, "cpu")
-        loop = TrainingLoop(module, inputs, settings, "cpu", recorder.begin, mode.host_scalars)
+        inputs = partial(zero_inputs, batch, module, "cuda")
+        loop = TrainingLoop(module, inputs, settings, "cuda", recorder.begin)
         try:
             optimizer = loop.run()
         except (DataDependentOutputException, DynamicOutputShapeException) as error:
@@ -78,6 +78,8 @@ def trace_on_fake_tensors(
                 f"{name}: its memory depends on the values of its data ({error}), which fake "
                 f"tensors do not have; record it with --device cuda"
             ) from None
+        if mode.notes:
+            origin = {**origin, NOTES: "\n".join(mode.notes)}
         trace = recorder.trace(name, origin)
         # Until here, so that weights and state outlive the trace.
         del module, optimizer

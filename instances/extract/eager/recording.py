@@ -62,5 +62,5 @@ def record(
         "command": f"python -m instances.extract trace {model.name} {words}",
         **package_versions(),
     }
-    with transformers_errors() if is_configuration(name) else nullcontext():
+    with transformers_errors(settings.precision) if is_configuration(name) else nullcontext():
         return trace(lambda: build_module(model, shape), settings, model.name, origin)

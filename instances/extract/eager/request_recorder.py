@@ -79,12 +79,9 @@ class RequestRecorder:
             request.freed = self._event()
         self._in_use.clear()
 
-    def clear(self) -> None:
-        """Forget all that was recorded."""
-        for recorded in (self.requests, self._marks, self._given_back, self._in_use):
-            recorded.clear()
-        self._module_index.clear()
-        self._events = 0
+    def forget_phases(self) -> None:
+        """Forget the phases until now: they were not those of a step."""
+        self._marks.clear()
 
     def take_back_last(self) -> None:
         """Forget the latest request: it was answered with a block that its maker held already."""

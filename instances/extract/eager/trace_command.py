@@ -23,6 +23,7 @@ from instances.extract.eager.trace_settings import (
     Seq,
     Set,
     TraceSettings,
+    Words,
     given,
 )
 from instances.extract.models.model_registry import Models, register_own_models
@@ -56,6 +57,7 @@ def trace(
             help="Trace (.npz), or the problem of its last iteration (.json or .json.gz).",
         ),
     ],
+    words: Words = None,
     batch: Batch = None,
     seq: Seq = None,
     image: Image = None,
@@ -90,12 +92,14 @@ def trace(
     if is_own(name):
         require_left_out(name, {**shape, **loop, **given(device=device)})
     else:
-        require_no_set(name, set_)
+        require_no_set(name, set_, words)
 
     def make(path: Path) -> str:
         register_own_models(models or ())
         if is_own(name):
-            found = trace_own(open_own(name, set_ or [], show_progress), steps, show_progress)
+            found = trace_own(
+                open_own(name, set_ or [], show_progress, words or ()), steps, show_progress
+            )
         else:
             settings = TraceSettings(steps, **loop)
             found = record(name, settings, device or DEVICES[0], show_progress, **shape)

@@ -77,6 +77,13 @@ Set = Annotated[
     ),
 ]
 
+Words = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[-- WORD...]", help="The arguments of your own FILE.py on its command line."
+    ),
+]
+
 Value = TypeVar("Value")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from inspect import Parameter, signature
 from typing import Any
@@ -52,7 +51,6 @@ class TrainingLoop:
     # ``"cpu"`` or ``"cuda"``.
     device: str
     begin: Callable[[Phase], None]
-    around_step: Callable[[], AbstractContextManager[None]] = nullcontext
     # Called with the loss of each microbatch, before its backward pass.
     saw_loss: Callable[[Tensor], None] | None = None
 
@@ -72,8 +70,7 @@ class TrainingLoop:
         for _ in range(self.settings.microbatches):
             self._run_microbatch()
         self.begin(Phase.OPTIMIZER)
-        with self.around_step():
-            optimizer.step()
+        optimizer.step()
         optimizer.zero_grad(set_to_none=True)
 
     def _run_microbatch(self) -> None:

@@ -71,14 +71,18 @@ def configured_model(path: Path) -> Model:
 
 
 @contextmanager
-def transformers_errors() -> Iterator[None]:
-    """Say in one line what transformers or PyTorch finds wrong in a configuration."""
+def transformers_errors(precision: str | None = None) -> Iterator[None]:
+    """Say in one line what transformers or PyTorch finds wrong in a configuration.
+
+    Some kernels, such as those of a mixture of experts, take one precision alone.
+    """
     try:
         yield
     except GaplessError:
         raise
     except Exception as error:
-        raise InstanceError(f"the model cannot be traced: {describe_error(error)}") from error
+        how = "" if precision is None else f" with --precision {precision}"
+        raise InstanceError(f"the model cannot be traced{how}: {describe_error(error)}") from error
 
 
 def _without_dtypes(value: Any) -> Any:

@@ -78,6 +78,11 @@ def gpu_answered(device: int, devices: int) -> Iterator[None]:
             *((torch.cuda, name, _always(answer)) for name, answer in _ANSWERS.items()),
             (torch.cuda, "current_device", _always(device)),
             (torch.cuda, "device_count", _always(devices)),
+            *((torch.accelerator, name, _always(device)) for name in _names_of_current()),
+            (torch.accelerator, "is_available", _always(True)),
+            (torch.accelerator, "device_count", _always(devices)),
+            (torch.accelerator, "current_accelerator", _always(torch.device("cuda"))),
+            (torch._C, "_get_accelerator", _always(torch.device("cuda"))),
             (torch.cuda, "memory_stats", lambda *_: defaultdict(int)),
             (torch.cuda, "device", nullcontext),
             *((torch.cuda.nvtx, name, _always(None)) for name in ("mark", "range_push")),
@@ -89,6 +94,12 @@ def gpu_answered(device: int, devices: int) -> Iterator[None]:
         ):
             stack.enter_context(mock.patch.object(owner, name, value))
         yield
+
+
+def _names_of_current() -> list[str]:
+    # PyTorch 2.6 has the first name alone.
+    names = ("current_device_idx", "current_device_index")
+    return [name for name in names if hasattr(torch.accelerator, name)]
 
 
 def _always(answer: object) -> Callable[..., object]:

@@ -15,9 +15,10 @@ reads are those of :mod:`instances.extract.own.read_numbers`, and ``torch.cuda``
 (:mod:`instances.extract.own.gpu_answers`). Optimizers and the clipping of gradients take many
 tensors at once (``foreach``), as they do by themselves on a GPU.
 
-Limits. Of a rank of several, meshes are the host's, and so is the device that a tensor names. Where
-activation checkpointing recomputes, such a mode is not active: a forward pass that names CUDA
-itself, instead of taking the device of its inputs, is refused there.
+PyTorch suspends a mode while one of its calls runs. Python that runs within, such as a hook of
+saved tensors or of the backward pass, finds the mode again: it is entered anew around both.
+
+Limits. A program that mixes tensors of the host and the GPU, which PyTorch refuses, is traced.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.amp.autocast_mode import autocast
+from torch.autograd.graph import saved_tensors_hooks
 from torch.optim import optimizer
 from torch.overrides import TorchFunctionMode
 from torch.utils import _foreach_utils
@@ -43,9 +45,16 @@ from instances.extract.own.read_numbers import stand_in
 from instances.extract.ranks.rank import Rank
 
 _CPU = torch.device("cpu")
-_TAKES_DEVICE = (Tensor.new_empty, Tensor.new_zeros, Tensor.new_ones, Tensor.new_full)
+_SETS_DATA = vars(torch._C.TensorBase)["data"].__set__
+_ASKS_FOR_DEVICE: dict[Any, Callable[[torch.device], Any]] = {
+    vars(torch._C.TensorBase)["device"].__get__: lambda device: device,
+    vars(torch._C.TensorBase)["is_cuda"].__get__: lambda device: device.type == "cuda",
+    vars(torch._C.TensorBase)["is_cpu"].__get__: lambda device: device.type == "cpu",
+    Tensor.get_device: lambda device: -1 if device.index is None else device.index,
+}
+# Where a call moves its tensor. Pinned memory is the host's.
+_MOVES = {Tensor.cuda: True, Tensor.cpu: False, Tensor.pin_memory: False}
 _READS = (Tensor.item, Tensor.__float__, Tensor.__int__)
-_ASKS_FOR_CUDA = vars(torch._C.TensorBase)["is_cuda"].__get__
 _READS_ALL = (Tensor.tolist, Tensor.numpy, Tensor.__array__)
 
 
@@ -54,9 +63,9 @@ _Mode: Any = TorchFunctionMode
 
 
 class _NamesAsHost(_Mode):
-    def __init__(self, mode: AllocationMode, rank: Rank | None) -> None:
+    def __init__(self, mode: AllocationMode) -> None:
         super().__init__()
-        self.mode, self.rank = mode, rank
+        self.mode = mode
         # The device of tensors that name none.
         self.default: Any = None
 
@@ -68,21 +77,16 @@ class _NamesAsHost(_Mode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         named = kwargs or {}
-        if func is Tensor.cuda or func is Tensor.cpu:
-            return self._moved(args[0], func is Tensor.cuda, lambda: args[0])
-        if func is Tensor.to:
-            args = tuple(map(_named_cuda, args))
-            named = {name: _named_cuda(value) for name, value in named.items()}
-            goes = [self._is_gpu(value) for value in [*args[1:], *named.values()]]
-            to_gpu = next((one for one in goes if one is not None), None)
-            args = tuple(map(_on_host, args))
-            named = {name: _on_host(value) for name, value in named.items()}
-            return self._moved(args[0], to_gpu, lambda: func(*args, **named))
+        if args and isinstance(args[0], Tensor):
+            if func in _ASKS_FOR_DEVICE:
+                return _ASKS_FOR_DEVICE[func](self.place_of(args[0]))
+            if func in _MOVES:
+                return self._moved(args[0], _MOVES[func], lambda: args[0])
+            if func is Tensor.to:
+                return self._moved_as_told(args, named)
+            if func == _SETS_DATA:
+                self.mode.on_write(args[0])
         if args and isinstance(args[0], FakeTensor):
-            if func == _ASKS_FOR_CUDA:
-                return self._is_placed(args[0])
-            if func is Tensor.get_device and self._is_placed(args[0]):
-                return 0
             if func in _READS and args[0].constant is None:
                 return _of_type(func, stand_in(args[0].dtype))
             if func is Tensor.__format__ and not args[0].dim():
@@ -91,34 +95,34 @@ class _NamesAsHost(_Mode):
                 return _copied(*args)
             if func in _READS_ALL:
                 return _values(func, args[0])
-        if func in _TAKES_DEVICE:
-            args = tuple(map(_on_host, args))
+        to_gpu = None
+        if func is torch.device and type(args[0]) is int:
+            return torch.device("cuda", *args)
         if self.default is not None and func in _device_constructors():
             named = {"device": self.default, **named}
-        if "device" not in named:
+        if named.get("device") is not None:
+            device = _named_cuda(named["device"])
+            to_gpu = self._is_gpu(device)
+            named = {**named, "device": _on_host(device)}
+        with self.mode.called((args, named), to_gpu):
             return func(*args, **named)
-        to_gpu = self._is_gpu(named["device"])
-        with self._named(to_gpu):
-            return func(*args, **{**named, "device": _on_host(named["device"])})
+
+    def _moved_as_told(self, args: tuple[Any, ...], named: dict[str, Any]) -> Tensor:
+        args = tuple(map(_named_cuda, args))
+        named = {name: _named_cuda(value) for name, value in named.items()}
+        goes = [self._is_gpu(value) for value in [*args[1:], *named.values()]]
+        to_gpu = next((one for one in goes if one is not None), None)
+        args = tuple(map(_on_host, args))
+        named = {name: _on_host(value) for name, value in named.items()}
+        return self._moved(args[0], to_gpu, lambda: Tensor.to(*args, **named))
 
     def _moved(self, tensor: Tensor, to_gpu: bool | None, move: Callable[[], Tensor]) -> Tensor:
         """Return a tensor that was moved to the GPU or to the host: a copy, if it was not there."""
-        with self._named(to_gpu):
+        with self.mode.called(tensor, to_gpu):
             moved = move()
-            if to_gpu is None or is_traceable_wrapper_subclass(tensor):
-                return moved
-            if to_gpu is not self.mode.is_on_gpu(moved) and (to_gpu or self.rank is None):
+            if to_gpu is not None and to_gpu is not self.mode.is_on_gpu(moved):
                 moved = moved.clone()
         return moved
-
-    @contextmanager
-    def _named(self, to_gpu: bool | None) -> Iterator[None]:
-        """Within this context results are on the GPU, or on the host, if a program says so."""
-        if to_gpu and self.rank is not None:
-            # The device of a tensor cannot be known, as meshes are the host's.
-            self.mode.recording, self.mode.by_name = True, False
-        with self.mode.results_on(True if to_gpu else None if self.rank is not None else to_gpu):
-            yield
 
     def _is_gpu(self, value: Any) -> bool | None:
         """Return what a device, or a tensor on one, names; None of anything else."""
@@ -126,22 +130,48 @@ class _NamesAsHost(_Mode):
             return self.mode.is_on_gpu(value)
         return _is_cuda(value) if isinstance(value, (str, torch.device)) else None
 
-    def _is_placed(self, tensor: FakeTensor) -> bool:
-        return self.rank is None and self.mode.is_on_gpu(tensor)
+    def place_of(self, tensor: Tensor) -> torch.device:
+        """Return the device that a program finds a tensor on."""
+        if self.mode.is_on_gpu(tensor):
+            return torch.device("cuda", torch.cuda.current_device())
+        with torch._C.DisableTorchFunctionSubclass():
+            found: torch.device = _device_of(tensor)
+        return found
 
     def device_of(self, tensor: FakeTensor) -> torch.device:
-        """Return the device that a program finds a tensor on."""
+        """Stand for the property of fake tensors, which PyTorch's own code asks as well."""
         inside = self.mode.is_inside or tensor.fake_mode.in_kernel_invocation
-        # Recomputation runs without this mode, which could make nothing on the GPU there.
-        between = torch._C._len_torch_function_stack() > 0
-        if between and not inside and self._is_placed(tensor):
-            return torch.device("cuda", 0)
+        # While the mode is suspended, PyTorch asks.
+        if torch._C._len_torch_function_stack() > 0 and not inside:
+            return self.place_of(tensor)
         found: torch.device = _device_of(tensor)
         return found
 
+    def within(self, run: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function that PyTorch calls within one of its own, where the mode is active."""
 
-# PyTorch's own property.
-_device_of: Any = vars(FakeTensor)["device"].fget
+        def run_within(*args: Any, **named: Any) -> Any:
+            with self:
+                return run(*args, **named)
+
+        return run_within
+
+    def begin_hooks(self, begin: Callable[..., None]) -> Callable[..., None]:
+        """Return the constructor of hooks of saved tensors, within which the mode is active."""
+
+        def begin_within(hooks: Any, pack: Any, unpack: Any) -> None:
+            begin(hooks, self.within(pack), self.within(unpack))
+
+        return begin_within
+
+
+# PyTorch's own properties.
+_of_fake: Any = vars(FakeTensor)["device"].fget
+_of_any: Any = vars(torch._C.TensorBase)["device"].__get__
+
+
+def _device_of(tensor: Tensor) -> Any:
+    return _of_fake(tensor) if isinstance(tensor, FakeTensor) else _of_any(tensor)
 
 
 def _of_type(func: Any, value: Any) -> Any:
@@ -192,10 +222,10 @@ def _is_cuda(value: Any) -> bool:
 def cuda_named_cpu(mode: AllocationMode, rank: Rank | None = None) -> Iterator[None]:
     """Within this context a program that is written for a GPU runs on fake tensors of the CPU.
 
-    The mode learns which tensors the program puts on the GPU. Of a rank, everything is on the GPU
-    from the first move on.
+    The mode learns which tensors the program puts on the GPU.
     """
-    names = _NamesAsHost(mode, rank)
+    names = _NamesAsHost(mode)
+    run_engine: Any = vars(torch.autograd)["_engine_run_backward"]
     local = int(rank.variables["LOCAL_RANK"]) if rank is not None else 0
     count = int(rank.variables["LOCAL_WORLD_SIZE"]) if rank is not None else 1
     with ExitStack() as stack:
@@ -203,6 +233,8 @@ def cuda_named_cpu(mode: AllocationMode, rank: Rank | None = None) -> Iterator[N
         for target, name, value in (
             (FakeTensor, "device", property(names.device_of)),
             (torch, "set_default_device", names.set_default),
+            (torch.autograd, "_engine_run_backward", names.within(run_engine)),
+            (saved_tensors_hooks, "__init__", names.begin_hooks(saved_tensors_hooks.__init__)),
             (torch.nn.Module, "_apply", _convert),
             (torch.nn.Module, "to", _moved_by_name(torch.nn.Module.to)),
             (torch.nn.init, "_no_grad_trunc_normal_", _undrawn),
@@ -233,10 +265,17 @@ def _convert(module: Any, convert: Callable[[Tensor], Tensor], recurse: bool = T
     """Convert parameters and buffers as ``Module.to`` does, which cannot swap fake tensors."""
     for child in module.children() if recurse else ():
         child._apply(convert)
-    for parameter in module._parameters.values():
+    for name, parameter in module._parameters.items():
         if parameter is not None:
             with torch.no_grad():
-                parameter.data = convert(parameter)
+                converted = convert(parameter)
+            if is_traceable_wrapper_subclass(converted):
+                swapped = torch.nn.Parameter(converted, parameter.requires_grad)
+                torch.utils.swap_tensors(parameter, swapped)
+            elif torch._has_compatible_shallow_copy_type(parameter, converted):
+                parameter.data = converted
+            else:  # from the device meta
+                module._parameters[name] = torch.nn.Parameter(converted, parameter.requires_grad)
     for name, buffer in module._buffers.items():
         module._buffers[name] = None if buffer is None else convert(buffer)
     return module

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from planners.errors import InstanceError
 from planners.text.plain_text import shown
@@ -16,6 +16,13 @@ if TYPE_CHECKING:
 
 # Runs one step, the optimizer's included. Its result is dropped.
 Step = Callable[[], object]
+
+
+def is_step(value: object) -> TypeGuard[Step]:
+    """Return True of what runs a step: not of a module, nor of a class."""
+    import torch
+
+    return callable(value) and not isinstance(value, (torch.nn.Module, type))
 
 
 @dataclass(frozen=True)

@@ -66,19 +66,23 @@ def trace_own(
 
 
 def open_own(
-    name: str, settings: list[str], on_stage: Callable[[str], None] = lambda _text: None
+    name: str,
+    settings: Sequence[str],
+    on_stage: Callable[[str], None] = lambda _text: None,
+    words: Sequence[str] = (),
 ) -> OwnFunction:
     """Find a user's function; PyTorch must be installed."""
     on_stage(f"{name}: importing PyTorch")
     require_packages()
-    return find_own_function(name, settings)
+    return find_own_function(name, settings, words)
 
 
 def _origin(function: OwnFunction, command: str, options: str) -> dict[str, Scalar]:
     given = [f"--set {quote(f'{name}={value}')}" for name, value in function.arguments.items()]
+    words = ["--", *map(quote, function.file.words)] if function.file.words else []
     return {
         "model": function.label,
-        "command": " ".join([command, quote(function.label), *given, options]),
+        "command": " ".join([command, quote(function.label), *given, options, *words]),
         **package_versions(),
     }
 

@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any
 from unittest import mock
 
-from instances.extract.own.one_step import Step
+from instances.extract.own.one_step import Step, is_step
 from instances.extract.own.trainers import is_trainer
 from planners.command_line import standard_output
 from planners.errors import GaplessError, InstanceError, near_names
@@ -24,6 +24,8 @@ from planners.text.plain_text import describe_error, shown, text_of
 # Beginnings of PyTorch's messages on a tensor that it cannot follow. The sentences after them are
 # advice for its own developers.
 _MADE_ELSEWHERE = "Please convert all Tensors to FakeTensors first"
+# PyTorch names the class of a size that is not a whole number.
+_READ_NUMBER = "ReadCount"
 _DEPENDS_ON_DATA = ("DataDependentOutputException", "DynamicOutputShapeException")
 
 
@@ -65,6 +67,10 @@ def _described(error: BaseException) -> str:
             f"memory that depends on the values of data cannot be traced, as fake tensors have "
             f"none; found {text_of(error)}"
         )
+    if _READ_NUMBER in text_of(error):
+        from instances.extract.own.read_numbers import USED_AS_LENGTH
+
+        return USED_AS_LENGTH
     if _MADE_ELSEWHERE in text_of(error):
         return "a tensor made outside of the traced function is used; make it within"
     return describe_error(error)
@@ -81,12 +87,21 @@ class OwnFile:
     """A user's file, which is run when something in it is asked for."""
 
     path: Path
+    # Arguments on the command line of the file.
+    words: Sequence[str] = ()
     _module: ModuleType | None = None
+
+    @contextmanager
+    def called(self, *options: str) -> Iterator[None]:
+        """Within this context the file finds its own command line, and options after it."""
+        with mock.patch.object(sys, "argv", [str(self.path), *self.words, *options]):
+            yield
 
     def find(self, name: str) -> Any:
         """Return what the file calls by a name; an ``InstanceError`` names near ones."""
         if self._module is None:
-            self._module = run_user_file(self.path)
+            with self.called():
+                self._module = run_user_file(self.path)
         found = getattr(self._module, name, None)
         if callable(found) or is_trainer(found):
             return found
@@ -161,7 +176,7 @@ class OwnFunction:
             options = [f"--{name}={value}" for name, value in self.arguments.items()]
             ours = sys.modules["__main__"]
             try:
-                with mock.patch.object(sys, "argv", [str(self.path), *options]):
+                with self.file.called(*options):
                     run_user_file(self.path, "__main__")
             finally:
                 sys.modules["__main__"] = ours
@@ -176,19 +191,17 @@ class OwnFunction:
                 raise InstanceError(
                     f"{self.where}: parameter {name} has no default; give it by --set {name}=VALUE"
                 )
-        with user_code(self.path, self.line):
+        with user_code(self.path, self.line), self.file.called():
             return self.function(**self.arguments)
 
     def require_step(self, step: object) -> Step:
         """Return a step that was made; anything else is an ``InstanceError``."""
-        import torch
-
-        if callable(step) and not isinstance(step, (torch.nn.Module, type)):
+        if is_step(step):
             return step
         if not self.name:
             raise InstanceError(
-                f"{self.where}: a script that trains, or FILE.py:FUNCTION, is needed; no optimizer "
-                f"made a step"
+                f"{self.where}: a script that trains or evaluates, or FILE.py:FUNCTION, is needed; "
+                f"no module was called"
             )
         raise InstanceError(
             f"{self.where} has to return a TrainingStep or a function that runs one step, found "
@@ -231,7 +244,9 @@ def is_own(name: str) -> bool:
     return _SEPARATOR in name or name.endswith(".py")
 
 
-def find_own_function(name: str, settings: Iterable[str] = ()) -> OwnFunction:
+def find_own_function(
+    name: str, settings: Iterable[str] = (), words: Sequence[str] = ()
+) -> OwnFunction:
     """Find ``FILE.py:FUNCTION``, or ``FILE.py``; the file is run when the function is asked for.
 
     Parameters
@@ -240,6 +255,8 @@ def find_own_function(name: str, settings: Iterable[str] = ()) -> OwnFunction:
         The file, a colon, the function. Without the colon the file is a script.
     settings
         Values of its parameters, ``batch=16`` each: bool, int, float or else text.
+    words
+        The arguments that the file finds on its command line.
 
     Raises
     ------
@@ -254,7 +271,7 @@ def find_own_function(name: str, settings: Iterable[str] = ()) -> OwnFunction:
     if not Path(file).is_file():
         raise InstanceError(f"{file}: a Python file is needed, found none")
     arguments = dict(parse_argument("--set", one) for one in settings)
-    return OwnFunction(OwnFile(Path(file)), function_name, arguments)
+    return OwnFunction(OwnFile(Path(file), words), function_name, arguments)
 
 
 def run_user_file(path: Path, name: str = "") -> ModuleType:
@@ -310,10 +327,15 @@ def require_left_out(name: str, given: Mapping[str, object]) -> None:
         )
 
 
-def require_no_set(name: str, settings: Sequence[str] | None) -> None:
-    """Refuse parameters of a function where a registered model is named."""
+def require_no_set(name: str, settings: Sequence[str] | None, words: Sequence[str] | None) -> None:
+    """Refuse parameters of a function, and words of a script, with a registered model."""
     for setting in settings or ():
         raise InstanceError(
             f"--set {setting}: parameters are those of FILE.py:FUNCTION; {name} is a registered "
             f"model, which has options"
+        )
+    if words:
+        raise InstanceError(
+            f"arguments after {name} are those of your own FILE.py; {name} is a registered model, "
+            f"which has options, found {' '.join(words)!r}"
         )

@@ -7,17 +7,23 @@ begins again, for days.
 
 Approach. A step ends at the first batch that is drawn after an update, so that microbatches, and
 the optimizers of several networks, are parts of one step. Where nothing is drawn from a
-``DataLoader``, it ends at the first forward pass after an update. Once as many steps as are traced
-have ended, loaders yield nothing more, so that the program goes on to its evaluation. The next
-epoch ends the trace by an exception: where the training's loader begins again, at the latest in
-the next backward pass. A loader that is drawn from without backward passes,
-as in an evaluation, yields as many batches.
+``DataLoader``, it ends at the first forward pass after an update. An update is a call of an
+optimizer, or what writes into a trained parameter after a backward pass: a hand-written update, or
+an optimizer in a hook of the backward pass. Once as many steps as are traced have ended, loaders
+yield nothing more, so that the program goes on to its evaluation. The next epoch ends the trace by
+an exception: where the training's loader begins again, at the latest in the next backward pass. A
+loader that is drawn from without backward passes, as in an evaluation, yields as many batches.
+
+An optimizer that was made and has not updated twice, such as that of a generator whose critic is
+updated more often, makes the trace longer, up to :data:`MOST_STEPS` steps. A program that makes
+:data:`MOST_PASSES` passes without an update is taken to make none: each further pass is a step.
 
 Batches are drawn on the host, by the user's dataset, with real values; then fake tensors stand for
 them. No other process draws any.
 
 Limits. A program that reads one batch ahead makes one step more. Where a file has a loop without a
-``DataLoader``, each update of several optimizers is a step.
+``DataLoader``, each update of several optimizers is a step. Without a module, a step ends at the
+next backward pass.
 """
 
 from __future__ import annotations
@@ -27,11 +33,13 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet
 
 import torch
-from torch import Tensor
+from torch import Tensor, optim
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.nn.modules.module import register_module_forward_hook
+from torch.utils import _pytree as pytree
 from torch.utils import data
 from torch.utils._python_dispatch import _disable_current_modes
 
@@ -41,6 +49,14 @@ from instances.extract.own.read_numbers import note
 from instances.extract.own.step_phases import StepPhases
 from instances.traces.allocation_trace import Phase
 from planners.errors import InstanceError
+from planners.text.byte_units import counted
+
+# Updates of each optimizer: the first makes its state, the second is steady.
+UPDATES = 2
+# Most steps that wait for those; a critic is commonly updated five times as often as its generator.
+MOST_STEPS = 32
+# Most passes that wait for an update; few trainings add up the gradients of more.
+MOST_PASSES = 256
 
 
 @dataclass
@@ -58,6 +74,17 @@ class OwnLoop(StepPhases):
     ended: int = 0
     updates: int = 0
     backward_passes: int = 0
+    # The calls since the last update of each module that no other one called.
+    passes: Any = field(default_factory=WeakKeyDictionary)
+    calls_modules: bool = False
+    # Modules that are being called.
+    depth: int = 0
+    # True if the step has made an update.
+    is_updated: bool = False
+    # The storages of the parameters that the last pass could train.
+    parameters: set[int] = field(default_factory=set)
+    # The updates of each optimizer of the program.
+    optimizers: Any = field(default_factory=WeakKeyDictionary)
     # True if a step begins with a batch of a loader.
     draws: bool = False
     # True once the loader of the training has nothing more, until another one is begun.
@@ -70,25 +97,42 @@ class OwnLoop(StepPhases):
         """Within this context loaders yield few batches, and the loop ends itself."""
         with ExitStack() as stack:
             stack.enter_context(self.told())
+            after = register_module_forward_hook(self._after_module, always_call=True)
+            stack.callback(after.remove)
+            self.mode.on_write = self._written
             for owner, name, value in (
+                (optim.Optimizer, "__init__", self._counted(optim.Optimizer.__init__)),
                 (data.DataLoader, "__iter__", lambda loader: _Batches(self, loader)),
                 (data, "random_split", _for_real(data.random_split)),
             ):
                 stack.enter_context(mock.patch.object(owner, name, value))
             yield
 
+    @property
+    def notes(self) -> list[str]:
+        """What an answer has to say about the traced steps."""
+        found, rare = [], [one for one in self.optimizers.values() if one < self._most_updates]
+        if self.makes_no_update:
+            found.append(f"no update in {MOST_PASSES} passes: each further pass is taken as a step")
+        elif rare:
+            found.append(
+                f"{counted(len(rare), 'optimizer')} of {len(self.optimizers)} made fewer than "
+                f"{counted(self._most_updates, 'update')} in {counted(self.ended, 'step')}: what "
+                f"such a step needs may be left out; trace more by --steps"
+            )
+        return found
+
     def finish(self) -> None:
-        """End the last step."""
-        self._end()
-        self.mode.recorder.device_is_done()
+        """End the step, if one has begun."""
+        self.ended += self.current is not None
+        super().finish()
+        self.current, self.is_updated = None, False
 
     def end_step(self) -> None:
-        """End the step, if it has made an update."""
-        if self.finds_steps and self.current is Phase.OPTIMIZER:
-            self.ended += 1
-            self.current = None
-            self.mode.recorder.device_is_done()
-            if self.is_done and not self.evaluates:
+        """End the step, if it has made an update, or if none is to be expected."""
+        if self.finds_steps and (self.is_updated or self.makes_no_update):
+            self.finish()
+            if self.is_done and (self.makes_no_update or not self.evaluates):
                 raise EndOfTrace
 
     def begin_step(self) -> None:
@@ -99,35 +143,90 @@ class OwnLoop(StepPhases):
 
     @property
     def is_done(self) -> bool:
-        return self.ended >= self.steps
+        if self.ended < self.steps:
+            return False
+        waits = any(updates < self._most_updates for updates in self.optimizers.values())
+        return not waits or self.makes_no_update or self.ended >= max(self.steps, MOST_STEPS)
+
+    @property
+    def has_begun(self) -> bool:
+        """True once a module was called or a batch was drawn."""
+        return self.ended > 0 or self.current is not None
+
+    @property
+    def makes_no_update(self) -> bool:
+        """True if the program is not expected to make one any more."""
+        return self.finds_steps and any(count > MOST_PASSES for count in self.passes.values())
+
+    @property
+    def _most_updates(self) -> int:
+        return min(UPDATES, self.steps)
 
     def _before_module(self, module: Any = None, *_: object) -> None:
         if not in_engine():
-            if not (self.draws or self.is_updating):
-                self.end_step()
-            if self.is_done and module.training and torch.is_grad_enabled():
-                self._end_trace()
-            self.begin_step()
+            self.calls_modules = True
+            if self.depth == 0:
+                self._begin_pass(module, module.training and torch.is_grad_enabled())
+                trained = (one for one in module.parameters() if one.requires_grad)
+                self.parameters = set(map(self.mode.storage_of, trained))
+            self.depth += 1
         super()._before_module()
 
-    def _end_trace(self) -> None:
-        if not self.is_over:
+    def _after_module(self, *_: object) -> None:
+        if not in_engine():
+            self.depth = max(self.depth - 1, 0)
+
+    def _begin_pass(self, of: Any, trains: bool) -> None:
+        self.passes[of] = self.passes.get(of, 0) + 1
+        if self.makes_no_update or not (self.draws or self.is_updating):
+            self.end_step()
+        if trains:
+            self._end_if_done()
+        self.begin_step()
+
+    def _end_if_done(self) -> None:
+        if self.is_done and not self.is_over:
             raise EndOfTrace
 
     def _told_by(self, differentiate: Callable[..., Any]) -> Callable[..., Any]:
         told = super()._told_by(differentiate)
 
         def run(*args: Any, **named: Any) -> Any:
-            if self.is_done:
-                self._end_trace()
+            if not in_engine():
+                self._end_if_done()
+                if not self.calls_modules:
+                    self._begin_pass(self.mode, True)
+                    found = _leaves_below(pytree.tree_leaves((args, named)))
+                    self.parameters = set(map(self.mode.storage_of, found))
             self.backward_passes += 1
             return told(*args, **named)
 
         return run
 
-    def _after_update(self, *_: object) -> None:
+    def _counted(self, begin: Callable[..., None]) -> Callable[..., None]:
+        def begin_counted(optimizer: Any, *args: Any, **named: Any) -> None:
+            begin(optimizer, *args, **named)
+            self.optimizers[optimizer] = 0
+
+        return begin_counted
+
+    def _after_update(self, optimizer: Any, *_: object) -> None:
         super()._after_update()
+        self.optimizers[optimizer] = self.optimizers.get(optimizer, 0) + 1
+        self._updated()
+
+    def _written(self, tensor: Any) -> None:
+        """See an update that no optimizer makes, by what it writes into."""
+        if self.is_updated or self.is_updating or not self.backward_passes:
+            return
+        if self.mode.storage_of(tensor) in self.parameters:
+            self._reach(Phase.OPTIMIZER)
+            self._updated()
+
+    def _updated(self) -> None:
         self.updates += 1
+        self.is_updated = True
+        self.passes.clear()
 
     def on_host(self, value: Any) -> Any:
         """Return a batch with fake tensors of the host in place of real ones."""
@@ -135,7 +234,6 @@ class OwnLoop(StepPhases):
             if not isinstance(value, FakeTensor):
                 assert self.fake is not None
                 value = self.fake.from_tensor(value)
-            self.mode.keep_on_host([value])
         elif isinstance(value, MutableMapping):
             for key in list(value):
                 value[key] = self.on_host(value[key])
@@ -180,7 +278,7 @@ class _Batches:
             if loop.is_done:
                 loop.is_over = True
                 raise StopIteration
-        elif self.yielded_without >= loop.steps and loop.is_done:
+        elif self.yielded_without >= loop.steps and (loop.is_done or not torch.is_grad_enabled()):
             raise StopIteration
         loop.begin_step()
         self.yielded_without += 1
@@ -205,6 +303,19 @@ class _Batches:
             note(f"the loader asks for {wanted:,} items, and its data set has {len(data_set):,}")
         with _disable_current_modes():
             return iter(data.dataloader._SingleProcessDataLoaderIter(loader))
+
+
+def _leaves_below(values: list[Any]) -> Iterator[Tensor]:
+    """Yield the tensors whose gradients a backward pass from some tensors makes."""
+    nodes = [one.grad_fn for one in values if isinstance(one, Tensor)]
+    seen: set[Any] = {None}
+    while nodes:
+        node: Any = nodes.pop()
+        if node not in seen:
+            seen.add(node)
+            nodes += [below for below, _ in node.next_functions]
+            if hasattr(node, "variable"):
+                yield node.variable
 
 
 def _for_real(function: Callable[..., Any]) -> Callable[..., Any]:

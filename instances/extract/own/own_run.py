@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,7 +33,7 @@ from instances.extract.eager.allocation_mode import AllocationMode
 from instances.extract.eager.fake_trace import recorded_on_fake_tensors
 from instances.extract.eager.request_recorder import AllocatorRequest, RequestRecorder
 from instances.extract.own.gpu_names import cuda_named_cpu
-from instances.extract.own.one_step import Step, TrainingStep
+from instances.extract.own.one_step import Step, TrainingStep, is_step
 from instances.extract.own.own_function import EndOfTrace, OwnFunction, user_code
 from instances.extract.own.own_loop import OwnLoop, no_group
 from instances.extract.own.trainers import is_trainer, short_trainings, train
@@ -44,6 +44,7 @@ from instances.extract.tracing.storages import StepPhase, Trace, TracedOp
 from instances.extract.tracing.traced_graph import written_arguments
 from instances.traces.allocation_trace import (
     NO_MODULE,
+    NOTES,
     AllocationTrace,
     Phase,
     iteration_window,
@@ -121,17 +122,15 @@ def run_own_steps(
 ) -> OwnRun:
     """Run a user's function and some steps that it returns, without a GPU and its memory.
 
-    Tensors that the function makes and keeps are on the GPU before the first step, except the
-    inputs of a ``TrainingStep``. Of a function that trains by itself only that is on the GPU which
-    it puts there. Of a rank of several, all is recorded from the first move of a tensor to the GPU
-    on: whole parameters live there until their shards are made.
+    What the function puts on the GPU is there. A function that puts nothing there and returns a
+    step is taken as one on the GPU: what it makes and keeps goes there before the first step,
+    except the inputs of a ``TrainingStep``.
     """
     with ExitStack() as stack:
         mode = stack.enter_context(recorded_on_fake_tensors(make_mode))
         if rank is not None:
             # PyTorch takes seconds to import its distributed part.
             from instances.extract.ranks.fake_group import fake_group, group_facts
-        mode.by_name, mode.recording = rank is None, rank is None
         stack.enter_context(cuda_named_cpu(mode, rank))
         stack.enter_context(fake_group(rank, mode) if rank is not None else no_group())
         stack.enter_context(traced_streams(mode))
@@ -144,20 +143,20 @@ def run_own_steps(
             on_step=operators.clear,
         )
         made = _made(function, loop, steps)
-        if loop.updates:
-            if rank is None and not mode.is_placed:
+        held: object = (made, loop)
+        if loop.updates or (loop.has_begun and not is_step(made)):
+            if not mode.is_placed:
                 raise InstanceError(
                     f"{function.where} puts nothing on the GPU: move the model and its batches "
                     f'there by .to("cuda")'
                 )
             loop.finish()
-            if rank is not None:
-                origin = {**origin, **group_facts(rank).fields(rank)}
-            held: object = (made, loop)
         else:
             held = _run_step(function, function.require_step(made), loop, rank)
-            if rank is not None:
-                origin = {**origin, **group_facts(rank).fields(rank)}
+        if rank is not None:
+            origin = {**origin, **group_facts(rank).fields(rank)}
+        if notes := [*mode.notes, *loop.notes]:
+            origin = {**origin, NOTES: "\n".join(notes)}
         trace = mode.recorder.trace(function.label, origin)
         run = OwnRun(trace, mode.recorder.requests, operators)
         # Until here, so that weights and state outlive the trace.
@@ -182,7 +181,7 @@ def _made(function: OwnFunction, loop: OwnLoop, steps: int) -> Any:
             return end
         except InstanceError as error:
             # Code behind the training may look for a file that was not written.
-            if not (loop.is_done or (loop.updates and isinstance(error.__cause__, SystemExit))):
+            if not (loop.is_done or (loop.has_begun and isinstance(error.__cause__, SystemExit))):
                 raise
             print(f"after {steps} steps the program ended: {error}", file=sys.stderr)
             return error
@@ -190,25 +189,21 @@ def _made(function: OwnFunction, loop: OwnLoop, steps: int) -> Any:
 
 def _run_step(function: OwnFunction, step: Step, loop: OwnLoop, rank: Rank | None) -> Step:
     """Run a step that a function has made, and return the step that ran."""
-    mode, loop.finds_steps = loop.mode, False
-    with mode.not_recorded():
-        if rank is None:
-            mode.forget()
-            mode.by_name = False
-        elif rank.parallel:
+    mode, loop.finds_steps, loop.all_on_gpu = loop.mode, False, not loop.mode.is_placed
+    on_host = list(step.host_tensors()) if isinstance(step, TrainingStep) else []
+    with mode.not_recorded() if loop.all_on_gpu else nullcontext():
+        if rank is not None and rank.parallel:
             with user_code(function.path, function.line):
                 step = parallel_step(step, rank.parallel, function.where)
-    on_host = list(step.host_tensors()) if isinstance(step, TrainingStep) else []
-    for tensor in on_host:
-        mode.take_back(tensor)
-    mode.recording = True
-    mode.adopt_all(but=on_host)
+    if loop.all_on_gpu:
+        mode.default_on_gpu = True
+        mode.adopt_all(but=on_host)
+    mode.recorder.forget_phases()
     with loop.watched():
-        for _ in range(loop.steps):
+        while not loop.is_done:
             loop.on_step()
             with loop.step():
                 function.run(step)
-            mode.recorder.device_is_done()
     return step
 
 

@@ -28,6 +28,10 @@ from instances.extract.eager.allocation_mode import ONE_HALF
 from planners.errors import InstanceError
 
 ONE = 1
+USED_AS_LENGTH = (
+    "a whole number that is read from the GPU is used as a length or an index, so that memory "
+    "depends on the values of data; give a number of your own there"
+)
 _PACKAGES = "site-packages"
 _OURS = str(Path(__file__).parents[2])
 _TORCH = str(Path(torch.__file__).parent)
@@ -60,10 +64,7 @@ class ReadCount:
 
     def __index__(self) -> int:
         """Refuse to be a length or an index."""
-        raise InstanceError(
-            "a whole number that is read from the GPU is used as a length or an index, so that "
-            "memory depends on the values of data; give a number of your own there"
-        )
+        raise InstanceError(USED_AS_LENGTH)
 
     def __int__(self) -> int:
         return ONE

@@ -44,13 +44,15 @@ class StepPhases:
     current: Phase | None = None
     # True while an optimizer updates; one that calls its closure again does so within.
     is_updating: bool = False
+    # True of a program that names no GPU: all of it is on one, but the scalars of its optimizer.
+    all_on_gpu: bool = False
 
     @contextmanager
     def step(self) -> Iterator[None]:
         """Within this context one step runs."""
         self._begin(Phase.FORWARD)
         yield
-        self._end()
+        self.finish()
 
     @contextmanager
     def told(self) -> Iterator[None]:
@@ -67,9 +69,11 @@ class StepPhases:
                 stack.callback(handle.remove)
             yield
 
-    def _end(self) -> None:
+    def finish(self) -> None:
+        """End the step."""
         if self.current not in (None, Phase.OPTIMIZER):
             self._begin(Phase.OPTIMIZER)
+        self.mode.recorder.device_is_done()
 
     def _told_by(self, differentiate: Callable[..., Any]) -> Callable[..., Any]:
         def run(*args: Any, **kwargs: Any) -> Any:
@@ -82,32 +86,27 @@ class StepPhases:
         self._reach(Phase.FORWARD)
 
     def _before_update(
-        self, optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self, _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
         given = {**dict(zip(("self", "closure"), args, strict=False)), **kwargs}
         closure = given.get("closure")
         if closure is None:
-            self._update_of(optimizer)
+            self._begin_update()
             return None
 
         def run(*values: Any) -> Any:
             loss = closure(*values)
-            self._update_of(optimizer)
+            self._begin_update()
             return loss
 
         return args[:1], {**kwargs, "closure": run}
 
-    def _update_of(self, optimizer: Any) -> None:
-        self.is_updating = True
+    def _begin_update(self) -> None:
+        self.is_updating, self.mode.default_on_gpu = True, False
         self._reach(Phase.OPTIMIZER)
-        # Fused and capturable optimizers count their steps on the device.
-        groups = optimizer.param_groups
-        on_device = any(group.get("fused") or group.get("capturable") for group in groups)
-        self.mode.scalars_on_host = not on_device
 
     def _after_update(self, *_: object) -> None:
-        self.is_updating = False
-        self.mode.scalars_on_host = False
+        self.is_updating, self.mode.default_on_gpu = False, self.all_on_gpu
 
     def _reach(self, phase: Phase) -> None:
         reached = self.current in (None, phase, Phase.OPTIMIZER)

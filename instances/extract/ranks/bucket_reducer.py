@@ -55,7 +55,8 @@ class BucketReducer:
         self._views: dict[int, Tensor] = {}
         self._in_collectives: list[Tensor] = []
         if finds_unused:
-            self._used = torch.empty(len(parameters), dtype=torch.int32)
+            device = parameters[0].device
+            self._used = torch.empty(len(parameters), dtype=torch.int32, device=device)
         self._make(buckets)
         # PyTorch leaves it untyped; the name lets types check alike with PyTorch and without.
         parameter: Any
@@ -89,7 +90,8 @@ class BucketReducer:
         for numbers in buckets:
             of_bucket = [self._parameters[number] for number in numbers]
             sizes = [parameter.numel() for parameter in of_bucket]
-            bucket: Any = torch.empty(sum(sizes), dtype=of_bucket[0].dtype)
+            one: Any = of_bucket[0]
+            bucket = torch.empty(sum(sizes), dtype=one.dtype, device=one.device)
             self._buckets.append(bucket)
             if self._are_views:
                 parts = zip(numbers, of_bucket, bucket.split(sizes), strict=True)

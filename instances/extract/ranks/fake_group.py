@@ -28,10 +28,10 @@ import torch
 from torch import Tensor, distributed
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.fsdp._fully_shard import _fsdp_init, _fsdp_param
+from torch.distributed.fsdp._fully_shard import _fsdp_param
 from torch.distributed.tensor import _redistribute, debug
 from torch.distributed.tensor._sharding_prop import ShardingPropagator
-from torch.utils._python_dispatch import _disable_current_modes, is_traceable_wrapper_subclass
+from torch.utils._python_dispatch import _disable_current_modes
 
 from instances.extract.eager.allocation_mode import AllocationMode
 from instances.extract.ranks.bucket_reducer import bucket_reducers
@@ -65,7 +65,6 @@ def fake_group(rank: Rank, mode: AllocationMode) -> Iterator[None]:
                 (distributed, "init_process_group", _nothing),
                 (distributed, "destroy_process_group", _nothing),
                 (_fsdp_param, "_chunk_with_empty", _Chunks),
-                (_fsdp_init, "_move_states_to_device", _move_to_gpu),
             ):
                 stack.enter_context(mock.patch.object(owner, name, value))
             stack.enter_context(bucket_reducers())
@@ -82,9 +81,9 @@ def fake_group(rank: Rank, mode: AllocationMode) -> Iterator[None]:
             for name, member in list(vars(DeviceMesh).items()):
                 real: Any = None
                 if isinstance(member, FunctionType) and name not in _WITHOUT_TENSORS:
-                    real = _real(member, mode)
+                    real = _real(member)
                 elif isinstance(member, property) and member.fget is not None:
-                    real = property(_real(member.fget, mode))
+                    real = property(_real(member.fget))
                 if real is not None:
                     stack.enter_context(mock.patch.object(DeviceMesh, name, real))
             yield
@@ -117,26 +116,18 @@ class _Chunks:
         return self._tensor.narrow(self._dim, start, min(most, length - start))
 
 
-def _move_to_gpu(parameters: list[Tensor], buffers: list[Tensor], _: torch.device) -> None:
-    """Move what is to be sharded, as for a mesh of GPUs."""
-    for tensor in (*parameters, *buffers):
-        if tensor.device.type != "meta" and not is_traceable_wrapper_subclass(tensor):
-            tensor.data = tensor.to("cuda")
-
-
 # Methods of a mesh that are called often and compute nothing with ranks.
 _WITHOUT_TENSORS = ("__eq__", "__hash__", "size", "get_group", "get_rank", "get_local_rank")
 
 
-def _real(method: Callable[..., Any], mode: AllocationMode) -> Callable[..., Any]:
+def _real(method: Callable[..., Any]) -> Callable[..., Any]:
     """Return a method that computes with ranks outside of the fake tensors."""
 
     def with_values(value: Any) -> Any:
         if isinstance(value, FakeTensor):
-            mode.take_back(value)
             with _disable_current_modes():
                 return torch.arange(value.numel(), dtype=torch.int).reshape(value.shape)
-        return "cpu" if isinstance(value, str) and value == "cuda" else value
+        return value
 
     @wraps(method)
     def run(*args: Any, **named: Any) -> Any:

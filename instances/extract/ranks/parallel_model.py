@@ -83,7 +83,7 @@ def parallel_module(module: Module, parallel: Mapping[str, int], where: str) -> 
                 f"--parallel: {where} has to return a model that is not parallel yet, found a "
                 f"{type(part).__name__} in it; leave out --parallel"
             )
-    mesh = init_device_mesh("cpu", tuple(parallel.values()), mesh_dim_names=tuple(parallel))
+    mesh = init_device_mesh("cuda", tuple(parallel.values()), mesh_dim_names=tuple(parallel))
     if TP in parallel:
         _split(module, mesh[TP], where)
     if FSDP in parallel:

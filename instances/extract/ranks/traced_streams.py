@@ -34,11 +34,14 @@ def traced_streams(mode: AllocationMode) -> Iterator[None]:
     PyTorch has streams of the CPU, which do nothing, for programs of any device. Those of a GPU
     become such ones with a number.
     """
-    numbers = count(DEFAULT_STREAM + 1)
+    numbers = count(DEFAULT_STREAM)
 
     class Stream(_CpuStream):
         def __init__(self, *_: object, **__: object) -> None:
             self.number = next(numbers)
+
+        def is_capturing(self) -> bool:
+            return False
 
         def record_event(self, event: Any = None) -> Any:
             return _Event() if event is None else event
@@ -62,16 +65,22 @@ def traced_streams(mode: AllocationMode) -> Iterator[None]:
         mode.recorder.device_is_done()
 
     unchanged: Any = torch.UntypedStorage.resize_
+    default = Stream()
     mode.recorder.current_stream = lambda: _number(torch.cpu.current_stream())
     with ExitStack() as stack:
         for owner, name, value in (
+            (torch.cpu, "_default_cpu_stream", default),
+            (torch.cpu, "_current_stream", default),
             (torch.cpu, "Stream", Stream),
             (torch.cuda, "Stream", Stream),
             (torch.cpu, "Event", _Event),
             (torch.cuda, "Event", _Event),
             (torch.cuda, "stream", torch.cpu.stream),
             (torch.cuda, "current_stream", torch.cpu.current_stream),
+            (torch.cuda, "default_stream", lambda *_: default),
             (torch.cuda, "synchronize", synchronize),
+            (torch.accelerator, "current_stream", torch.cpu.current_stream),
+            (torch.accelerator, "synchronize", synchronize),
             (Tensor, "record_stream", record_stream),
             (torch.UntypedStorage, "resize_", resize),
         ):

@@ -147,13 +147,15 @@ def cudnn_attention(
 ) -> Tensor:
     """Attend by cuDNN's kernel in 16 bits, else by the one that float32 takes.
 
-    PyTorch prefers cuDNN's kernel to flash attention on Hopper. Both keep the output and one
-    log-sum-exp a query, but only cuDNN's gives the workspace that recorded traces show.
+    So does a bias that is learnt, as in T5: cuDNN's kernel has no gradient of it. PyTorch prefers
+    cuDNN's kernel to flash attention on Hopper. Both keep the output and one log-sum-exp a query,
+    but only cuDNN's gives the workspace that recorded traces show.
     """
     if torch.is_autocast_enabled("cpu"):
         dtype = torch.get_autocast_dtype("cpu")
         value, key, query = (tensor.to(dtype) for tensor in (value, key, query))
-    if query.dtype not in FLASH_DTYPES:
+    is_learnt = attn_mask is not None and attn_mask.requires_grad and torch.is_grad_enabled()
+    if is_learnt or query.dtype not in FLASH_DTYPES:
         return gpu_attention(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
     bias = None if attn_mask is None else attention_bias(attn_mask, query, key)
     keep_log_sum_exp = torch.is_grad_enabled() and query.requires_grad

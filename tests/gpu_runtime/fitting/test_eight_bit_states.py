@@ -28,10 +28,10 @@ class AdamW8bit(torch.optim.Optimizer):
         for parameter in self.param_groups[0]["params"]:
             state, count = self.state[parameter], parameter.numel()
             for name in ("first", "second") if not state else ():
-                wide = count < 4096
-                state[name] = torch.zeros(count, dtype=torch.float32 if wide else torch.uint8)
-                if not wide:
-                    state[f"{name} scales"] = torch.zeros((count + 255) // 256)
+                dtype, device = torch.float32 if count < 4096 else torch.uint8, parameter.device
+                state[name] = torch.zeros(count, dtype=dtype, device=device)
+                if dtype is torch.uint8:
+                    state[f"{name} scales"] = torch.zeros((count + 255) // 256, device=device)
 
 
 def make_step(eight_bits=True, width=100):

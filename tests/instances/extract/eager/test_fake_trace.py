@@ -174,10 +174,56 @@ def test_shapes_that_depend_on_data_are_refused() -> None:
             self.weight = torch.nn.Parameter(torch.ones(5))
 
         def forward(self, x: Tensor) -> Output:
-            return Output((self.weight * x)[x > 0].sum())
+            return Output((self.weight * x).repeat_interleave(x.long()).sum())
 
     with pytest.raises(InstanceError, match="tiny: its memory depends on the values of its data"):
         trace_of(Router, {"x": (5,)}, FLOAT32)
+
+
+@pytest.mark.parametrize(
+    ("pick", "rows"),
+    [
+        ("x[y > 0]", 6), ("x[(y > 0).nonzero().squeeze(-1)]", 6), ("x[x > 0]", 12),
+        ("x.masked_select(y[:, None] > 0)", 12), ("y.unique()", 6), ("x[y > 0, :1]", 6),
+    ],
+)  # fmt: skip
+def test_all_rows_are_picked_and_the_trace_says_so(pick: str, rows: int) -> None:
+    import torch
+
+    class Picking(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.ones(2))
+
+        def forward(self, x: Tensor) -> Output:
+            picked = eval(pick, {"x": x * self.weight, "y": x[:, 0]})
+            assert len(picked) == rows
+            return Output(picked.sum() + self.weight.sum())
+
+    trace = trace_of(Picking, {"x": (6, 2)}, FLOAT32)
+    assert trace.origin["notes"] == (
+        "the program picks rows by their values, which are not known: all rows are taken"
+    )
+
+
+@pytest.mark.parametrize("learnt", [False, True])
+def test_a_learnt_bias_of_attention_takes_the_kernel_with_its_gradient(learnt: bool) -> None:
+    import torch
+
+    class Attending(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.ones(24))
+            self.bias = torch.nn.Parameter(torch.ones(1, 2, 16, 16), requires_grad=learnt)
+
+        def forward(self, x: Tensor) -> Output:
+            query = (x * self.weight).bfloat16()
+            attend = torch.nn.functional.scaled_dot_product_attention
+            return Output(attend(query, query, query, self.bias.bfloat16()).sum())
+
+    _, backward, _ = sizes(trace_of(Attending, {"x": (4, 2, 16, 24)}, FLOAT32))
+    # The gradient of the bias.
+    assert ((2 * 16 * 16 * 4) in backward) is learnt
 
 
 @pytest.mark.parametrize(("probability", "allocated"), [(0.0, [20, 20]), (0.9, [20])])

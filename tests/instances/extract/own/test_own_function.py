@@ -87,8 +87,11 @@ WRONG = [
      "def make_step", "found a tensor of shape (3, 4); give loss="),
     ("    def step():\n        Network()(torch.ones(2, 7))\n    return step\n",
      "self.second(", "RuntimeError"),
-    ("    def step():\n        x = torch.ones(2, 7)\n        x[x > 0].sum()\n    return step\n",
-     "x[x > 0]", "memory that depends on the values of data cannot be traced"),
+    ("    def step():\n        x = torch.ones(7).long()\n        x.repeat_interleave(x)\n"
+     "    return step\n",
+     "x.repeat_interleave", "memory that depends on the values of data cannot be traced"),
+    ("    def step():\n        torch.zeros(torch.ones(7).long().sum().item())\n    return step\n",
+     "torch.zeros(torch", "a whole number that is read from the GPU is used as a length"),
 ]  # fmt: skip
 
 

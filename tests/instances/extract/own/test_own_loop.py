@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from instances.extract.own.own_extraction import OWN_DEFAULTS, extract_own, open_own, trace_own
-from instances.traces.allocation_trace import AllocationTrace
+from instances.traces.allocation_trace import AllocationTrace, Role
 from planners.errors import InstanceError
 from tests.instances.extract.own.user_scripts import written
 
@@ -115,15 +115,94 @@ def test_steps_of_a_loop(body: str, expected: str, tmp_path: Path) -> None:
     assert phases(trace_of(tmp_path, body)) == expected
 
 
-def test_a_loop_without_a_loader_ends_a_step_at_the_next_forward_pass(tmp_path: Path) -> None:
-    body = """
-    model, optimizer = made()
-    while True:
-        x = torch.randn(8, 16, device="cuda")
-        model(x).square().mean().backward()
-        optimizer.step()
+ALONE = "    model = made()[0]\n"
+MADE = "    model, optimizer = made()\n"
+PASS = "        model(torch.randn(8, 16, device='cuda')).square().mean().backward()\n"
+FOREVER = f"{ALONE}    while True:\n{PASS}"
+BY_HAND = """        with torch.no_grad():
+            for weight in model.parameters():
+                {}
+                weight.grad = None
 """
-    assert phases(trace_of(tmp_path, body)) == "FBO" * 3
+IN_BACKWARD = """    def update(weight):
+        {}
+        weight.grad = None
+    model.weight.register_post_accumulate_grad_hook(update)
+"""
+# Loops without a loader, which never end, and the phases of their steps.
+ENDLESS = {
+    "an optimizer": (f"{MADE}    while True:\n{PASS}        optimizer.step()\n", "FBO" * 3),
+    "in place": (FOREVER + BY_HAND.format("weight -= 0.1 * weight.grad"), "FBO" * 3),
+    "by data": (FOREVER + BY_HAND.format("weight.data.add_(weight.grad)"), "FBO" * 3),
+    "new data": (FOREVER + BY_HAND.format("weight.data = weight - weight.grad"), "FBO" * 3),
+    "microbatches": (FOREVER + PASS + BY_HAND.format("weight -= weight.grad"), "FBFBO" * 3),
+    "an optimizer in the backward pass": (
+        f"{MADE}{IN_BACKWARD.format('optimizer.step()')}    while True:\n{PASS}", "FBO" * 3),
+    "by hand in the backward pass": (
+        f"{ALONE}{IN_BACKWARD.format('weight.data.sub_(weight.grad)')}    while True:\n{PASS}",
+        "FBO" * 3),
+    "without a module": (
+        "    weight = torch.ones(9, device='cuda', requires_grad=True)\n    while True:\n"
+        "        weight.square().sum().backward()\n        weight.data.sub_(weight.grad)\n",
+        "FBO" * 3),
+    "no gradients": (
+        f"{MADE}    with torch.inference_mode():\n        while True:\n"
+        "            model(torch.randn(8, 16, device='cuda'))\n", "FO" * 3),
+    "no update": (FOREVER, "FB" * 4 + "O" + "FBO" * 2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ENDLESS)
+def test_a_loop_without_a_loader_ends_a_step_at_the_next_forward_pass(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from instances.extract.own import own_loop
+
+    monkeypatch.setattr(own_loop, "MOST_PASSES", 4)
+    body, expected = ENDLESS[name]
+    trace = trace_of(tmp_path, body)
+    assert phases(trace) == expected
+    assert ("no update in 4 passes" in trace.origin.get("notes", "")) == (
+        name in ("no gradients", "no update")
+    )
+
+
+CRITIC = """
+    critic, generator = nn.Linear(16, 16), nn.Linear(16, 16)
+    optimizers = [torch.optim.AdamW(one.cuda().parameters()) for one in (critic, generator)]
+{loop}
+        critic(torch.randn(8, 16, device="cuda")).mean().backward()
+        optimizers[0].step()
+        if count % {every} == {every} - 1:
+            critic(generator(torch.randn(8, 16, device="cuda"))).mean().backward()
+            optimizers[1].step()
+"""
+
+
+@pytest.mark.parametrize("is_step", [False, True])
+def test_steps_go_on_until_each_optimizer_has_updated_twice(
+    is_step: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from instances.extract.own import own_loop
+
+    counts = "    from itertools import count as numbers\n    counts = numbers()\n"
+    loop = (
+        f"{counts}    def step():\n        count = next(counts)"
+        if is_step
+        else (f"{counts}    for count in counts:")
+    )
+    ends = "    return step\n" if is_step else ""
+
+    def updates(every: int) -> tuple[int, str]:
+        trace = trace_of(tmp_path, CRITIC.format(loop=loop, every=every) + ends)
+        states = trace.size[trace.role == Role.STATE]
+        return int((states == 16 * 16 * 4).sum()), trace.origin.get("notes", "")
+
+    assert updates(5) == (4, "")  # two states of each weight
+    monkeypatch.setattr(own_loop, "MOST_STEPS", 4)
+    found, said = updates(5)
+    assert found == 2
+    assert said.startswith("1 optimizer of 2 made fewer than 2 updates in ")
 
 
 def test_a_step_that_a_function_returns_may_draw_from_a_loader(tmp_path: Path) -> None:
@@ -254,7 +333,7 @@ if __name__ == "__main__":
     assert 4 * 16 * 4 * 2 in large.size.tolist()
     assert 4 * 16 * 4 * 2 not in small.size.tolist()
     untrained = written(tmp_path, "print(1)")
-    with pytest.raises(InstanceError, match="no optimizer made a step"):
+    with pytest.raises(InstanceError, match="no module was called"):
         trace_own(open_own(str(untrained), []), STEPS)
 
 

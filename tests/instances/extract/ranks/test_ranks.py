@@ -12,7 +12,7 @@ from instances.extract.eager.trace_settings import TraceSettings
 from instances.extract.own.own_extraction import open_own, trace_own
 from instances.extract.ranks.parallel_model import parse_parallel
 from instances.extract.ranks.rank import GroupFacts, Rank
-from instances.traces.allocation_trace import AllocationTrace
+from instances.traces.allocation_trace import AllocationTrace, Role
 from instances.traces.trace_requests import requests_of_trace
 from planners.errors import InstanceError
 from planners.model.online_result import OnlineTerms
@@ -157,6 +157,54 @@ def test_whole_parameters_live_until_their_shards_are_made(tmp_path: Path) -> No
     row = 4 * 5
     assert trace.size[:2].tolist() == [6 * row, 2 * row]
     assert before_the_steps(trace) == [2 * row]
+
+
+WAYS_IN = """
+import torch
+from torch import distributed, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import CPUOffloadPolicy, FullyShardedDataParallel, OffloadPolicy
+from torch.distributed.fsdp import fully_shard
+
+
+def make_step(device="cuda", api=2, offload=False):
+    distributed.init_process_group("nccl")
+    with torch.device(device):
+        model = nn.Sequential(nn.Linear(100, 100, bias=False), nn.ReLU(), nn.Linear(100, 100))
+    if api == 1:
+        model = FullyShardedDataParallel(model, device_id=torch.cuda.current_device())
+    else:
+        policy = CPUOffloadPolicy() if offload else OffloadPolicy()
+        for part in (model[0], model):
+            fully_shard(part, offload_policy=policy)
+    if device == "meta":
+        model.to_empty(device="cuda")
+    optimizer = torch.optim.AdamW(model.parameters())
+
+    def step():
+        model(torch.zeros(2, 100, device="cuda")).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return step
+"""
+
+
+def test_shards_are_the_same_whichever_way_a_model_comes_in(tmp_path: Path) -> None:
+    def steady(*settings: str) -> tuple[list[int], int]:
+        trace = trace_of(tmp_path, WAYS_IN, *settings)
+        begin = trace.mark_event[trace.mark_iteration == 1][0]
+        states = int(trace.size[trace.role == Role.STATE].sum())
+        return trace.size[trace.alloc > begin].tolist(), states
+
+    on_gpu = steady()
+    assert on_gpu[1] == 2 * 4 * (50 * 100 + 50 * 100 + 50) + 0
+    assert steady("device='cpu'") == steady("device='meta'") == on_gpu
+    assert steady("api=1")[1] == 2 * 4 * 20_100 // 2
+    # The shards, their gradients and the states are on the host.
+    offloaded = trace_of(tmp_path, WAYS_IN, "offload=True", "device='cpu'")
+    assert not (offloaded.role == Role.STATE).any()
+    assert before_the_steps(offloaded) == []
 
 
 def test_ranks_are_unlike_by_their_shards(tmp_path: Path) -> None:

@@ -1,0 +1,54 @@
+"""Rows that a program picks by values: without values, all of them are taken.
+
+Note: why all rows
+------------------
+Rationale. A loss over the labels that are not ignored picks rows by labels, and such a batch is
+full in training. No other number of rows could need more memory.
+
+Approach. Each operator whose result is as long as the picked values are many gets the longest
+result. A mask that is an index becomes as many indices as it has elements.
+
+Limits. Operators whose result has no longest form, such as ``repeat_interleave``, are refused. The
+indices that a kernel makes of a mask are not recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+SAID = "the program picks rows by their values, which are not known: all rows are taken"
+_MASKS = (torch.bool, torch.uint8)
+
+
+def all_rows(name: str, func: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    """Return the longest result that an operator can have; None if none is known."""
+    if name == "nonzero.default":
+        return _numbers(args[0], args[0].numel(), args[0].dim())
+    if name == "masked_select.default":
+        shape = torch.broadcast_shapes(args[0].shape, args[1].shape)
+        return args[0].new_empty(shape.numel())
+    if name == "index.Tensor":
+        return func(args[0], _without_masks(args[1]))
+    if name == "_unique2.default":
+        values = args[0].flatten().clone()
+        return values, _numbers(args[0], *args[0].shape), _numbers(args[0], values.numel())
+    return None
+
+
+def _without_masks(indices: Sequence[Tensor | None]) -> list[Tensor | None]:
+    found: list[Tensor | None] = []
+    for one in indices:
+        if one is not None and one.dtype in _MASKS:
+            found += [_numbers(one, one.numel())] * one.dim()
+        else:
+            found.append(one)
+    return found
+
+
+def _numbers(like: Tensor, *shape: int) -> Tensor:
+    numbers: Tensor = like.new_empty(shape, dtype=torch.int64)
+    return numbers
