@@ -137,6 +137,7 @@ class _Terms:
 
 @app.command("fit")
 def fit_program(
+    context: typer.Context,
     name: Annotated[
         str | None,
         typer.Argument(
@@ -229,9 +230,16 @@ def fit_program(
     Exits with 0 if the step fits, 1 if it does not, and 3 if it fits only when planned. This is
     about the given values, even with --vary. With --diff it exits with 1 if more is reserved.
     """
+    for option, value, least in (
+        ("--by", by, 1),
+        ("--groups", groups, 0),
+        ("--ranks", ranks, 1),
+        ("--channels", channels, 0),
+    ):
+        if value < least:
+            raise GaplessError(f"{option}: at least {least} is needed, found {value}")
+    _require_options_of(diff, context)
     if diff is not None:
-        if name or model or as_json:
-            raise GaplessError("--diff: two files are compared; leave out NAME and --json")
         old, new = map(read_fit, diff)
         difference = FitDifference(old, new, Threshold.parse(threshold))
         _print_difference(difference, groups)
@@ -263,14 +271,6 @@ def fit_program(
         require_suffix("--page", page, "a page", drawn[page].suffixes)
     if vary is not None and memory is None:
         raise GaplessError("--vary: --memory is needed, the limit for the largest value")
-    for option, value, least in (
-        ("--by", by, 1),
-        ("--groups", groups, 0),
-        ("--ranks", ranks, 1),
-        ("--channels", channels, 0),
-    ):
-        if value < least:
-            raise GaplessError(f"{option}: at least {least} is needed, found {value}")
     shape: dict[str, Any] = {
         **given(batch=batch, seq=seq, image=image, layers=layers),
         **given(checkpointing=checkpointing, selective=selective, lora=lora),
@@ -354,6 +354,20 @@ def fit_program(
         for path, picture in drawn.items():
             picture.draw(answer, path)
     raise typer.Exit(0 if total is None else EXIT[worst.check.answer])
+
+
+def _require_options_of(diff: object, context: typer.Context) -> None:
+    """Refuse every option that a comparison of two files, or a prediction, would not use."""
+    given = {
+        str(one.name): one.opts[0] if one.opts[0].startswith("-") else one.opts[0].upper()
+        for one in context.command.params
+        if getattr(context.get_parameter_source(str(one.name)), "name", "") == "COMMANDLINE"
+    }
+    unused = [word for name, word in given.items() if name not in ("diff", "threshold", "groups")]
+    if diff is None and "threshold" in given:
+        raise GaplessError("--threshold: two files to compare are needed, after --diff")
+    if diff is not None and unused:
+        raise GaplessError(f"--diff: two files are compared; leave out {', '.join(unused)}")
 
 
 def _parse_memory(memory: str | None, beside: str) -> tuple[int | None, int]:

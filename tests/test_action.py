@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -14,17 +15,21 @@ import pytest
 from tests.gpu_runtime.test_fit import FRAGMENTING
 from tests.repository import ROOT
 
-# Takes the place of GitHub's program `gh`: it records its calls, and lists earlier comments.
+# Takes the place of GitHub's program `gh`: it records its calls, and chooses earlier comments by
+# `jq`, which the machines of GitHub have.
 GH = """#!/bin/sh
 printf '%s\\n' "$*" >> "$GH_CALLS"
-case "$*" in *--jq*) printf "$EARLIER" ;; esac
+case "$*" in *--jq*) printf '%s' "$EARLIER" | jq -r "$5" ;; esac
 """
+BOT, PERSON = ({"user": {"login": name, "type": kind}} for name, kind in (
+    ("github-actions[bot]", "Bot"), ("someone", "User"),
+))  # fmt: skip
 
 
 class Runner:
     """Runs the steps of the action as GitHub documents it for `shell: bash`."""
 
-    def __init__(self, folder: Path, earlier: str = "", **inputs: str) -> None:
+    def __init__(self, folder: Path, earlier: list[object] | None = None, **inputs: str) -> None:
         import yaml  # comes with transformers
 
         self.action: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text("utf-8"))
@@ -40,7 +45,7 @@ class Runner:
         (folder / "gh").chmod(0o755)
         self.calls, self.summary = folder / "calls", folder / "summary"
         self.environment = {
-            **os.environ, "EARLIER": earlier, "GH_CALLS": str(self.calls),
+            **os.environ, "EARLIER": json.dumps(earlier or []), "GH_CALLS": str(self.calls),
             "GITHUB_STEP_SUMMARY": str(self.summary),
             "PATH": f"{folder}:{Path(sys.executable).parent}:{os.environ['PATH']}",
         }  # fmt: skip
@@ -92,26 +97,74 @@ def test_growth_fails_and_is_told(folder: Path) -> None:
     assert later.run() == 1
     assert later.said["Answer"] == "::error::the memory of the training step grew\n"
     table = Path(later.known["steps.compare.outputs.table"]).read_text().splitlines()
-    assert table[:2] == [f"### Memory of {program}", "```"]
-    assert table[3].split() == [
+    assert table[1:3] == [f"### Memory of `{program}`", "```"]
+    assert table[4].split() == [
         "live", "50.00", "MiB", "100.0", "MiB", "+52,428,800", "+100.00", "%",
     ]  # fmt: skip
     asked, written = later.calls.read_text().splitlines()
     assert asked.startswith("api --paginate repos/someone/model/issues/7/comments --jq")
     assert written.startswith("api --method POST repos/someone/model/issues/7/comments --field")
 
-    again = Runner(folder, earlier="41\\n42\\n", token="secret", threshold="100%", **grown)
+    body = "\n".join(table)
+    comments: list[object] = [
+        {"id": 40, "body": body, **PERSON}, {"id": 41, "body": "\n".join(table[1:]), **BOT},
+        {"id": 42, "body": f"> {body}", **BOT}, {"id": 43, "body": body, **BOT},
+        {"id": 44, "body": body, **BOT},
+    ]  # fmt: skip
+    again = Runner(folder, earlier=comments, token="secret", threshold="100%", **grown)
     assert again.run() == 0, again.said
-    assert "--method PATCH repos/someone/model/issues/comments/41 " in again.calls.read_text()
+    assert "--method PATCH repos/someone/model/issues/comments/43 " in again.calls.read_text()
 
 
 @pytest.mark.torch
 @pytest.mark.parametrize(
-    ("arguments", "status"), [("--memory 49MiB", 1), ("--memory 51MiB", 3), ("--bathc 3", 2)]
+    ("arguments", "status", "summary"),
+    [
+        ("--memory 49MiB", 1, "\ndoes not fit: the GPU has 49.00 MiB\ndid not grow\n```\n"),
+        ("--memory 51MiB", 3, "\nfits only when planned: the GPU has 51.00 MiB\n"),
+        ("--memory '1 GiB'", 0, "\nfits: the GPU has 1.000 GiB\n"),
+        ("--bathc 3", 2, ""),
+        ("--set 'parts=1 --memory 49MiB", 2, ""),
+    ],
 )
-def test_a_step_that_does_not_fit_fails(arguments: str, status: int, folder: Path) -> None:
-    given = f"{arguments} --beside 0"
-    assert Runner(folder, program="train.py:make_step", arguments=given).run() == status
+def test_what_fits_passes(arguments: str, status: int, summary: str, folder: Path) -> None:
+    runner = Runner(folder, program="train.py:make_step", arguments=f"--beside 0 {arguments}")
+    assert runner.run() == status, runner.said
+    assert summary in (runner.summary.read_text() if summary else "")
+
+
+def written_body(folder: Path, program: str, said: str, status: int = 0) -> str:
+    """Return the text of the comment if a comparison prints this and ends so."""
+    prints = f"#!/bin/sh\ncat {folder}/said\nexit $(({status} * $#  / 6))\n"
+    (folder / "said").write_text(said, encoding="utf-8")
+    (folder / "gapless").write_text(prints)
+    (folder / "gapless").chmod(0o755)
+    (folder / "old.json").touch()
+    runner = Runner(folder, program=program, baseline="old.json")
+    assert runner.run() == status, runner.said
+    return runner.summary.read_text(encoding="utf-8") if runner.summary.exists() else ""
+
+
+@pytest.mark.parametrize("said", ["x: ``` -> 1\n```\n@all\n````\ndid not grow", "`" * 50_000])
+def test_nothing_leaves_the_block_of_code(said: str, tmp_path: Path) -> None:
+    body = written_body(tmp_path, "a`b\n@all\n```.json", said)
+    _, heading, *inner, last = body.splitlines()
+    assert (heading, inner[0], last) == ("### Memory of `ab@all.json`", "```", "```")
+    assert not any("`" in line for line in inner[1:])
+
+
+@pytest.mark.parametrize("lines", [["é" * 99] * 2000, ["é" * 99] * 3 + ["x" * 70_000], ["y" * 9]])
+def test_a_long_comment_is_cut_before_its_answer(lines: list[str], tmp_path: Path) -> None:
+    body = written_body(tmp_path, "net.json", "\n".join([*lines, "grew under live"]), 1)
+    assert len(body) <= 65_536
+    *_, above, answer, _ = body.splitlines()
+    assert answer == "grew under live"
+    more = "... and more, which is too long for a comment"
+    assert above == (lines[0] if len(lines) == 1 else more)
+
+
+def test_an_error_is_no_growth(tmp_path: Path) -> None:
+    assert written_body(tmp_path, "net.json", "", 1) == ""
 
 
 @pytest.mark.torch
@@ -120,6 +173,7 @@ def test_the_package_of_the_action_is_installed(folder: Path) -> None:
     runner = Runner(folder, program="train.py:make_step", requirements=requirements)
     assert runner.run(installs=True) == 0, runner.said
     assert "Would install gapless-" in runner.said["Install"]
+    assert Runner(folder, program="x", requirements="'numpy").run(installs=True) == 2
 
 
 def test_expressions_stand_in_no_script() -> None:

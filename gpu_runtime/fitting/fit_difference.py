@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
-from gpu_runtime.fitting.fit_report import OUTSIDE, SCHEMA, SCHEMA_VERSION
-from planners.errors import GaplessError, InstanceError, errors_at
-from planners.files.bounded_file import read_bounded
-from planners.files.file_limits import MAX_TEXT_BYTES
-from planners.text.byte_units import exact_bytes, human_bytes, parse_bytes
+from gpu_runtime.fitting.fit_check import Fits
+from gpu_runtime.fitting.fit_report import ANSWERS, OUTSIDE, SCHEMA, SCHEMA_VERSION
+from planners.errors import InstanceError, errors_at
+from planners.files.json_file import read_json
+from planners.model.problem_fields import MOST_SHOWN_NAME
+from planners.text.byte_units import MOST_BYTES, exact_bytes, human_bytes, parse_bytes
 from planners.text.plain_text import one_line, shown
 from planners.text.table import Column, Row, Table, and_more, columns_of
 
 GREW_STYLE = "bold red"
 # Time and module of blocks, see LiveGroup.
 _Key = tuple[str, str]
+_Bytes = Annotated[int, msgspec.Meta(ge=0, le=MOST_BYTES)]
+# Few enough digits for exact arithmetic.
+_PERCENTAGE = re.compile(r"(\d{1,40}(?:\.\d{1,40})?(?:[eE][+-]?\d{1,2})?) *%", re.ASCII)
 
 
 class _Group(msgspec.Struct, frozen=True):
     since: str
     module: str
-    size: int
+    size: _Bytes
 
 
 class _Peak(msgspec.Struct, frozen=True):
@@ -35,7 +40,7 @@ class _Peak(msgspec.Struct, frozen=True):
 
 class _Row(msgspec.Struct, frozen=True):
     label: str
-    reserved_peak: int
+    reserved_peak: _Bytes
 
 
 class FitRecord(msgspec.Struct, frozen=True):
@@ -44,7 +49,9 @@ class FitRecord(msgspec.Struct, frozen=True):
     schema: str
     version: int
     program: str
-    origin: dict[str, Any]
+    origin: dict[str, str | int | float | bool | None]
+    memory: _Bytes | None
+    answer: Fits | None
     peak: _Peak
     allocators: list[_Row]
 
@@ -53,14 +60,20 @@ def read_fit(path: Path) -> FitRecord:
     """Read a file that ``gpu_runtime.fit --json`` printed."""
     with errors_at(path):
         try:
-            record = msgspec.json.decode(read_bounded(path, MAX_TEXT_BYTES), type=FitRecord)
-        except msgspec.DecodeError as error:
+            record = msgspec.convert(read_json(path), FitRecord)
+        except (msgspec.ValidationError, UnicodeError) as error:
             raise InstanceError(f"the answer of `fit --json` is needed, found: {error}") from None
         if (record.schema, record.version) != (SCHEMA, SCHEMA_VERSION):
             raise InstanceError(
                 f"schema {SCHEMA}, version {SCHEMA_VERSION} is needed, found {shown(record.schema)}"
-                f", version {record.version}"
+                f", version {shown(record.version)}"
             )
+        for field, names in (
+            ("allocators", [row.label for row in record.allocators]),
+            ("peak.groups", [(group.since, group.module) for group in record.peak.groups]),
+        ):
+            if len(set(names)) < len(names):
+                raise InstanceError(f"field {field}: each name is needed once, found one twice")
         return record
 
 
@@ -73,18 +86,10 @@ class Threshold:
 
     @classmethod
     def parse(cls, text: str) -> Threshold:
-        if not text.endswith("%"):
-            return cls(size=parse_bytes("--threshold", text))
-        try:
-            share = Fraction(text.removesuffix("%").strip()) / 100
-        except (ValueError, ZeroDivisionError):
-            share = Fraction(-1)
-        if share < 0:
-            raise GaplessError(
-                f"--threshold: a percentage or bytes are needed, such as 1% or 64MiB, found "
-                f"{shown(text)}"
-            )
-        return cls(share=share)
+        percentage = _PERCENTAGE.fullmatch(text)
+        if percentage is not None:
+            return cls(share=Fraction(percentage[1]) / 100)
+        return cls(size=parse_bytes("--threshold: a percentage, such as 1%, or bytes", text))
 
     def allows(self, old: int, new: int) -> bool:
         return new - old <= old * self.share + self.size
@@ -126,14 +131,19 @@ class FitDifference:
 
     @property
     def notes(self) -> list[str]:
-        """Return the lines below the tables: which settings changed, and the answer."""
+        """Return the lines below the tables: which settings changed, and the answers."""
         settings = _pairs(*({"program": one.program, **one.origin} for one in (self.old, self.new)))
         lines = [
-            f"{name}: {one_line(str(old))} -> {one_line(str(new))}"
+            f"{one_line(name)}: {one_line(str(old))} -> {one_line(str(new))}"
             for name, (old, new) in settings.items()
             if old != new and name != "command"
         ]
-        answer = f"grew under {', '.join(self.grown)}" if self.grown else "did not grow"
+        if self.new.answer is not None:
+            lines.append(
+                f"{ANSWERS[self.new.answer]}: the GPU has {human_bytes(self.new.memory or 0)}"
+            )
+        grown = self.grown
+        answer = f"grew under {one_line(', '.join(grown))}" if grown else "did not grow"
         return [*lines, f"{answer}{_beyond(self.threshold)}"]
 
 
@@ -148,8 +158,12 @@ def _beyond(threshold: Threshold) -> str:
 
 
 def reserved_table(difference: FitDifference) -> Table:
+    grown = set(difference.grown)
     rows = [
-        Row([one_line(label), *_sizes(old, new)], style=GREW_STYLE * (label in difference.grown))
+        Row(
+            [one_line(label, MOST_SHOWN_NAME), *_sizes(old, new)],
+            style=GREW_STYLE * (label in grown),
+        )
         for label, (old, new) in difference.reserved.items()
     ]
     return Table(columns_of("allocator", "old", "new", "bytes more", "share"), rows)
@@ -158,7 +172,7 @@ def reserved_table(difference: FitDifference) -> Table:
 def changed_groups_table(difference: FitDifference, most: int) -> Table:
     """Return what lives at the peak and changed: the groups that changed most."""
     rows = [
-        Row([*_sizes(old, new), since, one_line(module) or OUTSIDE])
+        Row([*_sizes(old, new), one_line(since), one_line(module) or OUTSIDE])
         for (since, module), old, new in difference.groups[:most]
     ]
     rows += [Row([*[""] * 5, more]) for more in and_more(len(difference.groups), most)]

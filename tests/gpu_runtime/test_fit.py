@@ -257,6 +257,7 @@ def test_what_can_be_varied(tmp_path: Path) -> None:
         (["--steps", "0"], "setting steps: at least 1, found 0"),
         (["--model", "gpt2-medium"], "one program is needed: NAME, or --model, or two files"),
         (["--diff", "old.json", "new.json"], "--diff: two files are compared; leave out NAME"),
+        (["--threshold", "0"], "--threshold: two files to compare are needed, after --diff"),
         (["--memory", "1GiB", "--vary", "a,b,c"], "--vary: one name or two are needed, found a,b"),
         (
             ["--plot", "a.png", "--vary", "batch"],

@@ -74,6 +74,55 @@ def test_growth_by_allocator_and_by_module(files: tuple[Path, Path]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ("yes", "fits: the GPU has 24.00 MiB"),
+        ("only_planned", "fits only when planned: the GPU has 24.00 MiB"),
+        ("no", "does not fit: the GPU has 24.00 MiB"),
+    ],
+)
+def test_the_answer_of_the_new_file_is_said(
+    answer: str, said: str, files: tuple[Path, Path]
+) -> None:
+    changed(files[1], answer=answer, memory=24 * MIB)
+    assert difference(files).notes[-2:] == [said, f"grew under {LIVE}, {CACHING}"]
+    assert said not in difference((files[1], files[0])).notes
+
+
+def changed(path: Path, **fields: object) -> Path:
+    path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
+    return path
+
+
+HOSTILE = "a\x1b]0;title\x07\n```\n@all \x9b31m\u202e"
+
+
+def test_what_a_file_says_is_printed_on_one_line(files: tuple[Path, Path]) -> None:
+    rows = [{"label": HOSTILE, "reserved_peak": size} for size in (1, 2)]
+    groups = [{"since": HOSTILE, "module": HOSTILE, "size": 5}]
+    for path, row in zip(files, rows, strict=True):
+        changed(path, allocators=[row], program=f"{HOSTILE}{row['reserved_peak']}")
+    changed(files[0], peak={"groups": groups}, origin={HOSTILE: HOSTILE})
+    answer = run_command(app, "--diff", *files)
+    assert answer.exit_code == 1
+    assert all(line.isprintable() and "title" not in line for line in answer.stdout.split("\n"))
+    assert not any(line.lstrip().startswith(("```", "@")) for line in answer.stdout.split("\n"))
+    assert answer.stdout.count("a ``` @all") == 1 + 2 + 4 + 1  # label, group, notes, answer
+
+
+def test_many_allocators_are_compared(files: tuple[Path, Path]) -> None:
+    for path in files:
+        more = path is files[1]
+        rows = [{"label": f"m{each}", "reserved_peak": each + more} for each in range(25_000)]
+        changed(path, allocators=rows)
+    answer = run_command(app, "--diff", *files)
+    *_, last = answer.stdout.splitlines()
+    assert (answer.exit_code, answer.stdout.count("\nm")) == (1, 25_000)
+    assert last.startswith("grew under m0, m1, ")
+    assert len(last) < 1100
+
+
+@pytest.mark.parametrize(
     ("threshold", "grown"),
     [
         ("0", [LIVE, CACHING]),
@@ -83,6 +132,7 @@ def test_growth_by_allocator_and_by_module(files: tuple[Path, Path]) -> None:
         ("5%", [LIVE]),
         ("4.99 %", [LIVE, CACHING]),
         ("20%", []),
+        ("1e99%", []),
     ],
 )
 def test_growth_up_to_the_threshold_is_allowed(
@@ -103,9 +153,7 @@ def test_less_memory_is_no_growth(files: tuple[Path, Path]) -> None:
 
 def test_an_allocator_that_was_not_asked_is_not_compared(files: tuple[Path, Path]) -> None:
     old, new = files
-    fields = json.loads(old.read_text())
-    fields["allocators"] = fields["allocators"][:1]
-    old.write_text(json.dumps(fields))
+    changed(old, allocators=json.loads(old.read_text())["allocators"][:1])
     found = difference((old, new))
     assert list(reserved_table(found).rows[1].cells) == [CACHING, "-", "21.00 MiB", "-", "-"]
     assert found.grown == [LIVE]
@@ -114,6 +162,16 @@ def test_an_allocator_that_was_not_asked_is_not_compared(files: tuple[Path, Path
 @pytest.mark.parametrize(
     ("field", "value", "said"),
     [
+        ("origin", {"a": {"b": 1}}, "Expected `bool | int | float | str | null`, got `object`"),
+        ("program", 5, "Expected `str`, got `int` - at `$.program`"),
+        ("answer", "perhaps", "Invalid enum value 'perhaps' - at `$.answer`"),
+        ("answer", "\ud800", "found: 'utf-8' codec can't encode"),
+        ("memory", 2**63, "Expected `int` <= 9223372036854775807 - at `$.memory`"),
+        ("allocators", [{"label": "a", "reserved_peak": -1}], "Expected `int` >= 0"),
+        ("allocators", [{"label": "a", "reserved_peak": 10**300}], "Expected `int` <= 9223372036"),
+        ("allocators", [{"label": "a", "reserved_peak": 1}] * 2, "allocators: each name is needed"),
+        ("peak", {"groups": [{"since": "", "module": "", "size": 1}] * 2}, "peak.groups: each nam"),
+        ("version", 10**40, "version 1 is needed, found 'gapless-fit', version a whole number of"),
         ("schema", "gapless-comparison", "schema gapless-fit, version 1 is needed, found 'gapl"),
         ("version", 2, "version 1 is needed, found 'gapless-fit', version 2"),
         ("allocators", [{"label": "live", "reserved_peak": "much"}], "reserved_peak"),
@@ -123,8 +181,7 @@ def test_an_allocator_that_was_not_asked_is_not_compared(files: tuple[Path, Path
 def test_only_answers_of_fit_are_read(
     field: str, value: object, said: str, files: tuple[Path, Path]
 ) -> None:
-    old, _ = files
-    old.write_text(json.dumps({**json.loads(old.read_text()), field: value}))
+    old = changed(files[0], **{field: value})
     with pytest.raises(InstanceError) as caught:
         read_fit(old)
     assert str(caught.value).startswith(f"{old}: ")
@@ -132,7 +189,41 @@ def test_only_answers_of_fit_are_read(
     require_one_line(run_command(app, "--diff", old, old), said)
 
 
-@pytest.mark.parametrize("threshold", ["%", "-1%", "1/0%", "much", "nan%"])
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b'"\xff"', "the file is no UTF-8 text: byte 1"),
+        (b"[" * 100_000, "its lists are nested too deeply"),
+        (b"1" * 5000, "a whole number of too many digits"),
+        (b'{"version": 1, "version": 1}', "field version: given twice"),
+        (b"[]", "Expected `object`, got `array`"),
+    ],
+)
+def test_a_file_is_read_by_the_reader_of_all_files(text: bytes, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "old.json"
+    path.write_bytes(text)
+    require_one_line(run_command(app, "--diff", path, path), said)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--page", "a.html"], "leave out --page"),
+        (["--memory", "1GiB", "--json"], "leave out --memory, --json"),
+        (["--no-remedies"], "leave out --remedies"),
+        (["net.json", "--groups", "3"], "leave out NAME"),
+        (["--groups", "-1"], "--groups: at least 0 is needed, found -1"),
+    ],
+)
+def test_options_that_a_comparison_does_not_use(
+    arguments: list[str], said: str, files: tuple[Path, Path]
+) -> None:
+    require_one_line(run_command(app, "--diff", *files, *arguments), said)
+
+
+@pytest.mark.parametrize(
+    "threshold", ["%", "-1%", "1/0%", "much", "nan%", "1e400%", "1e999999999 %", "1e400", "\u0661%"]
+)
 def test_a_threshold_is_a_percentage_or_bytes(threshold: str) -> None:
     with pytest.raises(GaplessError, match="--threshold: "):
         Threshold.parse(threshold)

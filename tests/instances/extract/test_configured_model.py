@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import json
+import socket
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import transformers
 
 from instances.extract.eager.recording import record
 from instances.extract.eager.trace_settings import TraceSettings
-from instances.extract.models import find_model
+from instances.extract.models import configured_model, find_model
 from planners.errors import GaplessError, InstanceError
 
 pytestmark = pytest.mark.torch
 
 SMALL = {"num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4, "vocab_size": 500}
 LLAMA = {"model_type": "llama", "intermediate_size": 128, "pad_token_id": 0, **SMALL}
+SEQUENCES = {"architectures": ["LlamaForSequenceClassification"]}
+# A model that has others within.
+PARTS = {"model_type": "llava", "architectures": ["LlavaForConditionalGeneration"]}
 SETTINGS = TraceSettings(steps=2, precision="bfloat16")
 
 
@@ -25,6 +30,13 @@ def written(folder: Path, fields: object) -> str:
     path = folder / "config.json"
     path.write_text(json.dumps(fields), encoding="utf-8")
     return str(path)
+
+
+def nested(levels: int) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
+    for _ in range(levels):
+        fields = {"a": fields}
+    return LLAMA | fields
 
 
 def test_a_file_gives_the_trace_of_the_registered_model(tmp_path: Path) -> None:
@@ -85,14 +97,54 @@ def test_the_precision_is_that_of_the_step(tmp_path: Path) -> None:
         ({**LLAMA, "architectures": ["LlamaModel"]}, "computes a loss from labels is needed"),
         ({**LLAMA, "quantization_config": {}}, "field quantization_config: quantised weights"),
         ({**LLAMA, "hidden_size": "wide"}, "the model cannot be traced: "),
+        # Of this one transformers says before that `num_labels` is wrong.
+        ({**LLAMA, "num_labels": 3, "id2label": {"0": ""}, "hidden_size": 65}, "cannot be traced"),
+        ({**LLAMA, "_attn_implementation": "org/a"}, "attn_implementation: code of transformers,"),
+        ({**LLAMA, "attn_implementation": {"": "o/a@1:b"}}, "no repository of a hub is needed, fo"),
+        ({**LLAMA, "_experts_implementation": "org/a"}, "field experts_implementation: code of tr"),
+        ({**LLAMA, "attribute_map": {"b": "_attn_implementation"}, "b": "org/a"}, "found 'org/a'"),
+        (PARTS | {"attn_implementation": {"text_config": "org/a"}}, "found 'org/a'"),
+        (PARTS | {"text_config": {**LLAMA, "quantization_config": {}}}, "field quantization_confi"),
+        (nested(900), "the model cannot be traced: RecursionError"),
+        ({**LLAMA, **SEQUENCES, "num_labels": 10**12}, "smaller numbers are needed"),
+        ({**LLAMA, "hidden_size": 10**12}, "the model cannot be traced: "),
+        ({**LLAMA, "vocab_size": 10**400}, "the model cannot be traced: "),
     ],
 )
-def test_what_is_wrong_with_a_file_is_said(fields: object, said: str, tmp_path: Path) -> None:
+def test_what_is_wrong_with_a_file_is_said(
+    fields: object, said: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     name = written(tmp_path, fields)
     with pytest.raises(InstanceError) as caught:
         find_model(name)
     assert str(caught.value).startswith(f"{name}: ")
     assert said in str(caught.value)
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("limit", "value"),
+    [("MOST_PROCESSOR_SECONDS", 1), ("MOST_SECONDS", 0), ("MOST_BYTES", 1 << 24)],
+)
+def test_the_first_model_is_bounded(
+    limit: str, value: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(configured_model, limit, value)
+    name = written(tmp_path, {**LLAMA, "num_hidden_layers": 10**9})
+    with pytest.raises(InstanceError, match="smaller numbers are needed: without weights"):
+        find_model(name)
+
+
+def test_a_configuration_reaches_no_network(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("localhost", 0)) as server:
+        address = server.getsockname()
+        monkeypatch.setattr(
+            transformers.LlamaForCausalLM, "__init__", lambda *_: socket.create_connection(address)
+        )
+        with pytest.raises(InstanceError, match="may not make transformers download anything"):
+            find_model(written(tmp_path, LLAMA))
 
 
 def test_a_sequence_is_no_longer_than_the_positions(tmp_path: Path) -> None:
