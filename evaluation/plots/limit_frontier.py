@@ -23,10 +23,10 @@ def limit_frontier_figure(step: RepeatableStep, points: Sequence[FrontierPoint])
     scale, unit = binary_unit(peak)
     found = {
         result.planner: [
-            (point.limit / scale, 100 * other.extra_seconds / step.seconds)
+            (point.limit / scale, 100 * step.share(other.extra_seconds))
             for point in points
             for other in point.results
-            if other.planner == result.planner and np.isfinite(other.extra_seconds)
+            if other.planner == result.planner and np.isfinite(step.share(other.extra_seconds))
         ]
         for result in points[0].results
     }
@@ -38,13 +38,13 @@ def limit_frontier_figure(step: RepeatableStep, points: Sequence[FrontierPoint])
         axes.plot(*zip(*found[label], strict=True), markersize=3 + width, linewidth=width, **look)
 
     def dress(axes: Any) -> None:
-        limits = [point.limit / scale for point in points if np.isfinite(point.least_seconds)]
-        least = [
-            100 * point.least_seconds / step.seconds
-            for point in points
-            if np.isfinite(point.least_seconds)
-        ]
-        axes.fill_between(limits, least, color=OTHERS_COLOUR, label="ruled out by the bound")
+        least = [100 * step.share(point.least_seconds) for point in points]
+        axes.fill_between(
+            [point.limit / scale for point in points],
+            [share if np.isfinite(share) else np.nan for share in least],
+            color=OTHERS_COLOUR,
+            label="ruled out by the bound",
+        )
         axes.set_ylim(bottom=0)
 
     words = (f"limit {unit}", "extra time %")

@@ -42,6 +42,8 @@ from planners.text.table import aligned_pairs
 
 DEFAULT_TIME_LIMIT_SECONDS = 5.0
 DEFAULT_POINTS = 6
+# Every planner is asked at each limit of a range, so more of them are a mistake. A guess.
+MOST_POINTS = 1000
 # Exit statuses: a limit that nobody meets, by proof; and one of which it is not known.
 EXIT_INFEASIBLE, EXIT_NOT_KNOWN = 3, 4
 
@@ -156,8 +158,10 @@ def limits_of(text: str, points: int, peak: int) -> list[int]:
         first, dots, last = part.partition("..")
         ends = [_one_limit(end, peak) for end in ([first, last] if dots else [first])]
         if dots:
-            if points < 2:
-                raise GaplessError(f"--points: at least 2 are needed for a range, found {points}")
+            if not 2 <= points <= MOST_POINTS:
+                raise GaplessError(
+                    f"--points: 2 to {MOST_POINTS} are needed for a range, found {points}"
+                )
             limits += np.linspace(ends[0], ends[1], points).astype(np.int64).tolist()
         else:
             limits += ends

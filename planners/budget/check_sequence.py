@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from planners.budget.repeatable_step import RepeatableStep, Sequence32
 from planners.errors import InvalidPlanError
+from planners.model.columns import IntColumn
 
 
 def checked_sequence(step: RepeatableStep, sequence: Sequence32) -> Sequence32:
@@ -97,3 +100,45 @@ def _check_copies(step: RepeatableStep, listed: list[int]) -> None:
             raise InvalidPlanError(
                 f"sequence, place {place}: tensor {tensor} is used while it is away"
             )
+
+
+def require_placed(step: RepeatableStep, sequence: Sequence32, offsets: IntColumn) -> None:
+    """Raise ``InvalidPlanError`` if a run uses a tensor off its pin, or a chain that is torn.
+
+    This goes through the runs as a device would, and takes nothing from the chains and pins of the
+    problem that was planned: of its tensors, the first are those of the step, and then one follows
+    for each further copy, in the order in which the copies are made.
+    """
+    graph, problem = step.graph, step.problem
+    nodes, tensors = graph.node_count, graph.tensor_count
+    makes: list[list[int]] = [[] for _ in range(nodes + 2 * tensors)]
+    uses: list[set[int]] = [set() for _ in range(nodes + 2 * tensors)]
+    for tensor, maker in enumerate(graph.producer.tolist()):
+        fetch = nodes + tensors + tensor
+        makes[maker].append(tensor)
+        makes[fetch].append(tensor)
+        for node in (maker, fetch, *graph.consumers_of(tensor).tolist()):
+            uses[node].add(tensor)
+    size, pin, address = problem.size.tolist(), problem.pinned.tolist(), offsets.tolist()
+    front_of = {back: front for chain in problem.contiguous for front, back in pairwise(chain)}
+    found: dict[int, int] = {}
+    copies = tensors
+    for place, entry in enumerate(sequence.tolist()):
+        for tensor in makes[entry]:
+            if tensor in found:
+                found[tensor] = address[copies]
+                copies += 1
+            else:
+                found[tensor] = address[tensor]
+        for tensor in uses[entry]:
+            front, here = front_of.get(tensor), found[tensor]
+            if pin[tensor] not in (-1, here):
+                raise InvalidPlanError(
+                    f"sequence, place {place}: tensor {tensor} is pinned to {pin[tensor]}, found "
+                    f"at {here}"
+                )
+            if front in uses[entry] and found[front] + size[front] != here:
+                raise InvalidPlanError(
+                    f"sequence, place {place}: tensor {tensor} must begin where tensor {front} of "
+                    f"its chain ends, at {found[front] + size[front]}, found at {here}"
+                )

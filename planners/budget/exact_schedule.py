@@ -146,7 +146,7 @@ class _Model:
         self.model.add_no_overlap(intervals)
         self._add_copies()
         self.model.minimize(
-            sum(round(step.unit_seconds[unit] / step.seconds * COST_OF_STEP) * runs
+            sum(round(step.share(step.unit_seconds[unit]) * COST_OF_STEP) * runs
                 for unit, (runs, _) in self.units.items())
         )  # fmt: skip
 

@@ -14,15 +14,12 @@ def crossing_bytes(step: RepeatableStep) -> IntColumn:
     Only tensors that can be made again count, from the node that makes them to the last node of the
     forward pass that reads them.
     """
-    graph, first_late = step.graph, step.first_late_node
-    last = graph.producer.copy()
-    early = graph.consumer_nodes < first_late
-    np.maximum.at(last, graph.consumer_tensors[early], graph.consumer_nodes[early])
+    graph, last = step.graph, step.last_early_use
     counts = step.is_repeatable[step.unit_of_tensor] & (last > graph.producer)
     change = np.zeros(graph.node_count + 1, dtype=np.int64)
     np.add.at(change, graph.producer[counts], step.problem.size[counts])
     np.add.at(change, last[counts], -step.problem.size[counts])
-    return np.cumsum(change)[:first_late]
+    return np.cumsum(change)[: step.first_late_node]
 
 
 def narrow_places(step: RepeatableStep) -> IntColumn:
@@ -66,5 +63,5 @@ def units_of_blocks(step: RepeatableStep, ends: IntColumn) -> list[IntColumn]:
     leaves[step.unit_of_tensor[tensors[across]]] = True
     units = np.flatnonzero(step.is_repeatable & ~leaves)
     first_nodes = np.array([step.nodes_of_unit[unit][0] for unit in units.tolist()], dtype=np.int64)
-    blocks = block_of_node[first_nodes] if len(units) else first_nodes
-    return [units[blocks == block] for block in range(len(ends) + 1)]
+    # Units are numbered in the order of their first nodes.
+    return np.split(units, np.searchsorted(block_of_node[first_nodes], np.arange(1, len(ends) + 1)))

@@ -31,7 +31,7 @@ def step_line(step: RepeatableStep) -> str:
     """Return the line above the tables: the step, its peak, its time, and what they follow from."""
     problem = step.problem
     again = counted(int(step.is_repeatable.sum()), "unit")
-    computing = float(step.unit_seconds[step.is_repeatable].sum()) / (step.seconds or 1.0)
+    computing = step.share(float(step.unit_seconds[step.is_repeatable].sum()))
     parts = [
         f"{counted(step.graph.node_count, 'node')}, {counted(problem.tensor_count, 'tensor')}",
         f"peak {both_bytes(int(step.live_bytes.max(initial=0)))} of live bytes",
@@ -48,7 +48,7 @@ def point_line(step: RepeatableStep, point: FrontierPoint) -> str:
     bound = (
         "no sequence is within it"
         if np.isinf(point.least_seconds)
-        else f"at least {percent(point.least_seconds / step.seconds)} more time"
+        else f"at least {_extra(step, point.least_seconds)} more time"
     )
     return (
         f"limit {both_bytes(point.limit)}, {share:.1%} of the peak: {bound}, by "
@@ -94,7 +94,7 @@ def curve_table(step: RepeatableStep, points: Sequence[FrontierPoint]) -> Table:
             Row((
                 human_bytes(point.limit),
                 f"{point.limit / peak:.1%}",
-                "none" if np.isinf(least) else percent(least / step.seconds),
+                "none" if np.isinf(least) else _extra(step, least),
                 _extra(step, extra),
                 percent(step_gap(step, extra, least)),
                 *(_extra(step, extras.get(name, np.inf)) for name in names),
@@ -179,7 +179,7 @@ def _cells(step: RepeatableStep, point: FrontierPoint, result: LimitResult) -> t
 
 
 def _extra(step: RepeatableStep, seconds: float) -> str:
-    return "-" if not np.isfinite(seconds) else percent(seconds / step.seconds)
+    return percent(_finite(step.share(seconds)))
 
 
 def _runs_again(step: RepeatableStep, result: LimitResult) -> tuple[int | None, int | None]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from planners.budget.forward_blocks import narrow_places, units_of_blocks
-from planners.budget.greedy_repeats import NOT_ENOUGH
 from planners.budget.limit_planner import LimitAnswer, LimitQuestion, register
 from planners.budget.repeatable_step import Choice
 from planners.budget.savings import least_saving, savings
@@ -17,24 +18,19 @@ PARTS = 2000
 @register("knapsack", summary="the cheapest units that save enough where most bytes live")
 def knapsack(question: LimitQuestion) -> LimitAnswer:
     """Choose among the groups of `savings`, each by itself."""
-    return _answer(question, knapsack_choice(question))
-
-
-def knapsack_choice(question: LimitQuestion) -> Choice | None:
-    """Return units that meet the limit, or None if the knapsack found none."""
-    offered = savings(question.step)
+    offered = savings(question)
 
     pairs = zip(offered.saved_bytes.tolist(), offered.seconds.tolist(), strict=True)
     choices = [[(0, 0.0), pair] for pair in pairs]
 
     def choose(wanted: int) -> Choice | None:
-        taken = cheapest_choice(choices, wanted)
+        taken = cheapest_choice(choices, wanted, question.require_time)
         if taken is None:
             return None
         units = [group for group, choice in zip(offered.units, taken, strict=True) if choice]
         return question.step.choice(np.concatenate([np.empty(0, dtype=np.int64), *units]))
 
-    return least_saving(question, choose)
+    return question.answer(least_saving(question, choose))
 
 
 @register(
@@ -43,13 +39,8 @@ def knapsack_choice(question: LimitQuestion) -> Choice | None:
 )
 def block_programming(question: LimitQuestion) -> LimitAnswer:
     """Choose for each block how much of it runs again, cheapest bytes first."""
-    return _answer(question, block_choice(question))
-
-
-def block_choice(question: LimitQuestion) -> Choice | None:
-    """Return units that meet the limit, or None if the programming over blocks found none."""
     step = question.step
-    offered = savings(step)
+    offered = savings(question)
     ratio = offered.seconds / np.maximum(offered.saved_bytes, 1)
     # The last unit of a group is the one that the others are made for.
     group_of_unit = {int(group[-1]): index for index, group in enumerate(offered.units)}
@@ -64,17 +55,21 @@ def block_choice(question: LimitQuestion) -> Choice | None:
         choices.append(list(zip(saved.tolist(), seconds.tolist(), strict=True)))
 
     def choose(wanted: int) -> Choice | None:
-        taken = cheapest_choice(choices, wanted)
+        taken = cheapest_choice(choices, wanted, question.require_time)
         if taken is None:
             return None
         units = [offered.units[group] for groups, count in zip(blocks, taken, strict=True)
                  for group in groups[:count]]  # fmt: skip
         return step.choice(np.concatenate([np.empty(0, dtype=np.int64), *units]))
 
-    return least_saving(question, choose)
+    return question.answer(least_saving(question, choose))
 
 
-def cheapest_choice(choices: list[list[tuple[int, float]]], wanted: int) -> list[int] | None:
+def cheapest_choice(
+    choices: list[list[tuple[int, float]]],
+    wanted: int,
+    require_time: Callable[[], None] = lambda: None,
+) -> list[int] | None:
     """Return one choice of each list, of the fewest seconds, that save about enough together.
 
     Bytes are rounded to parts of those to save, so the choices may save a little less.
@@ -85,6 +80,8 @@ def cheapest_choice(choices: list[list[tuple[int, float]]], wanted: int) -> list
         For each list, the bytes that each of its choices saves, and its seconds.
     wanted
         Bytes to save.
+    require_time
+        Called for each choice; it may raise ``TimeoutError``.
 
     Returns
     -------
@@ -104,6 +101,7 @@ def cheapest_choice(choices: list[list[tuple[int, float]]], wanted: int) -> list
     for row, options in enumerate(choices):
         new = np.full(goal + 1, np.inf)
         for number, (saved, seconds) in enumerate(options):
+            require_time()
             # Rounded to the nearest part; `least_saving` makes up for what rounding loses.
             target = np.minimum(places + round(saved / part), goal)
             cost = best + seconds
@@ -127,7 +125,3 @@ def cheapest_choice(choices: list[list[tuple[int, float]]], wanted: int) -> list
         found.append(int(taken[row, place]))
         place = int(before[row, place])
     return found[::-1]
-
-
-def _answer(question: LimitQuestion, choice: Choice | None) -> LimitAnswer:
-    return LimitAnswer(None, NOT_ENOUGH) if choice is None else question.answer(choice)

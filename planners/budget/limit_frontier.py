@@ -122,5 +122,7 @@ def step_gap(step: RepeatableStep, extra_seconds: float, least_seconds: float) -
     """Return how much longer the step takes than the bound says, as a part; None if unknown."""
     if not np.isfinite(extra_seconds) or not np.isfinite(least_seconds):
         return None
-    # Rounding may leave the time below the bound.
-    return max(0.0, (step.seconds + extra_seconds) / (step.seconds + least_seconds) - 1)
+    # Rounding may leave the time below the bound, and a step without work takes no time.
+    more = max(0.0, extra_seconds - least_seconds)
+    least = step.seconds + least_seconds
+    return more / least if least else None if more else 0.0

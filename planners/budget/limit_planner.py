@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 
@@ -21,6 +21,9 @@ BUILT_IN_MODULES = tuple(
     for name in ("published", "greedy_repeats", "knapsacks", "local_search", "exact_planner")
 )
 
+TIME_IS_OVER = "the time limit passed before a choice met the limit"
+NOTHING_MET = "no choice that was tried meets the limit"
+
 
 @dataclass(frozen=True, eq=False)
 class LimitQuestion:
@@ -36,16 +39,30 @@ class LimitQuestion:
         Time, seed and threads.
     bound
         A lower bound on the seconds more, with its relaxed optimum.
+    known
+        The fastest sequence within the limit of the planners that this one starts from, if any.
     """
 
     step: RepeatableStep
     limit: int
     budget: Budget
     bound: StagedBound
+    known: Sequence32 | None = None
 
-    def answer(self, choice: Choice) -> LimitAnswer:
-        """Return the answer that makes this choice, everything as late as possible."""
-        return LimitAnswer(self.step.late_sequence(choice))
+    def answer(self, choice: Choice | None) -> LimitAnswer:
+        """Return the answer that makes this choice, everything as late as possible.
+
+        Without a choice it says why there is none: the time is over, or nothing met the limit.
+        """
+        if choice is not None:
+            return LimitAnswer(self.step.late_sequence(choice))
+        is_over = self.budget.remaining_seconds() == 0
+        return LimitAnswer(None, TIME_IS_OVER if is_over else NOTHING_MET)
+
+    def require_time(self) -> None:
+        """Raise ``TimeoutError`` if the time is over; for loops that have no choice yet."""
+        if self.budget.remaining_seconds() == 0:
+            raise TimeoutError(TIME_IS_OVER)
 
     def is_met(self, choice: Choice) -> bool:
         """Return True if this choice has at most the limit of live bytes."""
@@ -90,7 +107,10 @@ Answerer = Callable[[LimitQuestion], LimitAnswer]
 
 @dataclass(frozen=True)
 class LimitPlanner:
-    """A registered planner: its name, one line on what it does, and where it was published."""
+    """A registered planner: its name, one line on what it does, and where it was published.
+
+    It is asked after the planners that it starts from, and never answers less than they do.
+    """
 
     name: str
     summary: str
@@ -98,6 +118,7 @@ class LimitPlanner:
     answer: Answerer
     # The module that defines the planner.
     module: str = ""
+    starts_from: tuple[str, ...] = ()
 
     @property
     def built_in(self) -> bool:
@@ -109,7 +130,9 @@ LIMIT_PLANNERS: Registry[LimitPlanner] = Registry("budget planner", UnknownPlann
 PLUGGABLE.append(LIMIT_PLANNERS)
 
 
-def register(name: str, *, summary: str, source: str = "") -> Callable[[Answerer], Answerer]:
+def register(
+    name: str, *, summary: str, source: str = "", starts_from: Sequence[str] = ()
+) -> Callable[[Answerer], Answerer]:
     """Register a function as a planner that keeps a step within a limit.
 
     Parameters
@@ -120,6 +143,9 @@ def register(name: str, *, summary: str, source: str = "") -> Callable[[Answerer
         One line on what the planner does.
     source
         The paper or library that describes the planner.
+    starts_from
+        Names of planners that are asked first, within the same time. The planner is given the best
+        sequence of theirs, which is its answer if it finds none that is faster.
 
     Returns
     -------
@@ -132,7 +158,8 @@ def register(name: str, *, summary: str, source: str = "") -> Callable[[Answerer
         module = module_of(answer)
         if module not in BUILT_IN_MODULES:
             load_built_in()  # first, so that no other planner can take their names
-        planner = LimitPlanner(name, text_of(summary), text_of(source), answer, module)
+        words = text_of(summary), text_of(source)
+        planner = LimitPlanner(name, *words, answer, module, tuple(starts_from))
         LIMIT_PLANNERS.add(name, planner)
         return answer
 

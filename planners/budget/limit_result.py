@@ -10,9 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from planners.budget.check_sequence import checked_sequence
-from planners.budget.limit_planner import LimitAnswer, LimitPlanner, LimitQuestion
+from planners.budget.check_sequence import checked_sequence, require_placed
+from planners.budget.limit_planner import (
+    LIMIT_PLANNERS,
+    LimitAnswer,
+    LimitPlanner,
+    LimitQuestion,
+)
 from planners.budget.repeatable_step import RepeatableStep, Sequence32, repeated_problem
+from planners.errors import InvalidPlanError
 from planners.judged_run import run
 from planners.model.budget import Budget
 from planners.model.columns import frozen_column
@@ -30,7 +36,8 @@ from planners.text.byte_units import human_bytes
 
 # Plans the addresses of a sequence; as a rule it proves at once that its plan is the best.
 ADDRESS_PLANNER = "auto"
-ADDRESS_SECONDS = 5.0
+# Of the time that is left, a planner gets this part, and its addresses this part of the rest.
+SHARE_OF_TIME = 1 / 2
 # If addresses need more bytes than are live, the planner is asked again for fewer live bytes.
 MOST_QUESTIONS = 3
 # A difference of seconds below this part of the step is rounding.
@@ -88,9 +95,11 @@ def run_under_limit(question: LimitQuestion, planner: LimitPlanner) -> LimitResu
 
     A plan counts if its addresses, not only its live bytes, are within the limit. If they are not,
     the planner is asked again for as many fewer bytes. A proof counts if the planner is one of this
-    package. A planner that fails gives an invalid result.
+    package. A planner that fails gives an invalid result. The time limit holds for all of this, and
+    for the planners that this one starts from.
     """
     started = time.perf_counter()
+    question = replace(question, budget=question.budget.started())
     result = LimitResult(
         planner=planner.name, status=Status.NO_PLAN_FOUND, limit=question.limit, sequence=None,
         problem=None, plan=None, extra_seconds=np.inf, least_seconds=question.bound.seconds,
@@ -100,15 +109,36 @@ def run_under_limit(question: LimitQuestion, planner: LimitPlanner) -> LimitResu
         reason = f"no sequence is within the limit, by {result.certificate}"
         result = replace(result, status=Status.INFEASIBLE, reason=reason)
     else:
-        result = _asked(question, planner, result)
+        result = _asked_after_others(question, planner, result)
     return replace(result, seconds=time.perf_counter() - started)
+
+
+def _asked_after_others(
+    question: LimitQuestion, planner: LimitPlanner, result: LimitResult
+) -> LimitResult:
+    """Ask the planners that this one starts from, then this one, and return the best result."""
+    best = None
+    for name in planner.starts_from:
+        for other in LIMIT_PLANNERS.matching(name):
+            found = _asked(question, other, result)
+            if found.sequence is not None:
+                best = found
+                question = replace(question, known=found.sequence.copy())
+            if found.interrupted or found.status is Status.OPTIMAL:
+                return best or found
+    own = _asked(question, planner, result)
+    if best is None or own.sequence is not None or own.status is Status.INVALID:
+        return own
+    return replace(best, statistics=own.statistics, interrupted=own.interrupted)
 
 
 def _asked(question: LimitQuestion, planner: LimitPlanner, result: LimitResult) -> LimitResult:
     """Ask until the addresses of an answer are within the limit, and return the judged result."""
-    step = question.step
-    asked = replace(question, budget=question.budget.started())
+    step, known = question.step, question.known
+    fewest = np.inf if known is None else step.core.cost(known, question.limit)[0]
+    asked = question
     for _ in range(MOST_QUESTIONS):
+        asked = replace(asked, budget=_part_of(question.budget))
         found = called(lambda: _answer(planner, asked), built_in=planner.built_in)  # noqa: B023
         if isinstance(found, Findings):
             reason = found.reason if found.claimed else result.reason or found.reason
@@ -129,11 +159,17 @@ def _asked(question: LimitQuestion, planner: LimitPlanner, result: LimitResult) 
         if live > asked.limit:
             reason = f"{human_bytes(live)} are live at the peak of what it found"
             return replace(result, reason=reason)
+        if extra >= fewest:
+            return replace(result, reason="it is not faster than what was known")
         problem = repeated_problem(step, sequence)
-        plan = _plan(problem, question.limit)
+        plan = _plan(problem, question.limit, _part_of(question.budget))
         if plan is None:
             return replace(result, reason="no plan of the addresses was found in time")
         if plan.peak <= question.limit:
+            try:
+                require_placed(step, sequence, plan.offsets)
+            except InvalidPlanError as error:
+                return replace(result, status=Status.INVALID, reason=str(error))
             is_best = extra <= result.least_seconds + SAME_SHARE * step.seconds
             return replace(
                 result, status=Status.OPTIMAL if is_best else Status.FEASIBLE,
@@ -146,7 +182,7 @@ def _asked(question: LimitQuestion, planner: LimitPlanner, result: LimitResult) 
         )
         result = replace(result, reason=reason)
         asked = replace(asked, limit=asked.limit - (plan.peak - question.limit))
-        is_over = found.interrupted or asked.budget.remaining_seconds() == 0
+        is_over = found.interrupted or question.budget.remaining_seconds() == 0
         if asked.limit <= 0 or is_over:
             break
     return result
@@ -198,7 +234,12 @@ def _sequence(step: RepeatableStep, given: object) -> Sequence32:
     return checked_sequence(step, frozen_column("sequence", entries, "place"))
 
 
-def _plan(problem: Problem, limit: int) -> Plan | None:
+def _plan(problem: Problem, limit: int, budget: Budget) -> Plan | None:
     """Return the best plan of the addresses that was found, or one within the limit."""
-    budget = Budget(time_limit_seconds=ADDRESS_SECONDS)
     return run(problem.with_capacity(limit), ADDRESS_PLANNER, budget).plan
+
+
+def _part_of(budget: Budget) -> Budget:
+    """Return a budget whose time is a part of what is left of a running one."""
+    left = SHARE_OF_TIME * budget.remaining_seconds()
+    return replace(budget, time_limit_seconds=left if np.isfinite(left) else None).started()

@@ -1,12 +1,12 @@
-"""Local search: the relaxed optimum, rounded, and then improved move by move."""
+"""Local search: the best plan of other planners, improved move by move."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 
 from planners import _core
-from planners.budget.greedy_repeats import NOT_ENOUGH, greedy_choice
-from planners.budget.knapsacks import block_choice, knapsack_choice
 from planners.budget.limit_planner import LimitAnswer, LimitQuestion, register
 from planners.budget.repeatable_step import Choice
 
@@ -23,8 +23,7 @@ IDLE_ROUNDS = 4
 @register("relaxation", summary="what the bound's relaxed optimum repeats for the most part")
 def relaxation(question: LimitQuestion) -> LimitAnswer:
     """Choose what has the largest shares in the relaxed optimum."""
-    choice = rounded(question)
-    return LimitAnswer(None, NOT_ENOUGH) if choice is None else question.answer(choice)
+    return question.answer(rounded(question))
 
 
 def rounded(question: LimitQuestion) -> Choice | None:
@@ -50,18 +49,24 @@ def _from_part(question: LimitQuestion, part: float) -> Choice:
     )
 
 
-@register("local-search", summary="the best of those above, improved by local search")
+@register(
+    "local-search",
+    summary="the best of those above, improved by local search",
+    starts_from=(
+        "keep-all", "greedy", "knapsack", "block-programming", "checkpoint-blocks",
+        "checkpoint-sqrt", "relaxation",
+    ),
+)  # fmt: skip
 def local_search(question: LimitQuestion) -> LimitAnswer:
     """Walk from the best start in rounds of doubling length, until nothing becomes better."""
     step, budget, limit = question.step, question.budget, question.limit
-    starts = (
-        greedy_choice(question), knapsack_choice(question), block_choice(question),
-        rounded(question),
-    )  # fmt: skip
-    known = [start for start in starts if start is not None]
-    best = min(known, key=lambda choice: step.cost(choice, limit)[0], default=None)
-    fewest = np.inf if best is None else step.cost(best, limit)[0]
-    start = _from_part(question, 0.5) if best is None else best
+    best, fewest = None, np.inf
+    if question.known is None:
+        start = _from_part(question, 0.5)
+    else:
+        start = step.choice_of(question.known)
+        seconds, peak, _ = step.cost(start, limit)
+        fewest = seconds if peak <= limit else np.inf
     moves, idle, tried, rounds, interrupted = FIRST_MOVES, 0, 0, 0, False
     while idle < IDLE_ROUNDS and fewest > question.bound.seconds and not interrupted:
         if budget.node_limit is not None:
@@ -79,12 +84,11 @@ def local_search(question: LimitQuestion) -> LimitAnswer:
         idle += 1
         if walk.has_best and walk.best_seconds < fewest:
             best, fewest, idle = Choice(*walk.best), walk.best_seconds, 0
-        start = Choice(*walk.lowest) if best is None else best
+        if best is not None:
+            start = best
+        elif np.isinf(fewest):
+            start = Choice(*walk.lowest)
         moves *= 2
         rounds += 1
-    return LimitAnswer(
-        None if best is None else step.late_sequence(best),
-        NOT_ENOUGH if best is None else "",
-        statistics={"moves": tried},
-        interrupted=interrupted,
-    )
+    found = question.answer(best)
+    return replace(found, statistics={"moves": tried}, interrupted=interrupted)

@@ -7,7 +7,12 @@ import math
 import numpy as np
 
 from planners.budget.forward_blocks import narrow_places, units_of_blocks
-from planners.budget.limit_planner import LimitAnswer, LimitQuestion, register
+from planners.budget.limit_planner import (
+    LimitAnswer,
+    LimitQuestion,
+    UnsupportedStepError,
+    register,
+)
 from planners.model.columns import IntColumn
 
 
@@ -41,5 +46,15 @@ def checkpoint_sqrt(question: LimitQuestion) -> LimitAnswer:
 
 
 def _repeat_between(question: LimitQuestion, ends: IntColumn) -> LimitAnswer:
-    blocks = units_of_blocks(question.step, ends)
-    return question.answer(question.step.choice(np.concatenate(blocks)))
+    step, op = question.step, question.step.graph.op
+    units = np.concatenate(units_of_blocks(step, ends))
+    late = step.first_late_node
+    for unit in units.tolist():
+        first, last = step.nodes_of_unit[unit][[0, -1]].tolist()
+        if first < late < last:
+            raise UnsupportedStepError(
+                f"node {last} ({op[last]}) of the forward pass changes what node {first} "
+                f"({op[first]}) made, or makes the rest of a chain, after node {late} "
+                f"({op[late]}); so no block holds both and ends before the backward pass begins"
+            )
+    return question.answer(step.choice(units))

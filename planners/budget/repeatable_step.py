@@ -7,13 +7,16 @@ can run again, just before the backward pass needs it.
 
 Approach. All nodes run on one stream, in the order in which the problem lists them, as PyTorch runs
 a step. Nodes that change a tensor in place and the node that made it are one unit, because only
-together they give the same bytes again. A unit may run again if every node of it is marked
-repeatable, belongs to the forward pass, and makes nothing that the optimizer reads: by then, the
-parameters have changed. A node that reads a tensor before a later node changes it cannot run again
-itself, because the bytes that it read are gone. A unit runs at most twice.
+together they give the same bytes again. The nodes that make the tensors of a chain are one unit as
+well: the new copies are a chain, as the first copies are. A unit may run again if every node of it
+is marked repeatable, belongs to the forward pass, and makes nothing that the optimizer reads: by
+then, the parameters have changed. A node that reads a tensor before a later node changes it cannot
+run again itself, because the bytes that it read are gone. What makes a pinned tensor does not run
+again either: at its address another tensor may lie by then. A unit runs at most twice.
 
 Where copies to the host are allowed, a tensor of the forward pass that is read later may be sent
-away in between. Copies run on two streams of their own, one in each direction.
+away in between, unless it is pinned or in a chain. Copies run on two streams of their own, one in
+each direction.
 
 Limits. The graph's other streams are not modelled: copies and collectives wait in the one order.
 Bytes that a kernel needs besides its results are not in the graph.
@@ -24,6 +27,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -125,9 +129,13 @@ class RepeatableStep:
                 node = parent[node]
             return node
 
-        for node, tensor in self.work.written.tolist():
-            first, second = root(node), root(int(self.graph.producer[tensor]))
-            parent[max(first, second)] = min(first, second)
+        producer = self.graph.producer.tolist()
+        pairs = [(node, producer[tensor]) for node, tensor in self.work.written.tolist()]
+        for chain in self.problem.contiguous:
+            pairs += pairwise([producer[tensor] for tensor in chain])
+        for pair in pairs:
+            first, second = sorted(map(root, pair))
+            parent[second] = first
         roots = np.fromiter(map(root, range(len(parent))), np.int64, len(parent))
         return read_only(np.unique(roots, return_inverse=True)[1].astype(np.int64))
 
@@ -163,6 +171,7 @@ class RepeatableStep:
         may = (work.repeatable == 1) & (work.phase == FORWARD)
         read_late = work.phase[readers] == OPTIMIZER
         may[graph.producer[tensors[read_late]]] = False
+        may[graph.producer[self.problem.pinned >= 0]] = False
         last_change = np.full(graph.tensor_count, -1, dtype=np.int64)
         np.maximum.at(last_change, work.written[:, 1], work.written[:, 0])
         units = self.unit_of_node
@@ -181,13 +190,30 @@ class RepeatableStep:
         return int(late[0]) if len(late) else self.graph.node_count
 
     @cached_property
+    def last_early_use(self) -> IntColumn:
+        """Last node of the forward pass that uses each tensor, int64, or else makes it."""
+        graph = self.graph
+        last = graph.producer.copy()
+        early = graph.consumer_nodes < self.first_late_node
+        np.maximum.at(last, graph.consumer_tensors[early], graph.consumer_nodes[early])
+        return read_only(last)
+
+    @cached_property
+    def first_late_use(self) -> IntColumn:
+        """First node behind the forward pass that reads each tensor, int64; node count if none."""
+        graph = self.graph
+        first = np.full(graph.tensor_count, graph.node_count)
+        late = graph.consumer_nodes >= self.first_late_node
+        np.minimum.at(first, graph.consumer_tensors[late], graph.consumer_nodes[late])
+        return read_only(first)
+
+    @cached_property
     def is_sendable(self) -> BoolColumn:
         """Whether each tensor may be sent away: it is made in the forward pass and read later."""
-        graph = self.graph
-        read_late = np.zeros(graph.tensor_count, dtype=bool)
-        read_late[graph.consumer_tensors[graph.consumer_nodes >= self.first_late_node]] = True
-        made_early = graph.producer < self.first_late_node
-        return read_only(read_late & made_early & (self.problem.size > 0) & self.may_send)
+        sendable = (self.first_late_use < self.graph.node_count) & (self.problem.size > 0)
+        sendable &= (self.graph.producer < self.first_late_node) & (self.problem.pinned < 0)
+        sendable[[tensor for chain in self.problem.contiguous for tensor in chain]] = False
+        return read_only(sendable & self.may_send)
 
     @property
     def copy_seconds(self) -> float:
@@ -231,6 +257,19 @@ class RepeatableStep:
         """
         return self.core.late_sequence(choice.repeated, choice.sent)
 
+    def choice_of(self, sequence: Sequence32) -> Choice:
+        """Return the choice of a sequence: what runs twice in it, and what it sends away."""
+        nodes, tensors = self.graph.node_count, self.graph.tensor_count
+        counts = np.bincount(sequence, minlength=nodes + 2 * tensors)
+        again = self.unit_of_node[counts[:nodes] > 1]
+        return self.choice(again, np.flatnonzero(counts[nodes : nodes + tensors]))
+
+    def share(self, seconds: float) -> float:
+        """Return seconds as a part of those of the step; infinite if the step takes no time."""
+        if seconds and not self.seconds:
+            return np.inf
+        return seconds / (self.seconds or 1.0)
+
     def cost(self, choice: Choice, limit: int) -> tuple[float, int, float]:
         """Return seconds more, peak of live bytes, and the bytes above a limit.
 
@@ -260,7 +299,8 @@ def repeated_problem(step: RepeatableStep, sequence: Sequence32) -> Problem:
         One node for each run, and one for each copy, which have streams of their own: a sending
         waits for the unit that makes its tensor, and the node behind it waits for it; a fetch waits
         for its sending and the node in front of it. The tensors of the first runs have the numbers
-        of the step, and the new ones follow.
+        of the step, and the new ones follow, in the order in which they are made. The new copies of
+        a chain are a chain.
     """
     graph, problem = step.graph, step.problem
     runs = _Runs(step)
@@ -271,7 +311,11 @@ def repeated_problem(step: RepeatableStep, sequence: Sequence32) -> Problem:
     return Problem(
         problem.size[origin],
         alignment=problem.alignment[origin],
-        contiguous=problem.contiguous,
+        contiguous=[
+            copies
+            for chain in problem.contiguous
+            for copies in zip(*(runs.copies[tensor] for tensor in chain), strict=False)
+        ],
         pinned={t: int(p) for t, p in enumerate(problem.pinned.tolist()) if p >= 0},
         capacity=problem.capacity,
         tensor_name=names
@@ -304,9 +348,9 @@ class _Runs:
             self._reads[node].append(tensor)
         self.op: list[str] = []
         self.stream: list[int] = []
-        # The tensor of the step that each tensor is a copy of, and the latest copy of each.
+        # The tensor of the step that each tensor is a copy of, and all copies of each so far.
         self.origin = list(range(graph.tensor_count))
-        self._latest = [-1] * graph.tensor_count
+        self.copies = [[tensor] for tensor in self.origin]
         self.producer = [-1] * graph.tensor_count
         self.consumers: list[list[int]] = [[] for _ in self.origin]
         self.control: set[tuple[int, int]] = set()
@@ -330,7 +374,7 @@ class _Runs:
         elif entry >= nodes:
             tensor = entry - nodes
             self._append("send", COPY_STREAMS["send"])
-            self.consumers[self._latest[tensor]].append(place)
+            self.consumers[self.copies[tensor][-1]].append(place)
             self.control.add((self._ready[tensor], place))
             self._sending[tensor] = place
             self._awaited.append(place)
@@ -340,7 +384,7 @@ class _Runs:
                 self._make(tensor, place)
                 self._ready[tensor] = place
             for tensor in self._reads[entry]:
-                self.consumers[self._latest[tensor]].append(place)
+                self.consumers[self.copies[tensor][-1]].append(place)
                 if self._unit[entry] == self._unit[self._graph.producer[tensor]]:
                     self._ready[tensor] = place
             self.control |= {(sending, place) for sending in self._awaited}
@@ -358,5 +402,5 @@ class _Runs:
             self.origin.append(tensor)
             self.producer.append(-1)
             self.consumers.append([])
+            self.copies[tensor].append(copy)
         self.producer[copy] = place
-        self._latest[tensor] = copy

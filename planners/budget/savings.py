@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planners.budget.limit_planner import LimitQuestion
-from planners.budget.repeatable_step import Choice, RepeatableStep
+from planners.budget.repeatable_step import Choice
 from planners.model.columns import IntColumn
 
 # Halvings of the distance between a choice that saves too little and one that saves enough.
@@ -36,18 +36,16 @@ class Savings:
     seconds: NDArray[np.float64]
 
 
-def savings(step: RepeatableStep) -> Savings:
+def savings(question: LimitQuestion) -> Savings:
     """Return what each repeatable unit saves, with the units that only it needs.
 
     A unit whose results the backward pass does not read is in the group of the unit that reads
     them, because its results would have to be kept otherwise.
     """
-    graph = step.graph
+    step, graph = question.step, question.step.graph
     largest = int(np.argmax(step.live_bytes))
     makers = step.unit_of_tensor
-    is_late = graph.consumer_nodes >= step.first_late_node
-    read_late = np.zeros(graph.tensor_count, dtype=bool)
-    read_late[graph.consumer_tensors[is_late]] = True
+    read_late = step.first_late_use < graph.node_count
     _, end = graph.lifetimes()
     saved = read_late & (graph.producer <= largest) & (end > largest + 1)
     saved_bytes = np.zeros(step.unit_count, dtype=np.int64)
@@ -65,6 +63,7 @@ def savings(step: RepeatableStep) -> Savings:
     for unit in np.flatnonzero(step.is_repeatable & (saved_bytes > 0)).tolist():
         group, waiting = {unit}, [unit]
         while waiting:
+            question.require_time()
             new = makers_of[waiting.pop()] - group
             group |= new
             waiting += new
@@ -80,7 +79,7 @@ def least_saving(question: LimitQuestion, choose: Callable[[int], Choice | None]
     """Return the units of the smallest saving, among those tried, that meets the limit.
 
     A choice saves other bytes at other places, and a second run needs bytes
-    of its own. So the saving asked for is found by halving.
+    of its own. So the saving asked for is found by halving, until the time is over.
 
     Parameters
     ----------
@@ -93,7 +92,10 @@ def least_saving(question: LimitQuestion, choose: Callable[[int], Choice | None]
     best = None
     wanted = least
     for _ in range(HALVINGS):
-        choice = choose(wanted)
+        try:
+            choice = choose(wanted)
+        except TimeoutError:
+            break
         if choice is None or question.is_met(choice):
             most = wanted
             best = best if choice is None else choice

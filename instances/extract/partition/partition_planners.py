@@ -52,12 +52,10 @@ def _answer(question: LimitQuestion, solver: str) -> LimitAnswer:
         _require_same_tensors(step, joint)
     except GaplessError as error:
         raise UnsupportedStepError(str(error)) from None
-    # Tracing is done once for all limits and solvers.
-    clock = question.budget.started()
     extra: dict[float, float] = {}
 
     def is_met(memory_budget: float) -> bool:
-        if clock.remaining_seconds() == 0:
+        if question.budget.remaining_seconds() == 0:
             return False
         choice = step.choice(_units(step, _partition(command, solver, memory_budget)))
         seconds, peak, _ = step.cost(choice, question.limit)
@@ -67,7 +65,7 @@ def _answer(question: LimitQuestion, solver: str) -> LimitAnswer:
 
     met = next(filter(is_met, TENTHS), None)
     if met is None:
-        return LimitAnswer(None, "no activation_memory_budget that was tried meets the limit")
+        return question.answer(None)
     unmet = met + TENTH
     for _ in range(REFINEMENTS if met < 1 else 0):
         middle = (met + unmet) / 2

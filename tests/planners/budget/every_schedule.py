@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from random import Random
 
 import numpy as np
 
 from instances.synthetic import repeatable_step
-from planners import Problem
+from planners import Graph, Problem
 from planners.budget import DeviceRates, RepeatableStep
+from planners.model.work import Work
 
 # A node takes as many seconds as it computes or moves; copies are as fast as kernels.
 UNIT_RATES = DeviceRates("unit", {"float32": 1.0}, 1.0, 1.0)
@@ -25,6 +27,35 @@ def small_step(
 ) -> RepeatableStep:
     """Return a step of a few nodes, some of which may run again."""
     problem = repeatable_step(layers, operations=operations, skip_every=skip_every, seed=seed)
+    return RepeatableStep(problem, UNIT_RATES, may_send=may_send)
+
+
+def mixed_step(seed: int, *, may_send: bool = False) -> RepeatableStep:
+    """Return a random step with chains, pins, late changes, and passes that are interleaved."""
+    rng = Random(seed)
+    nodes = rng.randint(6, 8)
+    phase = [int(node > nodes // 2) for node in range(nodes)]
+    if seed % 2:
+        rng.shuffle(phase)
+    consumers: list[list[int]] = [
+        [node for node in range(tensor + 1, nodes) if rng.random() < 0.4] for tensor in range(nodes)
+    ]
+    written = [(node, tensor) for tensor in range(nodes) for node in consumers[tensor]
+               if rng.random() < 0.15]  # fmt: skip
+    tensors = rng.sample(range(nodes), 3)
+    size = [rng.randint(0, 9) for _ in range(nodes)]
+    graph = Graph(
+        op=[f"n{node}" for node in range(nodes)], stream=[0] * nodes, producer=range(nodes),
+        consumers=consumers,
+        work=Work(
+            flops=[rng.choice((0, 3, 5)) * (seed % 5 > 0) for _ in range(nodes)],
+            moved_bytes=[0] * nodes, phase=phase, repeatable=[1] * nodes, written=written,
+        ),
+    )  # fmt: skip
+    problem = Problem(
+        size, graph=graph, contiguous=[tensors[:2]] if rng.random() < 0.6 else (),
+        pinned={tensors[2]: 0} if rng.random() < 0.2 else None,
+    )  # fmt: skip
     return RepeatableStep(problem, UNIT_RATES, may_send=may_send)
 
 

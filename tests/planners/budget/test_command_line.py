@@ -164,7 +164,8 @@ def test_limits_as_they_are_written() -> None:
     [
         (["--limit", "120%"], "more than 0 % and at most 100 % is needed, found '120%'"),
         (["--limit", "x"], "--limit: bytes are needed"),
-        (["--limit", "50%..100%", "--points", "1"], "at least 2 are needed"),
+        (["--points", "1"], "--points: 2 to 1000 are needed for a range, found 1"),
+        (["--points", "1000000000"], "--points: 2 to 1000 are needed for a range"),
         (["--planners", "gredy"], "no budget planner matches 'gredy'"),
         (["--device", "h1000"], "no device is called 'h1000'"),
     ],
@@ -173,6 +174,22 @@ def test_what_it_refuses(step: Path, arguments: list[str], said: str) -> None:
     done = budget(step, *arguments)
     assert done.exit_code == 2
     assert said in done.stderr
+
+
+@pytest.mark.parametrize("offload", [[], ["--offload"]])
+@pytest.mark.parametrize("limit", ["60%", "60%..100%"])
+def test_a_step_that_takes_no_time(step: Path, limit: str, offload: list[str]) -> None:
+    file = json.loads(step.read_text(encoding="utf-8"))
+    for column in ("flops", "moved_bytes"):
+        file["graph"]["work"][column] = [0] * len(file["graph"]["work"][column])
+    step.write_text(json.dumps(file), encoding="utf-8")
+    arguments = [step, "--limit", limit, "--planners", MANY, "--time-limit", "20", *offload]
+    done = budget(*arguments, "--plot", step.with_suffix(".svg"))
+    assert done.exit_code == 0, done.output
+    assert ("0 % more time" in done.stdout) == (limit == "60%")
+    for point in json.loads(budget(*arguments, "--json").stdout)["points"]:
+        best = min(r["extra_seconds"] for r in point["results"] if r["extra_seconds"] is not None)
+        assert best == 0 or offload
 
 
 def test_a_problem_without_work_is_refused(tmp_path: Path) -> None:

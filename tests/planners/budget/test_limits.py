@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import wraps
 from itertools import count, product
 from typing import Any
@@ -22,7 +23,9 @@ from planners.budget import (
     choose_planners,
     frontier,
     least_limit,
+    limit_result,
     register,
+    repeated_problem,
     run_under_limit,
     staged_bound,
 )
@@ -32,12 +35,13 @@ from planners.budget.knapsacks import cheapest_choice
 from planners.budget.limit_planner import LimitPlanner
 from planners.budget.staged_relaxation import held_bytes
 from planners.model.budget import Budget
-from planners.model.plan import Status
+from planners.model.plan import Plan, Result, Status
 from planners.model.work import Work
 from tests.planners.budget.every_schedule import (
     UNIT_RATES,
     EverySchedule,
     live_bytes,
+    mixed_step,
     small_step,
 )
 from tests.planners.budget.test_repeatable_step import random_choice
@@ -169,6 +173,172 @@ def test_local_search_is_optimal_on_small_steps() -> None:
             assert result.plan is None
         elif result.plan is not None:
             assert result.extra_seconds == pytest.approx(exact.least_seconds, rel=0.05)
+
+
+LOOPING = ("greedy", "knapsack", "block-programming", "local-search", "cp-sat")
+
+
+@pytest.mark.parametrize("name", LOOPING)
+def test_a_planner_without_time_says_so(name: str) -> None:
+    step = small_step(1, layers=8, operations=2)
+    over = Budget(time_limit_seconds=0)
+    bound = staged_bound(step, limits(step)[3], budget())
+    (planner,) = choose_planners(name)
+    result = run_under_limit(LimitQuestion(step, limits(step)[3], over, bound), planner)
+    assert (result.status, result.plan) == (Status.NO_PLAN_FOUND, None)
+    assert result.reason.startswith("the time limit passed")
+
+
+def test_a_planner_with_time_does_not_blame_it() -> None:
+    step = small_step(1, layers=8, operations=2)
+    limit = held_bytes(step)
+    for name in LOOPING[:4]:
+        (planner,) = choose_planners(name)
+        question = LimitQuestion(step, limit, budget(), staged_bound(step, limit, budget()))
+        assert (
+            run_under_limit(question, planner).reason == "no choice that was tried meets the limit"
+        )
+
+
+def test_greedy_counts_less_than_in_proportion_to_the_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = []
+    (greedy,) = choose_planners("greedy")
+    cost = RepeatableStep.cost
+
+    def counted(*arguments: Any) -> tuple[float, int, float]:
+        counts[-1] += 1
+        return cost(*arguments)
+
+    monkeypatch.setattr(RepeatableStep, "cost", counted)
+    for units in (600, 2400):
+        # Unit n makes what the backward pass reads n places from the end.
+        consumers = [[node + 1, 2 * units - 1 - node] for node in range(units - 1)]
+        consumers += [[node + 1] for node in range(units - 1, 2 * units - 1)] + [[]]
+        phase = [0] * units + [1] * units
+        graph = Graph(
+            op=["op"] * len(phase), stream=[0] * len(phase), producer=range(len(phase)),
+            consumers=consumers,
+            work=Work(
+                flops=[1] * len(phase), moved_bytes=[0] * len(phase), phase=phase,
+                repeatable=[1 - late for late in phase],
+            ),
+        )  # fmt: skip
+        step = RepeatableStep(Problem([8] * len(phase), graph=graph), UNIT_RATES)
+        limit = 6 * units
+        bound = staged_bound(step, limit, Budget(time_limit_seconds=0).started())
+        counts.append(0)
+        assert greedy.answer(LimitQuestion(step, limit, budget(), bound)).sequence is not None
+    assert counts[1] < 3 * counts[0]
+
+
+def chained_step() -> tuple[RepeatableStep, int]:
+    """Return a step whose node 7 reads a chain of two tensors, which may be made again."""
+    graph = Graph(
+        op=["input", "x", "y", "z", "big", "late big", "late z", "late x y"], stream=[0] * 8,
+        producer=range(8), consumers=[[1, 2, 3, 4], [7, 6], [7], [6], [5], [6], [7], []],
+        work=Work(
+            flops=[0, 1, 1, 1, 10, 10, 1, 1], moved_bytes=[0] * 8, phase=[0, 0, 0, 0, 0, 1, 1, 1],
+            repeatable=[0, 1, 1, 0, 0, 0, 0, 0],
+        ),
+    )  # fmt: skip
+    problem = Problem([1, 4, 4, 1, 10, 5, 4, 1], graph=graph, contiguous=[(1, 2)])
+    step = RepeatableStep(problem, UNIT_RATES)
+    return step, int(step.live_bytes.max()) - 2
+
+
+def test_a_chain_that_is_made_again_is_a_chain() -> None:
+    step, limit = chained_step()
+    question = LimitQuestion(step, limit, budget(), staged_bound(step, limit, budget()))
+    for planner in choose_planners("greedy,local-search,cp-sat"):
+        result = run_under_limit(question, planner)
+        assert result.plan is not None
+        assert result.problem is not None
+        # Each copy of the second tensor begins where the copy of the first one ends.
+        offsets = result.plan.offsets.tolist()
+        assert result.problem.tensor_count == 10
+        assert offsets[9] == offsets[8] + 4
+
+
+def test_the_judge_sees_a_chain_that_is_torn(monkeypatch: pytest.MonkeyPatch) -> None:
+    def torn(step: RepeatableStep, sequence: Any) -> Problem:
+        made = repeated_problem(step, sequence)
+        return Problem(made.size, graph=made.graph, contiguous=made.contiguous[:1])
+
+    def apart(problem: Problem, *_: Any) -> Result:
+        offsets = [0] * 8 + [9, 0]
+        return Result(Status.FEASIBLE, Plan.of(problem, offsets))
+
+    step, limit = chained_step()
+    monkeypatch.setattr(limit_result, "repeated_problem", torn)
+    monkeypatch.setattr(limit_result, "run", apart)
+    question = LimitQuestion(step, limit, budget(), staged_bound(step, limit, budget()))
+    (greedy,) = choose_planners("greedy")
+    result = run_under_limit(question, greedy)
+    assert result.status is Status.INVALID
+    assert (
+        "tensor 2 must begin where tensor 1 of its chain ends, at 13, found at 0" in result.reason
+    )
+
+
+@pytest.mark.parametrize("name", [name for name in ALL if not name.startswith("pytorch")])
+def test_passes_that_are_interleaved(name: str) -> None:
+    (planner,) = choose_planners(name)
+    reasons = set()
+    for seed in range(1, 40, 2):
+        step = mixed_step(seed)
+        limit = int(step.live_bytes.max()) - 1
+        question = LimitQuestion(step, limit, budget(), staged_bound(step, limit, budget()))
+        result = run_under_limit(question, planner)
+        assert result.status is not Status.INVALID, result.reason
+        if result.status is Status.UNSUPPORTED:
+            reasons.add(result.reason)
+    assert bool(reasons) == name.startswith("checkpoint")
+    assert all("ends before the backward pass begins" in reason for reason in reasons)
+
+
+def test_local_search_never_answers_less_than_those_it_starts_from(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Local search finds a faster sequence than greedy here, whose addresses do not fit.
+    step = small_step(9, layers=8, operations=2)
+    limit = limits(step)[3]
+    question = LimitQuestion(step, limit, budget(), staged_bound(step, limit, budget()))
+    greedy, search = choose_planners("greedy,local-search")
+    known = run_under_limit(question, greedy)
+    assert known.problem is not None
+    copies = known.problem.tensor_count
+    run = limit_result.run
+
+    def only_greedy_s(problem: Problem, *arguments: Any) -> Result:
+        found = run(problem, *arguments)
+        assert found.plan is not None
+        if problem.tensor_count == copies:
+            return found
+        return replace(found, plan=Plan(found.plan.offsets, limit + 1))
+
+    monkeypatch.setattr(limit_result, "run", only_greedy_s)
+    result = run_under_limit(question, search)
+    assert (result.planner, result.status) == ("local-search", Status.FEASIBLE)
+    assert result.extra_seconds == known.extra_seconds
+
+
+def test_the_planning_of_addresses_has_a_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    step = small_step(1, layers=8, operations=2)
+    limit = limits(step)[4]
+    asked = Budget(time_limit_seconds=1, seed=7)
+    question = LimitQuestion(step, limit, asked, staged_bound(step, limit, budget()))
+    given: list[Budget] = []
+    run = limit_result.run
+
+    def noted(problem: Problem, planner: str, budget: Budget) -> Result:
+        given.append(budget)
+        return run(problem, planner, budget)
+
+    monkeypatch.setattr(limit_result, "run", noted)
+    (greedy,) = choose_planners("greedy")
+    run_under_limit(question, greedy)
+    assert 0 < given[0].time_limit_seconds <= 0.5
+    assert given[0].seed == 7
 
 
 def test_the_same_seed_gives_the_same_answer() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
 import numpy as np
@@ -10,13 +10,14 @@ import pytest
 
 from planners import Graph, InstanceError, InvalidPlanError, Problem, bounds_of
 from planners.budget import RepeatableStep, repeated_problem
-from planners.budget.check_sequence import checked_sequence
+from planners.budget.check_sequence import checked_sequence, require_placed
 from planners.budget.repeatable_step import Choice
 from planners.model.work import Work
 from tests.planners.budget.every_schedule import (
     UNIT_RATES,
     every_sequence,
     live_bytes,
+    mixed_step,
     seconds_of_graph,
     small_step,
 )
@@ -33,6 +34,8 @@ def step_of(
     consumers: list[list[int]],
     phase: list[int],
     written: list[tuple[int, int]] = (),
+    contiguous: Sequence[tuple[int, ...]] = (),
+    pinned: Mapping[int, int] | None = None,
     **work: object,
 ) -> RepeatableStep:
     """Return a step whose node n makes tensor n of 8 bytes."""
@@ -44,7 +47,8 @@ def step_of(
             flops=[1] * nodes, moved_bytes=[0] * nodes, phase=phase, written=written, **columns
         ),
     )  # fmt: skip
-    return RepeatableStep(Problem([8] * nodes, graph=graph), UNIT_RATES)
+    problem = Problem([8] * nodes, graph=graph, contiguous=contiguous, pinned=pinned)
+    return RepeatableStep(problem, UNIT_RATES, may_send=True)
 
 
 def test_a_node_that_changes_a_tensor_runs_again_with_its_maker() -> None:
@@ -58,6 +62,43 @@ def test_a_node_that_read_a_tensor_before_its_change_may_not_run_again() -> None
     # Node 1 reads tensor 0, which node 2 changes.
     step = step_of([[1, 2], [4], [4], [4], []], [0, 0, 0, 1, 1], [(2, 0)])
     assert step.is_repeatable.tolist() == [True, False, False, False]
+
+
+def test_what_makes_a_chain_runs_again_as_a_whole_and_makes_another_chain() -> None:
+    # Node 4 reads tensors 0 and 2, which lie one behind the other.
+    step = step_of([[1, 4], [2], [4], [4], []], [0, 0, 0, 0, 1], contiguous=[(0, 2)])
+    assert step.unit_of_node.tolist() == [0, 1, 0, 2, 3]
+    assert step.is_sendable.tolist() == [False, False, False, True, False]
+    sequence = step.late_sequence(step.choice([0]))
+    assert sequence.tolist() == [0, 1, 2, 3, 0, 2, 4]
+    problem = repeated_problem(step, sequence)
+    assert problem.contiguous == ((0, 2), (5, 6))
+    offsets = np.array([0, 40, 8, 48, 56, 16, 24])
+    require_placed(step, sequence, offsets)
+    offsets[6] = 32
+    with pytest.raises(InvalidPlanError, match=r"place 6: tensor 2 must begin where .* 24, .* 32"):
+        require_placed(step, sequence, offsets)
+
+
+def test_a_pinned_tensor_is_neither_made_again_nor_sent_away() -> None:
+    step = step_of([[2], [2], []], [0, 0, 1], pinned={0: 64})
+    assert step.is_repeatable.tolist() == [False, True, False]
+    assert step.is_sendable.tolist() == [False, True, False]
+    with pytest.raises(InvalidPlanError, match="tensor 0 is pinned to 64, found at 8"):
+        require_placed(step, np.arange(3), np.array([8, 0, 16]))
+
+
+@pytest.mark.parametrize("may_send", [False, True])
+@pytest.mark.parametrize("seed", range(30))
+def test_a_unit_runs_again_after_all_its_nodes(seed: int, may_send: bool) -> None:
+    # Where the passes are interleaved, a late node may change what an earlier node made.
+    step = mixed_step(seed, may_send=may_send)
+    for attempt in range(10):
+        sequence = step.late_sequence(random_choice(step, attempt))
+        checked_sequence(step, sequence)
+        assert step.core.cost(sequence, 0)[1] == live_bytes(step, sequence.tolist())
+        again = step.late_sequence(step.choice_of(sequence))
+        assert again.tolist() == sequence.tolist()
 
 
 def test_what_the_optimizer_reads_may_not_be_made_again() -> None:

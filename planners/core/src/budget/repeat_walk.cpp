@@ -19,17 +19,22 @@ RepeatWalk::RepeatWalk(std::shared_ptr<const Step> step, Choice start, std::int6
                        std::uint64_t seed)
     : step_(std::move(step)), random_(seed), limit_(limit), state_(std::move(start)) {
     step_->require_choice(state_);
-    double total = 0;
+    double total = 0, copying = 0;
     for (std::int32_t u = 0; u < step_->unit_count(); ++u) {
         if (!step_->is_repeatable(u)) continue;
         units_.push_back(u);
         total += step_->seconds(u);
     }
     for (std::int32_t t = 0; t < step_->tensor_count(); ++t) {
-        if (step_->is_sendable(t)) tensors_.push_back(t);
+        if (!step_->is_sendable(t)) continue;
+        tensors_.push_back(t);
+        copying += step_->copy_seconds(t);
     }
-    // A move changes the seconds by about as much as one unit costs.
-    first_temperature_ = units_.empty() ? 0 : total / static_cast<double>(units_.size());
+    // A move changes the seconds by about as much as one unit costs; where no unit takes time, by a
+    // copy. A price of 0 would never rise.
+    first_temperature_ = total > 0     ? total / static_cast<double>(units_.size())
+                         : copying > 0 ? copying / static_cast<double>(tensors_.size())
+                                       : 1;
     price_ = first_temperature_;
     lowest_ = state_;
     cost_ = step_->cost(step_->late_sequence(state_), limit_);

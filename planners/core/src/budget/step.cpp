@@ -102,15 +102,18 @@ std::vector<std::int32_t> Step::with_repeats(const Choice& choice) const {
     std::vector<std::int32_t> sequence;
     sequence.reserve(columns_.unit.size() * 2);
     // A unit is asked for when it is first put on the stack, and runs when its inputs are there.
+    // Where the first run of a node lies behind the place, the unit has not run as a whole yet, and
+    // its first copies are read.
     std::vector<std::uint8_t> asked(columns_.repeatable.size(), 0);
     std::vector<std::pair<std::int32_t, std::int64_t>> stack;
+    std::int32_t v = 0;
     const auto ask = [&](std::int32_t tensor) {
         const std::int32_t u = columns_.unit[columns_.producer[tensor]];
-        if (!choice.repeated[u] || asked[u]) return;
+        if (!choice.repeated[u] || asked[u] || nodes_.row(u).back() >= v) return;
         asked[u] = 1;
         stack.emplace_back(u, inputs_.offsets[u]);
     };
-    for (std::int32_t v = 0; v < node_count(); ++v) {
+    for (; v < node_count(); ++v) {
         if (v >= columns_.first_late_node) {
             for (const std::int32_t read : reads_.row(v)) {
                 ask(read);
@@ -178,8 +181,7 @@ std::vector<std::int32_t> Step::with_copies(std::vector<std::int32_t> nodes,
     });
     double free_at = 0;
     for (Copy& copy : copies) {
-        const double bytes = static_cast<double>(columns_.size[copy.tensor]);
-        free_at = std::max(free_at, begin[copy.ready + 1]) + bytes * columns_.copy_seconds;
+        free_at = std::max(free_at, begin[copy.ready + 1]) + copy_seconds(copy.tensor);
         // At the latest in front of the first use, which waits for the copy and its fetch.
         const auto used = static_cast<std::size_t>(copy.last_early) + 1;
         copy.send_place = std::min(std::max(place_from(free_at), used),
@@ -190,8 +192,7 @@ std::vector<std::int32_t> Step::with_copies(std::vector<std::int32_t> nodes,
     });
     double next_begin = begin.back();
     for (auto copy = copies.rbegin(); copy != copies.rend(); ++copy) {
-        const double bytes = static_cast<double>(columns_.size[copy->tensor]);
-        next_begin = std::min(next_begin, begin[copy->first_late]) - bytes * columns_.copy_seconds;
+        next_begin = std::min(next_begin, begin[copy->first_late]) - copy_seconds(copy->tensor);
         // The fetch waits for the node in front of it, so that one has to end by then.
         const auto after = std::upper_bound(begin.begin(), begin.end() - 1, next_begin);
         const auto place =
@@ -264,12 +265,10 @@ double Step::total_seconds(std::span<const std::int32_t> sequence) const {
         if (entry >= node_count() + tensor_count()) {
             const std::int32_t t = entry - node_count() - tensor_count();
             const double begin = std::max({fetches_end, nodes_end, sent[t]});
-            fetches_end = fetched[t] =
-                begin + static_cast<double>(columns_.size[t]) * columns_.copy_seconds;
+            fetches_end = fetched[t] = begin + copy_seconds(t);
         } else if (entry >= node_count()) {
             const std::int32_t t = entry - node_count();
-            sends_end = sent[t] = std::max(sends_end, ready[t]) +
-                                  static_cast<double>(columns_.size[t]) * columns_.copy_seconds;
+            sends_end = sent[t] = std::max(sends_end, ready[t]) + copy_seconds(t);
             waits_for = std::max(waits_for, sends_end);
         } else {
             double begin = std::max(nodes_end, waits_for);

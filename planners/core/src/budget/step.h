@@ -76,6 +76,10 @@ class Step {
     std::int32_t tensor_count() const { return static_cast<std::int32_t>(columns_.size.size()); }
     // Seconds of all nodes of a unit.
     double seconds(std::int32_t unit) const { return unit_seconds_[unit]; }
+    // Seconds of one copy of a tensor between device and host.
+    double copy_seconds(std::int32_t tensor) const {
+        return static_cast<double>(columns_.size[tensor]) * columns_.copy_seconds;
+    }
     bool is_repeatable(std::int32_t unit) const { return columns_.repeatable[unit] != 0; }
     bool is_sendable(std::int32_t tensor) const { return columns_.sendable[tensor] != 0; }
 

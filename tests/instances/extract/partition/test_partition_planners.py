@@ -14,6 +14,7 @@ from instances.extract.step_settings import read_options
 from instances.synthetic import repeatable_step
 from planners import Problem
 from planners.budget import RepeatableStep, choose_planners, device_rates, frontier
+from planners.budget.limit_planner import TIME_IS_OVER
 from planners.errors import InstanceError
 from planners.model.budget import Budget
 from planners.model.plan import Status
@@ -43,7 +44,7 @@ def test_within_the_limit() -> None:
         assert result.reason == "activation_memory_budget=1"
         assert result.extra_seconds == 0
     for result in answers(problem, 0.8, seconds=0):
-        assert result.status is not Status.INVALID
+        assert (result.status, result.reason) == (Status.NO_PLAN_FOUND, TIME_IS_OVER)
 
 
 @pytest.mark.torch
