@@ -72,6 +72,26 @@ def OPEN(call, *arguments):
 """
 
 
+WITH_WORDS = """
+import sys
+
+import torch
+
+
+def main():
+    assert sys.argv == [__file__, "a b", "-b", "4000", "--memory", "1", "--", "--last"], sys.argv
+    weight = torch.nn.Linear(1000, 1000, bias=False).cuda()
+    optimizer = torch.optim.SGD(weight.parameters())
+    for _ in range(4):
+        weight(torch.ones(int(sys.argv[3]), 1000, device="cuda")).sum().backward()
+        optimizer.step()
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
 def fit(*arguments: str | Path) -> Result:
     return run_command(app, *arguments)
 
@@ -104,6 +124,23 @@ def test_the_exit_status_is_the_answer(memory: str, status: int, said: str, tmp_
     answer = fit(script(tmp_path), "--memory", memory, "--beside", "0")
     assert answer.exit_code == status, answer.stderr
     assert answer.stdout.splitlines()[-1].startswith(said)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("function", ["", ":main"])
+def test_all_behind_two_hyphens_is_the_scripts(function: str, tmp_path: Path) -> None:
+    name = f"{written(tmp_path, WITH_WORDS)}{function}"
+    words = ("a b", "-b", "4000", "--memory", "1", "--", "--last")
+    answer = fit(name, "--allocators", "pytorch-caching", "--json", "--", *words)
+    found = json.loads(answer.stdout)
+    assert found["peak"]["size"] > 4000 * 1000 * 4
+    assert found["origin"]["command"].endswith("-- 'a b' -b 4000 --memory 1 -- --last")
+
+
+def test_a_registered_model_has_no_words() -> None:
+    assert "bert-base is a registered model, which has options, found '24GiB'" in refused(
+        "bert-base", "24GiB"
+    )
 
 
 @pytest.mark.torch
