@@ -313,4 +313,6 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    # The locale's encoding may lack a letter of a result.
+    sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     sys.exit(main(sys.argv[1:]))

@@ -36,7 +36,7 @@ from tests.instances.benchmark.test_update_by_results import MISTAKES, REFUSED
 from tests.planners.referee.test_referees import corrupt
 from tests.random_problems import SOLVABLE, random_problem
 
-# Lets NumPy and the standard library be imported, and nothing else.
+# Lets NumPy and the standard library be imported, and nothing else; the output has few letters.
 ONLY_NUMPY = """
 import runpy, sys
 allowed = sys.stdlib_module_names | {"numpy"}
@@ -46,6 +46,7 @@ class Blocked:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 sys.meta_path.insert(0, Blocked())
 sys.argv = sys.argv[1:]
+sys.stdout.reconfigure(encoding="ascii")
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
@@ -142,6 +143,7 @@ WRONG = [
     (toy_result(TOY_BEST, plan="toy.json"), "one of offsets and plan is needed"),
     (toy_result(TOY_BEST, offsets=None), "one of offsets and plan is needed"),
     (toy_result(TOY_BEST, planner=3), "field planner: the value 3 is wrong"),
+    (toy_result(TOY_BEST, planner=81 * "é"), r"field planner: the value '\xe9"),
     (toy_result(TOY_BEST, peak=6.0), "field peak: the value 6.0 is wrong"),
     (toy_result(TOY_BEST, peak=True), "field peak: the value True is wrong"),
     (toy_result(TOY_BEST, lower_bound=-1), "field lower_bound: the value -1 is wrong"),
