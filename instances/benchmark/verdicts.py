@@ -77,7 +77,7 @@ def judge_results(
         faults = [fault_of[id(found.offsets), found.peak] for found in its]
         best = entries[name].best
         valid = [found for found, fault in zip(its, faults, strict=True) if fault is None]
-        lowest = min((each.peak, each.planner) for each in (best, *valid))
+        lowest = min([(best.peak, best.planner), *((each.peak, each.planner) for each in valid)])
         verdicts += [
             _verdict(found, fault, best, lowest) for found, fault in zip(its, faults, strict=True)
         ]

@@ -11,7 +11,7 @@ from planners.errors import InvalidPlanError
 from planners.model.columns import IntColumn
 
 
-def checked_sequence(step: RepeatableStep, sequence: Sequence32) -> Sequence32:
+def checked_sequence(step: RepeatableStep, sequence: Sequence32 | IntColumn) -> Sequence32:
     """Return a sequence as int32 if it gives the same results as the step, else raise.
 
     ``InvalidPlanError`` names the first rule that the sequence breaks.

@@ -67,7 +67,7 @@ def find_plot(name: str, kind: type[Kind]) -> Kind:
         what = f"plot {name}"
         try:
             with foreign(what):
-                plot: Any = load_entry(entry)
+                plot = load_entry(entry)
         except GaplessError as error:
             cause = error if isinstance(error, ImportError) else error.__cause__
             if isinstance(cause, ImportError):
@@ -75,8 +75,10 @@ def find_plot(name: str, kind: type[Kind]) -> Kind:
             raise
         if not isinstance(plot, kind):
             raise GaplessError(f"{what}: a {kind.__name__} is needed, found {shown(plot)}")
+        theirs: Any = plot
         calls = {each: call for each, call in vars(plot).items() if callable(call)}
-        return replace(plot, **{each: _guarded(what, call) for each, call in calls.items()})
+        found: Kind = replace(theirs, **{k: _guarded(what, call) for k, call in calls.items()})
+        return found
     raise MissingDependencyError(f"plot {name}: no installed package draws it", extra)
 
 

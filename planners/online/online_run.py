@@ -23,7 +23,6 @@ from planners.processes.planner_answer import (
 from planners.registry import ChosenOnline, choose_online
 from planners.text.plain_text import shown
 
-PEAKS = ("requested_peak", "allocated_peak", "reserved_peak")
 Number = TypeVar("Number", int, float)
 
 
@@ -142,7 +141,9 @@ def _taken_in(requests: RequestSequence, answer: object) -> OnlineResult:
     _require_column("segments", answer.segments, (len(answer.segments), 3))
     return replace(
         answer,
-        **{name: byte_count(name, getattr(answer, name)) for name in PEAKS},
+        requested_peak=byte_count("requested_peak", answer.requested_peak),
+        allocated_peak=byte_count("allocated_peak", answer.allocated_peak),
+        reserved_peak=byte_count("reserved_peak", answer.reserved_peak),
         device_calls=_counts("device_calls", answer.device_calls),
         seconds=_seconds("seconds", answer.seconds),
         device_seconds=_by_kind("device_seconds", answer.device_seconds, _seconds),
@@ -155,8 +156,11 @@ def _taken_in(requests: RequestSequence, answer: object) -> OnlineResult:
 
 def _require_column(what: str, column: object, shape: tuple[int, ...]) -> None:
     """Refuse what is not an array of integers that has this shape, or no entries."""
-    is_array = isinstance(column, np.ndarray) and column.dtype.kind == "i"
-    if not is_array or (column.size and column.shape != shape):
+    if (
+        not isinstance(column, np.ndarray)
+        or column.dtype.kind != "i"
+        or (column.size and column.shape != shape)
+    ):
         raise MalformedAnswerError(f"{what}: integers as {shape} are needed, found {shown(column)}")
 
 

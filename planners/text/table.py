@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from planners.text.plain_text import markdown_text, printable
+from planners.text.plain_text import Markdown, markdown_text, printable
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -87,7 +87,7 @@ class Table:
         lines = [[markdown_text(_on_one_line(column)) for column in self.columns]]
         for row in self.rows:
             name, *others = map(markdown_text, row.cells)
-            lines.append([f"**{name}**" if row.mark == BEST_MARK else name, *others])
+            lines.append([Markdown(f"**{name}**") if row.mark == BEST_MARK else name, *others])
         rules = [
             "-" * (width + 2) if column.is_left else "-" * (width + 1) + ":"
             for column, width in zip(self.columns, _widths(lines), strict=True)
