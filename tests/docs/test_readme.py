@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 
+from evaluation.study.study_file import find_study
 from tests.docs.test_results import rows_of, stands
 from tests.repository import ROOT
 
@@ -20,6 +21,10 @@ def lines_of(text: str) -> list[str]:
     words, heading, table = SECONDS.sub("-", text).strip().partition("\n   planner")
     rows = f"{heading}{table}".splitlines()
     return [" ".join(line.split()) for line in (words.replace("\n", " "), *rows)]
+
+
+def without_marks(text: str) -> str:
+    return re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", text).replace("`", "")
 
 
 def is_excerpt(shown: list[str], printed: list[str]) -> bool:
@@ -71,13 +76,20 @@ def test_the_measured_rows_stand_on_the_page_of_results() -> None:
 
 def test_the_claims_stand_on_the_page_of_results() -> None:
     lines = (ROOT / "docs" / "results.md").read_text(encoding="utf-8").splitlines()
-    claims = re.findall(r"^\| \[.+?\]\(\S+\): (.+) \| `(python -m .+)` \|$", README, re.MULTILINE)
+    claims = re.findall(
+        r"^\| \[.+?\]\(\S+\): (.+) \| `(python -m [^`]+)`(.*) \|$", README, re.MULTILINE
+    )
     assert len(claims) == 3
-    for claim, command in claims:
+    _, _, commands = "\n".join(lines).partition("## Make a figure again")
+    for claim, command, needs in claims:
         assert any(stands(claim, line) for line in lines), claim
-        # That page also has the folders and extras that the command needs.
+        # Each line says what that page says the command needs.
         run, _, study = command.rpartition(" ")
-        assert any(run in line and f" {study}`" in line for line in lines), command
+        (row,) = (
+            row for row in rows_of(commands) if run in row[1] and f" {study}`" in f"{row[1]}`"
+        )
+        assert needs.replace("`", "") == (f", needs {without_marks(row[2])}" if row[2] else "")
+        assert ("--folder" in command) == bool(find_study(study).folders)
 
 
 def test_it_is_short() -> None:
