@@ -43,11 +43,15 @@ def load_group(group: str, what: str) -> Iterator[tuple[str, Any]]:
 
 
 @contextmanager
-def foreign(what: str, error_of: type[GaplessError] = GaplessError) -> Iterator[None]:
+def foreign(
+    what: str,
+    error_of: type[GaplessError] = GaplessError,
+    passed_on: tuple[type[BaseException], ...] = (GaplessError,),
+) -> Iterator[None]:
     """Turn whatever a third party's code raises into an error of one line, which says where."""
     try:
         yield
-    except (KeyboardInterrupt, GaplessError):
+    except (KeyboardInterrupt, *passed_on):
         raise
     except BaseException as error:  # it may end in any way, SystemExit among them
         if Interrupt.has_come():

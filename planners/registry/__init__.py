@@ -295,7 +295,7 @@ def load_plugin(path: str | Path) -> list[PlannerInfo]:
         raise GaplessError(f"plugin {path}: the name must end in .py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    with foreign(f"plugin {path}"), ExitStack() as stack:
+    with foreign(f"plugin {path}", passed_on=()), ExitStack() as stack:
         for registry in PLUGGABLE:
             stack.enter_context(registry.unchanged_on_error())
         spec.loader.exec_module(module)
