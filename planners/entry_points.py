@@ -51,9 +51,9 @@ def foreign(
     """Turn whatever a third party's code raises into an error of one line, which says where."""
     try:
         yield
-    except (KeyboardInterrupt, *passed_on):
-        raise
     except BaseException as error:  # it may end in any way, SystemExit among them
+        if isinstance(error, (KeyboardInterrupt, *passed_on)):
+            raise
         if Interrupt.has_come():
             raise KeyboardInterrupt from error
         raise error_of(f"{what}: {describe_error(error)}") from error
