@@ -49,7 +49,7 @@ SEQ = 2048
 IMAGE = 224
 # Heads whose label is one class for each sequence, and not one for each token.
 ONE_LABEL = "ForSequenceClassification"
-NO_NETWORK = OSError("a configuration may not make transformers download anything")
+NO_NETWORK = "a configuration may not make transformers download anything"
 # Limits of the process that first makes a model. A mixture of 671 billion parameters takes 0.1 s
 # and 5 MB, and a Llama of 2,000 layers 3 s and 80 MB.
 MOST_PROCESSOR_SECONDS = 10
@@ -98,7 +98,8 @@ def transformers_errors(precision: str | None = None) -> Iterator[None]:
     disabled = logging.root.manager.disable
     logging.disable()
     try:
-        with warnings.catch_warnings(), mock.patch("socket.getaddrinfo", side_effect=NO_NETWORK):
+        refuses = mock.patch("socket.getaddrinfo", side_effect=OSError(NO_NETWORK))
+        with warnings.catch_warnings(), refuses:
             warnings.simplefilter("ignore")
             yield
     except GaplessError:

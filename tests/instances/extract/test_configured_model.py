@@ -97,8 +97,6 @@ def test_the_precision_is_that_of_the_step(tmp_path: Path) -> None:
         ({**LLAMA, "architectures": ["LlamaModel"]}, "computes a loss from labels is needed"),
         ({**LLAMA, "quantization_config": {}}, "field quantization_config: quantised weights"),
         ({**LLAMA, "hidden_size": "wide"}, "the model cannot be traced: "),
-        # Of this one transformers says before that `num_labels` is wrong.
-        ({**LLAMA, "num_labels": 3, "id2label": {"0": ""}, "hidden_size": 65}, "cannot be traced"),
         ({**LLAMA, "_attn_implementation": "org/a"}, "attn_implementation: code of transformers,"),
         ({**LLAMA, "attn_implementation": {"": "o/a@1:b"}}, "no repository of a hub is needed, fo"),
         ({**LLAMA, "_experts_implementation": "org/a"}, "field experts_implementation: code of tr"),
