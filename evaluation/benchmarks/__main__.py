@@ -40,8 +40,6 @@ from planners.text.byte_units import parse_bytes
 app = CommandLine(no_args_is_help=True, help=__doc__)
 
 BERT = "bert"
-# Former benchmarks that are studies now.
-STUDIES = ("training", "programs", "pairs", "fit")
 Repetitions = Annotated[int, typer.Option(min=1, help="Runs of each; the median counts.")]
 Output = Annotated[Path | None, typer.Option("-o", help="Write the page here as well.")]
 
@@ -126,21 +124,6 @@ def within_a_limit(
         return within_a_limit_page(runs, command)
 
     _publish(page, output, *(records or []))
-
-
-def _is_a_study(name: str) -> Callable[[], None]:
-    def refuse() -> None:
-        raise GaplessError(
-            f"{name} is a study now, which resumes where it was stopped: python -m "
-            f"evaluation.study run {name} (show {name} lists its runs)"
-        )
-
-    return refuse
-
-
-for _name in STUDIES:
-    _any = {"allow_extra_args": True, "ignore_unknown_options": True}
-    app.command(_name, hidden=True, context_settings=_any)(_is_a_study(_name))
 
 
 @app.command()

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from evaluation.study.record import (
@@ -121,7 +121,7 @@ def facts_of(records: Iterable[Record]) -> dict[Subject, InstanceFacts]:
     for record in records:
         by_digest.setdefault(record.instance_digest, []).append(record)
         subjects.setdefault(record.subject, record)
-    known = {digest: _known(found) for digest, found in by_digest.items()}
+    known = {digest: _facts(found) for digest, found in by_digest.items()}
     names = Counter(name for name, _, _ in subjects)
     facts = {}
     for subject, first in subjects.items():
@@ -129,8 +129,9 @@ def facts_of(records: Iterable[Record]) -> dict[Subject, InstanceFacts]:
         if names[name] > 1:
             within = "" if capacity is None else f", within {capacity:,}"
             name = f"{name} ({digest[:SHOWN_DIGEST]}{within})"
-        size_and_family = getattr(first, "tensors", 0), getattr(first, "family", None)
-        facts[subject] = InstanceFacts(name, subject, *size_and_family, *known[digest])
+        facts[subject] = replace(
+            known[digest], instance=name, subject=subject, family=getattr(first, "family", None)
+        )
     return facts
 
 
@@ -170,18 +171,22 @@ def gaps_of_peak(peak: int, facts: InstanceFacts) -> Gaps:
     )
 
 
-def _known(records: Sequence[Record]) -> tuple[int, str, int | None, int | None, str | None]:
-    """Return what is known of a problem: bound, certificate, optimum, best peak and its planner."""
+def _facts(records: Sequence[Record]) -> InstanceFacts:
+    """Return the facts of a problem from all of its records, as an instance of the first one."""
+    first = records[0]
     lower_bound, certificate, proved_in = _best_bound(records)
     best_known, best_planner, found_in = _best_plan(records)
     if best_known is not None and best_known < lower_bound:
         raise ContradictionError(
-            f"instance {records[0].instance}: no plan is below a lower bound, found a peak of "
+            f"instance {first.instance}: no plan is below a lower bound, found a peak of "
             f"{best_known:,} in {found_in}, and a bound of {lower_bound:,} by "
             f"{certificate} in {proved_in}"
         )
     optimum = best_known if best_known == lower_bound else None
-    return lower_bound, certificate, optimum, best_known, best_planner
+    return InstanceFacts(
+        first.instance, first.subject, getattr(first, "tensors", 0), getattr(first, "family", None),
+        lower_bound, certificate, optimum, best_known, best_planner,
+    )  # fmt: skip
 
 
 @cache
