@@ -8,6 +8,7 @@ if __name__ == "__main__":
     start()
 
 from collections.abc import Sequence
+from os.path import isfile
 from pathlib import Path
 from typing import Annotated
 
@@ -121,11 +122,10 @@ def write_study_page(material: PageMaterial, study: Study | None, page: Path) ->
 
 def _study_of(name: str, results: Sequence[Path]) -> Study | None:
     """Read the study of records: one beside them, in the working folder, or one of Gapless."""
-    # The name is foreign text, which may lead anywhere.
+    # The name is foreign text: it may lead anywhere, and be too long for a file.
     file = Path(f"{name}{SUFFIX}").name
     folders = (*(path.parent for path in results), Path(), FOLDER)
-    found = (folder / file for folder in folders if (folder / file).is_file())
-    path = next(found, None)
+    path = next((folder / file for folder in folders if isfile(folder / file)), None)
     return None if path is None else read_study(path)
 
 

@@ -227,6 +227,7 @@ def test_the_words_of_a_study_are_filled(
         (["results.jsonl", "--page", "x.md"], "file of one study is needed, made-up.toml, beside"),
         (["results.jsonl", "other.jsonl", "--page", "x.md"], "file of one study is needed"),
         (["other.jsonl", "--page", "x.md"], "other.md is needed beside other.toml"),
+        (["long.jsonl", "--page", "x.md"], "file of one study is needed"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(
@@ -236,6 +237,7 @@ def test_what_is_wrong_is_said_in_one_line(
     kept([record("one", "greedy")], tmp_path / "results.jsonl")
     kept([record("one", "greedy", study="other")], tmp_path / "other.jsonl")
     (tmp_path / "other.toml").write_text(STUDY)
+    kept([record("one", "greedy", study="../" + "long" * 99)], tmp_path / "long.jsonl")
     kept([], tmp_path / "empty.jsonl")
     (tmp_path / "torn.jsonl").write_text('{"schema"\n{}\n')
     answer = report(*words)

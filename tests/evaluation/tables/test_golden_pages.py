@@ -55,3 +55,19 @@ def test_no_plan_is_below_the_optimum_of_the_catalogue() -> None:
                    instance_digest=entry.facts.digest)  # fmt: skip
     with pytest.raises(ContradictionError, match="no plan is below a lower bound"):
         page_of("gap-to-optimal", [wrong])
+
+
+def test_one_problem_of_two_names_is_two_instances_and_the_catalogue_has_a_better_plan() -> None:
+    entry = next(its for its in read_catalogue().values() if its.best.status == "optimal")
+    of_it = {"instance_digest": entry.facts.digest, "bounds": {}, "peak": entry.best.peak + 1}
+    records = [
+        record(name, planner, **of_it) for name in ("a", "b") for planner in ("naive", "auto")
+    ]
+    lines = page_of("gap-to-optimal", records).splitlines()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    heading = next(row for row in rows if "and others" in row)
+    others = [row[heading.index("and others")] for row in rows if len(row) == len(heading)]
+    assert others[:1] + others[2:] == ["and others", "0", "0"]
+    (family,) = (row for row in rows if row[0].startswith(entry.kind) and "5 to 5" in row)
+    assert family[1] == "2"
+    assert any("2 planners, 2 instances" in line for line in lines)
