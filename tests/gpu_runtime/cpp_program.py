@@ -7,6 +7,7 @@ import os
 import subprocess
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -22,6 +23,8 @@ SANITIZED = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 # Processes of one run, the lanes of CI and later runs share the objects.
 KEPT = ROOT / "build" / "test-objects"
 KEPT_SECONDS = 7 * 24 * 3600
+# Compilers at once, of which each takes half a gigabyte. A guess.
+MOST_AT_ONCE = 4
 
 
 def compile_cpp(
@@ -38,7 +41,9 @@ def compile_cpp(
     """
     folders = [f"-I{folder}" for folder in (*headers, CORE, DECORATOR)]
     compiler = ["g++", "-std=c++20", "-O1", "-g1", *folders, *options]
-    objects = [_object_of(source, compiler) for source in sources]
+    _kept()  # swept once, before the threads below
+    with ThreadPoolExecutor(min(MOST_AT_ONCE, len(os.sched_getaffinity(0)))) as pool:
+        objects = pool.map(lambda source: _object_of(source, compiler), sources)
     linked = [*map(str, objects), *libraries, "-ldl"]
     key = sha256("\0".join((_version(), *options, *linked)).encode()).hexdigest()
     made = _kept() / key / name
