@@ -110,6 +110,8 @@ def require_placed(step: RepeatableStep, sequence: Sequence32, offsets: IntColum
     for each further copy, in the order in which the copies are made.
     """
     graph, problem = step.graph, step.problem
+    if not problem.contiguous and (problem.pinned < 0).all():
+        return
     nodes, tensors = graph.node_count, graph.tensor_count
     makes: list[list[int]] = [[] for _ in range(nodes + 2 * tensors)]
     uses: list[set[int]] = [set() for _ in range(nodes + 2 * tensors)]
@@ -125,20 +127,17 @@ def require_placed(step: RepeatableStep, sequence: Sequence32, offsets: IntColum
     copies = tensors
     for place, entry in enumerate(sequence.tolist()):
         for tensor in makes[entry]:
-            if tensor in found:
-                found[tensor] = address[copies]
-                copies += 1
-            else:
-                found[tensor] = address[tensor]
+            is_further = tensor in found
+            found[tensor] = address[copies if is_further else tensor]
+            copies += is_further
         for tensor in uses[entry]:
-            front, here = front_of.get(tensor), found[tensor]
-            if pin[tensor] not in (-1, here):
-                raise InvalidPlanError(
-                    f"sequence, place {place}: tensor {tensor} is pinned to {pin[tensor]}, found "
-                    f"at {here}"
-                )
-            if front in uses[entry] and found[front] + size[front] != here:
-                raise InvalidPlanError(
-                    f"sequence, place {place}: tensor {tensor} must begin where tensor {front} of "
-                    f"its chain ends, at {found[front] + size[front]}, found at {here}"
-                )
+            needed = {} if pin[tensor] < 0 else {"its pin": pin[tensor]}
+            front = front_of.get(tensor, -1)
+            if front in uses[entry]:
+                needed[f"the end of tensor {front} of its chain"] = found[front] + size[front]
+            for what, right in needed.items():
+                if found[tensor] != right:
+                    raise InvalidPlanError(
+                        f"sequence, place {place}: tensor {tensor} must be at {right}, {what}, "
+                        f"found at {found[tensor]}"
+                    )

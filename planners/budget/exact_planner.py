@@ -14,8 +14,6 @@ from planners.errors import MissingDependencyError
 from planners.exact.model_limits import ModelTooLargeError
 from planners.exact.plan_exactly import require_package
 
-CERTIFICATE = "cp-sat"
-
 
 @register(
     "cp-sat",
@@ -28,12 +26,6 @@ def cp_sat(question: LimitQuestion) -> LimitAnswer:
         raise UnsupportedStepError("tensors may be sent away, which the model does not know")
     try:
         require_package("ortools.sat.python", "OR-Tools", "pip install ortools")
-        found = exact_schedule(question.step, question.limit, question.budget, rounded(question))
-    except ModelTooLargeError as error:
+        return exact_schedule(question.step, question.limit, question.budget, rounded(question))
+    except (MissingDependencyError, ModelTooLargeError) as error:
         raise UnsupportedStepError(str(error)) from None
-    except MissingDependencyError as error:
-        raise UnsupportedStepError(str(error)) from None
-    reason = "" if found.sequence is not None else "no sequence is within the limit"
-    return LimitAnswer(
-        found.sequence, reason, found.least_seconds, CERTIFICATE, interrupted=found.interrupted
-    )

@@ -23,11 +23,13 @@ from typing import Any
 
 import numpy as np
 
+from planners.budget.limit_planner import TIME_IS_OVER, LimitAnswer
 from planners.budget.repeatable_step import Choice, RepeatableStep, Sequence32
 from planners.exact.interruptible import run_interruptibly
 from planners.exact.model_limits import ModelTooLargeError, require_time, solver_seconds
 from planners.model.budget import Budget
 
+CERTIFICATE = "cp-sat"
 # Larger steps take CP-SAT minutes.
 MOST_NODES = 150
 # The cost of the whole step in whole numbers, which CP-SAT needs.
@@ -35,29 +37,12 @@ COST_OF_STEP = 10**9
 GRACE_SECONDS = 10.0
 
 
-@dataclass(frozen=True, eq=False)
-class ExactAnswer:
-    """The answer of CP-SAT at one limit.
-
-    Parameters
-    ----------
-    sequence
-        The best sequence found, or None.
-    least_seconds
-        No sequence with at most two runs a unit takes fewer seconds more; infinite if none exists.
-    interrupted
-        True if Ctrl-C ended the search.
-    """
-
-    sequence: Sequence32 | None
-    least_seconds: float
-    interrupted: bool
-
-
 def exact_schedule(
     step: RepeatableStep, limit: int, budget: Budget, start: Choice | None = None
-) -> ExactAnswer:
+) -> LimitAnswer:
     """Search for the sequence that takes the fewest seconds more with at most `limit` live bytes.
+
+    No sequence with at most two runs a unit takes fewer seconds more than the answer's least.
 
     Parameters
     ----------
@@ -90,15 +75,18 @@ def exact_schedule(
     if status is None:
         raise KeyboardInterrupt
     if status == cp_model.INFEASIBLE:
-        return ExactAnswer(None, np.inf, interrupted)
+        return LimitAnswer(
+            None, "no sequence is within the limit", np.inf, CERTIFICATE, interrupted=interrupted
+        )
     # Costs were rounded to the nearest whole number, each by at most a half.
     rounding = len(model.units) / 2
     least = max(0.0, solver.best_objective_bound - rounding) / COST_OF_STEP * step.seconds
-    found = status in (cp_model.OPTIMAL, cp_model.FEASIBLE)
-    sequence = model.sequence(solver) if found else None
-    if status == cp_model.OPTIMAL and sequence is not None:
-        least = model.seconds_of(sequence)
-    return ExactAnswer(sequence, least, interrupted)
+    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        return LimitAnswer(None, TIME_IS_OVER, least, CERTIFICATE, interrupted=interrupted)
+    sequence = model.sequence(solver)
+    if status == cp_model.OPTIMAL:
+        least = step.core.cost(sequence, limit)[0]
+    return LimitAnswer(sequence, "", least, CERTIFICATE, interrupted=interrupted)
 
 
 @dataclass
@@ -178,11 +166,6 @@ class _Model:
                 first = solver.value(start)
                 places += [(first + i, node) for i, node in enumerate(self._nodes[unit].tolist())]
         return np.array([node for _, node in sorted(places)], dtype=np.int32)
-
-    def seconds_of(self, sequence: Sequence32) -> float:
-        """Return the seconds of the second runs of a sequence."""
-        runs = np.bincount(sequence, minlength=self.step.graph.node_count)
-        return float(self.step.node_seconds[runs > 1].sum())
 
     def _place(self, node: int) -> int:
         """Return the place of the first run of a node, behind the room in front of it."""

@@ -186,10 +186,9 @@ def _runs_again(step: RepeatableStep, result: LimitResult) -> tuple[int | None, 
     """Return the number of second runs of nodes, and the bytes that are sent away."""
     if result.sequence is None:
         return None, None
-    nodes, tensors = step.graph.node_count, step.graph.tensor_count
-    entries = result.sequence
-    sent = entries[(entries >= nodes) & (entries < nodes + tensors)] - nodes
-    return int((entries < nodes).sum()) - nodes, int(step.problem.size[sent].sum())
+    nodes, sent = step.graph.node_count, step.choice_of(result.sequence).sent > 0
+    again = int((result.sequence < nodes).sum()) - nodes
+    return again, int(step.problem.size[sent].sum())
 
 
 def _place(result: LimitResult) -> tuple[int, float]:

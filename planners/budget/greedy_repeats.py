@@ -8,11 +8,12 @@ each choice takes time that grows with the square of the step.
 Approach. Each round ranks all offers by an estimate: the bytes above the limit that an offer frees,
 for its seconds. Sums over the places of the sequence give the estimates of all offers at once. The
 round then chooses the shortest beginning of the ranking that halves the bytes above the limit by
-their true count; doubling and bisection find its length. Copies may hide behind the nodes: so they
-are ranked twice, at no price and at their full price, and the cheaper choice is taken. If this ends
-above the limit, a second attempt ranks the offers by the true count of each. In the end, what
-turned out to be superfluous is left out again: large parts of the choice first, then parts of
-these, the most expensive first.
+their true count; doubling and bisection find its length. Copies may hide behind the nodes. So each
+round ranks them three times, and takes the cheapest choice: at no price, which puts large tensors
+first; at nearly none, which puts first what frees most for each byte that is sent; and at their
+full price. If this ends above the limit, a second attempt ranks the offers by the true count of
+each. In the end, what turned out to be superfluous is left out again: large parts of the choice
+first, then parts of these, the most expensive first.
 
 Limits. A true count takes time in proportion to the step. Their number is at most a power of the
 logarithm of the number of offers; the second attempt counts no more than the first so many offers.
@@ -33,6 +34,8 @@ from planners.model.columns import BoolColumn, IntColumn
 
 # Below this, seconds are rounding errors.
 LEAST_SECONDS = 1e-15
+# Copies at this part of their price cost less than any unit.
+NEARLY_NONE = 1e-6
 # So many halvings leave less than a byte above the limit of any step.
 MOST_ROUNDS = 63
 
@@ -42,7 +45,8 @@ def greedy(question: LimitQuestion) -> LimitAnswer:
     """Choose in rounds; then leave out again what turned out to be superfluous."""
     step, limit = question.step, question.limit
     offers = _Offers(question)
-    prices = (0.0, 2 * step.copy_seconds) if step.is_sendable.any() else (0.0,)
+    price = 2 * step.copy_seconds
+    prices = (0.0, NEARLY_NONE * price, price) if step.is_sendable.any() else (0.0,)
     for ways in (prices, (None,)):
         chosen = step.choice()
         for _ in range(MOST_ROUNDS):
@@ -88,12 +92,15 @@ class _Offers:
             seconds, _, left = self._step.cost(taken, self._question.limit)
             return max(left, excess / 2), seconds
 
+        def is_half(count: int) -> bool:
+            return judged(count)[0] == excess / 2
+
         counts = [min(1 << power, len(ranked)) for power in range(len(ranked).bit_length() + 1)]
-        count = min(counts, key=lambda each: judged(each)[0])
-        if judged(count)[0] == excess / 2:
-            count = bisect_left(
-                range(count), True, count // 2 + 1, key=lambda each: judged(each)[0] == excess / 2
-            )
+        count = next(filter(is_half, counts), None)
+        if count is None:
+            count = min(counts, key=judged)
+        else:
+            count = bisect_left(range(count), True, count // 2 + 1, key=is_half)
         return judged(count), self._with(chosen, ranked[:count])
 
     def _with(self, chosen: Choice, offers: IntColumn) -> Choice:

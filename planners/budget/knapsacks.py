@@ -9,7 +9,7 @@ import numpy as np
 from planners.budget.forward_blocks import narrow_places, units_of_blocks
 from planners.budget.limit_planner import LimitAnswer, LimitQuestion, register
 from planners.budget.repeatable_step import Choice
-from planners.budget.savings import least_saving, savings
+from planners.budget.savings import Savings, least_saving, savings
 
 # The bytes to save are counted in this many parts.
 PARTS = 2000
@@ -19,18 +19,7 @@ PARTS = 2000
 def knapsack(question: LimitQuestion) -> LimitAnswer:
     """Choose among the groups of `savings`, each by itself."""
     offered = savings(question)
-
-    pairs = zip(offered.saved_bytes.tolist(), offered.seconds.tolist(), strict=True)
-    choices = [[(0, 0.0), pair] for pair in pairs]
-
-    def choose(wanted: int) -> Choice | None:
-        taken = cheapest_choice(choices, wanted, question.require_time)
-        if taken is None:
-            return None
-        units = [group for group, choice in zip(offered.units, taken, strict=True) if choice]
-        return question.step.choice(np.concatenate([np.empty(0, dtype=np.int64), *units]))
-
-    return question.answer(least_saving(question, choose))
+    return _cheapest_of_blocks(question, offered, [[group] for group in range(len(offered.units))])
 
 
 @register(
@@ -48,6 +37,13 @@ def block_programming(question: LimitQuestion) -> LimitAnswer:
     for units in units_of_blocks(step, narrow_places(step)):
         groups = [group_of_unit[unit] for unit in units.tolist() if unit in group_of_unit]
         blocks.append(sorted(groups, key=lambda group: ratio[group]))
+    return _cheapest_of_blocks(question, offered, blocks)
+
+
+def _cheapest_of_blocks(
+    question: LimitQuestion, offered: Savings, blocks: list[list[int]]
+) -> LimitAnswer:
+    """Choose of each block its first groups, none to all."""
     choices = []
     for groups in blocks:
         saved = np.concatenate(([0], np.cumsum(offered.saved_bytes[groups])))
@@ -60,7 +56,7 @@ def block_programming(question: LimitQuestion) -> LimitAnswer:
             return None
         units = [offered.units[group] for groups, count in zip(blocks, taken, strict=True)
                  for group in groups[:count]]  # fmt: skip
-        return step.choice(np.concatenate([np.empty(0, dtype=np.int64), *units]))
+        return question.step.choice(np.concatenate([np.empty(0, dtype=np.int64), *units]))
 
     return question.answer(least_saving(question, choose))
 

@@ -106,7 +106,8 @@ def frontier(
         point = FrontierPoint(limit, bound, bound_seconds, [])
         try:
             for planner in planners:
-                result = run_under_limit(LimitQuestion(step, limit, budget, bound), planner)
+                question = LimitQuestion(step, limit, budget, bound)
+                result = run_under_limit(question, planner, point.results)
                 point.results.append(result)
                 on_result(result)
                 if result.interrupted or Interrupt.has_come():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -90,13 +90,16 @@ class LimitResult:
     interrupted: bool = False
 
 
-def run_under_limit(question: LimitQuestion, planner: LimitPlanner) -> LimitResult:
+def run_under_limit(
+    question: LimitQuestion, planner: LimitPlanner, known: Sequence[LimitResult] = ()
+) -> LimitResult:
     """Ask a planner, plan the addresses, and judge the answer.
 
     A plan counts if its addresses, not only its live bytes, are within the limit. If they are not,
     the planner is asked again for as many fewer bytes. A proof counts if the planner is one of this
     package. A planner that fails gives an invalid result. The time limit holds for all of this, and
-    for the planners that this one starts from.
+    for the planners that this one starts from, of which those with a known result to the same
+    question are not asked again.
     """
     started = time.perf_counter()
     question = replace(question, budget=question.budget.started())
@@ -109,23 +112,27 @@ def run_under_limit(question: LimitQuestion, planner: LimitPlanner) -> LimitResu
         reason = f"no sequence is within the limit, by {result.certificate}"
         result = replace(result, status=Status.INFEASIBLE, reason=reason)
     else:
-        result = _asked_after_others(question, planner, result)
+        result = _asked_after_others(question, planner, result, known)
     return replace(result, seconds=time.perf_counter() - started)
 
 
 def _asked_after_others(
-    question: LimitQuestion, planner: LimitPlanner, result: LimitResult
-) -> LimitResult:
+    question: LimitQuestion, planner: LimitPlanner, result: LimitResult,
+    known: Sequence[LimitResult],
+) -> LimitResult:  # fmt: skip
     """Ask the planners that this one starts from, then this one, and return the best result."""
+    found = {each.planner: replace(each, planner=planner.name) for each in known}
     best = None
-    for name in planner.starts_from:
-        for other in LIMIT_PLANNERS.matching(name):
-            found = _asked(question, other, result)
-            if found.sequence is not None:
-                best = found
-                question = replace(question, known=found.sequence.copy())
-            if found.interrupted or found.status is Status.OPTIMAL:
-                return best or found
+    for other in [each for name in planner.starts_from for each in LIMIT_PLANNERS.matching(name)]:
+        if other.name not in found and question.budget.remaining_seconds() == 0:
+            continue
+        start = found.get(other.name) or _asked(question, other, result)
+        is_better = best is None or start.extra_seconds < best.extra_seconds
+        if start.sequence is not None and is_better:
+            best = start
+            question = replace(question, known=start.sequence.copy())
+        if start.interrupted or start.status is Status.OPTIMAL:
+            return replace(best or start, interrupted=start.interrupted)
     own = _asked(question, planner, result)
     if best is None or own.sequence is not None or own.status is Status.INVALID:
         return own
@@ -144,7 +151,7 @@ def _asked(question: LimitQuestion, planner: LimitPlanner, result: LimitResult) 
             reason = found.reason if found.claimed else result.reason or found.reason
             return replace(result, status=found.claimed or result.status, reason=reason)
         sequence = found.sequence
-        result = replace(result, interrupted=found.interrupted)
+        result = replace(result, interrupted=found.interrupted, statistics=found.statistics)
         is_first = asked.limit == question.limit
         if is_first and found.least_seconds > result.least_seconds:
             result = replace(
@@ -174,7 +181,7 @@ def _asked(question: LimitQuestion, planner: LimitPlanner, result: LimitResult) 
             return replace(
                 result, status=Status.OPTIMAL if is_best else Status.FEASIBLE,
                 reason=found.reason, sequence=sequence, problem=problem, plan=plan,
-                extra_seconds=extra, statistics=found.statistics,
+                extra_seconds=extra,
             )  # fmt: skip
         reason = (
             f"{human_bytes(live)} are live at the peak, and the addresses need "
@@ -220,8 +227,9 @@ def _apart(question: LimitQuestion) -> LimitQuestion:
     step = question.step
     theirs = RepeatableStep(apart(step.problem), deepcopy(step.rates), step.may_send)
     return replace(
-        question, step=theirs, budget=replace(question.budget), bound=deepcopy(question.bound)
-    )
+        question, step=theirs, budget=replace(question.budget), bound=deepcopy(question.bound),
+        known=None if question.known is None else question.known.copy(),
+    )  # fmt: skip
 
 
 def _sequence(step: RepeatableStep, given: object) -> Sequence32:

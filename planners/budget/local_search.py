@@ -53,8 +53,8 @@ def _from_part(question: LimitQuestion, part: float) -> Choice:
     "local-search",
     summary="the best of those above, improved by local search",
     starts_from=(
-        "keep-all", "greedy", "knapsack", "block-programming", "checkpoint-blocks",
-        "checkpoint-sqrt", "relaxation",
+        "keep-all", "greedy", "checkpoint-blocks", "checkpoint-sqrt", "relaxation", "knapsack",
+        "block-programming",
     ),
 )  # fmt: skip
 def local_search(question: LimitQuestion) -> LimitAnswer:

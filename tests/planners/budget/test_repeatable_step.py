@@ -76,7 +76,9 @@ def test_what_makes_a_chain_runs_again_as_a_whole_and_makes_another_chain() -> N
     offsets = np.array([0, 40, 8, 48, 56, 16, 24])
     require_placed(step, sequence, offsets)
     offsets[6] = 32
-    with pytest.raises(InvalidPlanError, match=r"place 6: tensor 2 must begin where .* 24, .* 32"):
+    with pytest.raises(
+        InvalidPlanError, match=r"6: tensor 2 must be at 24, the end of tensor 0 .* at 32"
+    ):
         require_placed(step, sequence, offsets)
 
 
@@ -84,7 +86,7 @@ def test_a_pinned_tensor_is_neither_made_again_nor_sent_away() -> None:
     step = step_of([[2], [2], []], [0, 0, 1], pinned={0: 64})
     assert step.is_repeatable.tolist() == [False, True, False]
     assert step.is_sendable.tolist() == [False, True, False]
-    with pytest.raises(InvalidPlanError, match="tensor 0 is pinned to 64, found at 8"):
+    with pytest.raises(InvalidPlanError, match="tensor 0 must be at 64, its pin, found at 8"):
         require_placed(step, np.arange(3), np.array([8, 0, 16]))
 
 

@@ -79,7 +79,7 @@ void RepeatWalk::change() {
 void RepeatWalk::run(std::int64_t moves, double warmth, double coolness, Stop& stop) {
     if (units_.empty() && tensors_.empty()) return;
     for (std::int64_t move = 0; move < moves; ++move) {
-        stop.poll();
+        stop.check();
         ++tried_;
         const double share = static_cast<double>(move) / static_cast<double>(moves);
         const double temperature = first_temperature_ * warmth * std::pow(coolness / warmth, share);
