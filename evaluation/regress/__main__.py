@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from evaluation.regress.changes import Changes, Verdict, changes_between
+from evaluation.study.record_changes import Changes, Verdict, changes_between
 from evaluation.study.records_file import read_records
 from planners.command_line import standard_output
 from planners.command_line.typer_frame import CommandLine

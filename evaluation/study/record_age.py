@@ -12,7 +12,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from evaluation.regress.changes import changes_between
+from evaluation.study.record_changes import changes_between
 from evaluation.study.kinds import KINDS
 from evaluation.study.record import Record
 from evaluation.study.records_file import read_records

@@ -29,8 +29,8 @@ def all_rows(name: str, func: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     if name == "nonzero.default":
         return _numbers(args[0], args[0].numel(), args[0].dim())
     if name == "masked_select.default":
-        shape = torch.broadcast_shapes(args[0].shape, args[1].shape)
-        return args[0].new_empty(shape.numel())
+        broadcast: Any = torch.broadcast_shapes
+        return args[0].new_empty(broadcast(args[0].shape, args[1].shape).numel())
     if name == "index.Tensor":
         return func(args[0], _without_masks(args[1]))
     if name == "_unique2.default":

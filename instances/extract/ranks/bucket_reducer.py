@@ -91,7 +91,7 @@ class BucketReducer:
             of_bucket = [self._parameters[number] for number in numbers]
             sizes = [parameter.numel() for parameter in of_bucket]
             one: Any = of_bucket[0]
-            bucket = torch.empty(sum(sizes), dtype=one.dtype, device=one.device)
+            bucket: Any = torch.empty(sum(sizes), dtype=one.dtype, device=one.device)
             self._buckets.append(bucket)
             if self._are_views:
                 parts = zip(numbers, of_bucket, bucket.split(sizes), strict=True)

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from evaluation.regress.__main__ import app
-from evaluation.regress.changes import Change, Verdict, changes_between
+from evaluation.study.record_changes import Change, Verdict, changes_between
 from evaluation.study.planned_runs import runs_of
 from evaluation.study.record import ANSWERED, Machine, Record, RunStatus
 from evaluation.study.records_file import read_records

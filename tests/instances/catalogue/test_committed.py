@@ -192,9 +192,9 @@ def test_a_synthetic_instance_is_made_again(name: str, tmp_path: Path) -> None:
     assert again.name == name
 
 
-@pytest.mark.parametrize("arguments", [["--batches", "1"], ["--batch", "one"], ["more"]])
+@pytest.mark.parametrize("arguments", [["--batches", "1"], ["--batch", "one"]])
 def test_a_recorded_command_that_is_none_is_seen(arguments: list[str]) -> None:
-    with pytest.raises(Exception, match=r"No such option|valid integer|unexpected extra"):
+    with pytest.raises(Exception, match=r"No such option|valid integer"):
         parse(extract, ["bert-base", *arguments])
 
 
