@@ -12,9 +12,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from evaluation.study.record_changes import changes_between
 from evaluation.study.kinds import KINDS
 from evaluation.study.record import Record
+from evaluation.study.record_changes import changes_between
 from evaluation.study.records_file import read_records
 from evaluation.study.study import Study
 from planners.errors import GaplessError

@@ -10,9 +10,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from evaluation.regress.__main__ import app
-from evaluation.study.record_changes import Change, Verdict, changes_between
 from evaluation.study.planned_runs import runs_of
 from evaluation.study.record import ANSWERED, Machine, Record, RunStatus
+from evaluation.study.record_changes import Change, Verdict, changes_between
 from evaluation.study.records_file import read_records
 from evaluation.study.study_file import FOLDER, find_study
 from evaluation.study.study_instances import Folders
