@@ -126,7 +126,8 @@ def _first_made(network: Any, fields: dict[str, Any]) -> tuple[StepSettings, tup
                 seq, image, layers = _default_shape(network, config)
                 return json.dumps([seq, image, layers, _recomputed(network, config)]).encode()
         except InstanceError as error:
-            too_large = isinstance(error.__cause__, MemoryError)
+            # Code of C may lose the error of a refused allocation; Python says SystemError then.
+            too_large = isinstance(error.__cause__, (MemoryError, SystemError))
             return json.dumps(None if too_large else str(error)).encode()
 
     sent = call_isolated(
