@@ -210,8 +210,8 @@ class OwnLoop(StepPhases):
 
         return begin_counted
 
-    def _after_update(self, optimizer: Any, *_: object) -> None:
-        super()._after_update()
+    def _after_update(self, optimizer: Any, /, *_: object) -> None:
+        super()._after_update(optimizer)
         self.optimizers[optimizer] = self.optimizers.get(optimizer, 0) + 1
         self._updated()
 

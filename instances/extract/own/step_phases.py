@@ -105,7 +105,7 @@ class StepPhases:
         self.is_updating, self.mode.default_on_gpu = True, False
         self._reach(Phase.OPTIMIZER)
 
-    def _after_update(self, *_: object) -> None:
+    def _after_update(self, _optimizer: Any, /, *_: object) -> None:
         self.is_updating, self.mode.default_on_gpu = False, self.all_on_gpu
 
     def _reach(self, phase: Phase) -> None:
