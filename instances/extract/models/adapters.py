@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from typing import Any
 from unittest import mock
@@ -13,14 +14,17 @@ from planners.errors import InstanceError, MissingDependencyError
 from planners.text.plain_text import describe_error
 
 LORA = "--lora"
+# A comma that is not within brackets.
+_BETWEEN = re.compile(r",(?![^\[]*\])")
 
 
 def with_lora(module: Module, settings: str) -> Module:
     """Return a model with the weights that ``peft.LoraConfig`` of these settings adds.
 
-    Settings are ``r=16,lora_alpha=32``. The weights are of float32, as peft makes them.
+    Settings are ``r=16,target_modules=[q_proj,v_proj]``. The weights are of float32, as peft makes
+    them.
     """
-    given: dict[str, Any] = dict(parse_argument(LORA, one) for one in settings.split(","))
+    given: dict[str, Any] = dict(parse_argument(LORA, one) for one in _BETWEEN.split(settings))
     try:
         from peft import LoraConfig, get_peft_model
     except ImportError as error:
@@ -33,7 +37,21 @@ def with_lora(module: Module, settings: str) -> Module:
         with stays, warnings.catch_warnings():
             # peft asks transformers by a name that the latter deprecates.
             warnings.simplefilter("ignore", FutureWarning)
-            made: Module = wrap(module, LoraConfig(**given))
+            read = {name: _listed(LoraConfig, name, value) for name, value in given.items()}
+            made: Module = wrap(module, LoraConfig(**read))
     except (TypeError, ValueError) as error:
         raise InstanceError(f"{LORA} {settings}: peft: {describe_error(error)}") from error
     return made
+
+
+def _listed(configuration: Any, name: str, value: Any) -> Any:
+    """Return the parts of a list, or of one name where peft takes names: a text is a pattern."""
+    if not isinstance(value, str):
+        return value
+    field = configuration.__dataclass_fields__.get(name)
+    takes_names = field is not None and "list[str]" in str(field.type)
+    is_list = value.startswith("[") and value.endswith("]")
+    if not is_list and not (takes_names and re.fullmatch(r"[\w.]+", value)):
+        return value
+    parts = [one.strip(" '\"") for one in value.strip("[]").split(",")]
+    return [int(one) if one.isdecimal() else one for one in parts]

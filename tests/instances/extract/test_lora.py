@@ -44,6 +44,20 @@ def test_frozen_weights_have_no_gradients_and_no_state(name: str) -> None:
     assert "lora" not in plain.origin
 
 
+def test_names_are_listed_or_one_alone() -> None:
+    """The names of a Llama are its queries and values by default."""
+    sizes = {
+        lora: int(record("llama-1b", SETTINGS, lora=f"r=4{lora}", **SHAPE).size.sum())
+        for lora in (
+            "", ",target_modules=[q_proj,v_proj]", ',target_modules=["q_proj", "v_proj"]',
+            ",target_modules=q_proj", ",target_modules=.*q_proj", ",modules_to_save=lm_head",
+            ",modules_to_save=[lm_head]", ",target_modules=[q_proj],layers_to_transform=[0]",
+        )
+    }  # fmt: skip
+    default, listed, quoted, alone, pattern, saved, saved_list, first = sizes.values()
+    assert first < alone == pattern < default == listed == quoted < saved == saved_list
+
+
 @pytest.mark.parametrize(
     ("lora", "said"),
     [
