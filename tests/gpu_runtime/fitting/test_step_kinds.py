@@ -13,19 +13,23 @@ from instances.traces.event_log import number_phases
     ("steps", "said"),
     [
         ([], False),
-        ([[1], [2]], False),  # the first one makes states
+        ([[1], [2]], False),  # too few to repeat
         ([[1], [2], [2]], False),
         ([[1], [2], [3], [2]], False),
         ([[1], [2], [2], [3]], True),
-        ([[1], [2], [1]], True),
-        ([[1], [2, 3], [2]], False),  # it has begun only
+        ([[1], [2], [1]], False),
+        ([[1], [2, 3], [3]], False),  # it has begun only, or makes nothing anew
         ([[1], [2], [2, 3]], True),
+        ([[1], [2], [2, 2]], True),
     ],
 )
-def test_only_a_new_kind_is_said(steps: list[list[int]], said: bool) -> None:
+@pytest.mark.parametrize("trains", [False, True])
+def test_only_a_new_kind_is_said(steps: list[list[int]], said: bool, trains: bool) -> None:
+    """A training ends with an evaluation, which is no kind of step."""
     sizes, alloc, marks, phases, event = [], [], [], [], 0
-    for step in steps:
-        for phase, part in ((Phase.FORWARD, step), (Phase.OPTIMIZER, [event])):
+    for number, step in enumerate([*steps, [99]] if trains else steps):
+        backward = [(Phase.BACKWARD, [])] if trains and number < len(steps) else []
+        for phase, part in ((Phase.FORWARD, step), *backward, (Phase.OPTIMIZER, [event])):
             marks.append(event)
             phases.append(phase)
             for size in part:
