@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TypeVar
@@ -50,27 +50,19 @@ def trace_on_fake_tensors(
     the model is built on the host, and what the rank keeps of it goes to the GPU. A model whose
     shapes depend on data raises ``InstanceError``, because fake tensors have no data.
     """
-    with recorded_on_fake_tensors(AllocationMode) as mode, ExitStack() as stack:
-        recorder = mode.recorder
-        stack.enter_context(cuda_named_cpu(mode, rank))
-        stack.enter_context(traced_streams(mode))
-        if rank is not None:
-            # PyTorch takes seconds to import its distributed part.
-            from instances.extract.ranks.fake_group import fake_group, group_facts
-            from instances.extract.ranks.parallel_model import parallel_module
-
-            stack.enter_context(fake_group(rank, mode))
+    with recorded_on_fake_tensors(AllocationMode, rank) as mode:
         with mode.not_recorded():
             module, batch = build()
             if rank is not None:
+                from instances.extract.ranks.parallel_model import parallel_module
+
                 module = parallel_module(module, rank.parallel, name)
-                origin = {**origin, **group_facts(rank).fields(rank)}
         if rank is None:
             mode.adopt([*module.parameters(), *module.buffers()])
         else:
             mode.adopt_all(but=batch.values())
         inputs = partial(zero_inputs, batch, module, "cuda")
-        loop = TrainingLoop(module, inputs, settings, "cuda", recorder.begin)
+        loop = TrainingLoop(module, inputs, settings, "cuda", mode.recorder.begin)
         try:
             optimizer = loop.run()
         except (DataDependentOutputException, DynamicOutputShapeException) as error:
@@ -78,34 +70,46 @@ def trace_on_fake_tensors(
                 f"{name}: its memory depends on the values of its data ({error}), which fake "
                 f"tensors do not have; record it with --device cuda"
             ) from None
-        if mode.notes:
-            origin = {**origin, NOTES: "\n".join(mode.notes)}
-        trace = recorder.trace(name, origin)
+        trace = mode.recorder.trace(name, origin_of_run(origin, mode.notes, rank))
         # Until here, so that weights and state outlive the trace.
         del module, optimizer
         return trace
 
 
 @contextmanager
-def recorded_on_fake_tensors(make_mode: Callable[[RequestRecorder], Mode]) -> Iterator[Mode]:
-    """Within this context programs run as on a GPU, on fake tensors, and a mode records them."""
+def recorded_on_fake_tensors(
+    make_mode: Callable[[RequestRecorder], Mode], rank: Rank | None
+) -> Iterator[Mode]:
+    """Within this context programs run as on a GPU, on fake tensors, and a mode records them.
+
+    With a rank, they run as one process of several.
+    """
     with ExitStack() as stack:
         tracker = stack.enter_context(track_modules())
         mode = make_mode(RequestRecorder(lambda: innermost_module(tracker)))
-        roles = OptimizerRoles(mode).told()
-        for context in (FakeTensorMode(), mode, cuda_autocast_on_cpu(), _as_eager(), roles):
+        for context in (
+            *(FakeTensorMode(), mode, cuda_autocast_on_cpu()),
+            mock.patch.object(functional, "dropout", fused_dropout),
+            mock.patch.object(functional, "scaled_dot_product_attention", cudnn_attention),
+            *(eager_branches(), OptimizerRoles(mode).told(), cuda_named_cpu(mode, rank)),
+            traced_streams(mode),
+        ):
             stack.enter_context(context)
+        if rank is not None:
+            # PyTorch takes seconds to import its distributed part.
+            from instances.extract.ranks.fake_group import fake_group
+
+            stack.enter_context(fake_group(rank, mode))
         yield mode
 
 
-@contextmanager
-def _as_eager() -> Iterator[None]:
-    """Within this context programs take the branches that they take eagerly on a GPU."""
-    with ExitStack() as stack:
-        for function, kernel in (
-            ("dropout", fused_dropout),
-            ("scaled_dot_product_attention", cudnn_attention),
-        ):
-            stack.enter_context(mock.patch.object(functional, function, kernel))
-        stack.enter_context(eager_branches())
-        yield
+def origin_of_run(
+    origin: Mapping[str, Scalar], notes: Sequence[str], rank: Rank | None
+) -> Mapping[str, Scalar]:
+    """Return an origin with what a run says about itself and about other ranks."""
+    found: dict[str, Scalar] = {NOTES: "\n".join(notes)} if notes else {}
+    if rank is not None:
+        from instances.extract.ranks.fake_group import group_facts
+
+        found |= group_facts(rank).fields(rank)
+    return {**origin, **found}

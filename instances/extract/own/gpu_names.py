@@ -24,7 +24,7 @@ Limits. A program that mixes tensors of the host and the GPU, which PyTorch refu
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any
 from unittest import mock
 
@@ -34,12 +34,13 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.amp.autocast_mode import autocast
 from torch.autograd.graph import saved_tensors_hooks
 from torch.optim import optimizer
-from torch.overrides import TorchFunctionMode
+from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils import _foreach_utils
 from torch.utils._device import _device_constructors
 from torch.utils._python_dispatch import _disable_current_modes, is_traceable_wrapper_subclass
 
 from instances.extract.eager.allocation_mode import AllocationMode
+from instances.extract.eager.engine_addition import in_engine
 from instances.extract.own.gpu_answers import gpu_answered
 from instances.extract.own.read_numbers import stand_in
 from instances.extract.ranks.rank import Rank
@@ -60,6 +61,7 @@ _READS_ALL = (Tensor.tolist, Tensor.numpy, Tensor.__array__)
 
 # PyTorch leaves these untyped; the names let types check alike with PyTorch and without.
 _Mode: Any = TorchFunctionMode
+_active_modes: Any = _get_current_function_mode_stack
 
 
 class _NamesAsHost(_Mode):
@@ -84,7 +86,7 @@ class _NamesAsHost(_Mode):
                 return self._moved(args[0], _MOVES[func], lambda: args[0])
             if func is Tensor.to:
                 return self._moved_as_told(args, named)
-            if func == _SETS_DATA:
+            if func == _SETS_DATA and not in_engine():  # where shards change places
                 self.mode.on_write(args[0])
         if args and isinstance(args[0], FakeTensor):
             if func in _READS and args[0].constant is None:
@@ -151,7 +153,7 @@ class _NamesAsHost(_Mode):
         """Return a function that PyTorch calls within one of its own, where the mode is active."""
 
         def run_within(*args: Any, **named: Any) -> Any:
-            with self:
+            with nullcontext() if self in _active_modes() else self:
                 return run(*args, **named)
 
         return run_within

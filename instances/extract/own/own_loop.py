@@ -1,4 +1,4 @@
-"""A loop of the user's own: where its steps begin, and where its trace ends.
+"""A loop of the user's own: where its steps and their phases begin, and where its trace ends.
 
 Note: steps of a loop that nobody cut
 -------------------------------------
@@ -18,12 +18,18 @@ An optimizer that was made and has not updated twice, such as that of a generato
 updated more often, makes the trace longer, up to :data:`MOST_STEPS` steps. A program that makes
 :data:`MOST_PASSES` passes without an update is taken to make none: each further pass is a step.
 
+The backward pass of a step begins where PyTorch is asked for gradients, the optimizer at the first
+update, and another forward pass where a module is called after a backward pass: the next
+microbatch. So clipping, between the two, belongs to the backward pass. An optimizer that is given a
+closure begins after it. What autograd's engine does itself, recomputation and optimizers in its
+hooks among it, begins no phase. A step without an update ends with an empty phase.
+
 Batches are drawn on the host, by the user's dataset, with real values; then fake tensors stand for
 them. No other process draws any.
 
 Limits. A program that reads one batch ahead makes one step more. Where a file has a loop without a
 ``DataLoader``, each update of several optimizers is a step. Without a module, a step ends at the
-next backward pass.
+next backward pass. Inputs made for a later microbatch still count for the backward pass before.
 """
 
 from __future__ import annotations
@@ -38,15 +44,22 @@ from weakref import WeakKeyDictionary, WeakSet
 import torch
 from torch import Tensor, optim
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
-from torch.nn.modules.module import register_module_forward_hook
+from torch.nn.modules.module import (
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+)
+from torch.optim.optimizer import (
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
 from torch.utils import _pytree as pytree
 from torch.utils import data
 from torch.utils._python_dispatch import _disable_current_modes
 
+from instances.extract.eager.allocation_mode import AllocationMode
 from instances.extract.eager.engine_addition import in_engine
 from instances.extract.own.own_function import EndOfTrace
 from instances.extract.own.read_numbers import note
-from instances.extract.own.step_phases import StepPhases
 from instances.traces.allocation_trace import Phase
 from planners.errors import InstanceError
 from planners.text.byte_units import counted
@@ -60,16 +73,22 @@ MOST_PASSES = 256
 
 
 @dataclass
-class OwnLoop(StepPhases):
+class OwnLoop:
     """Tells a recording which phase of which step of a user's loop begins, and ends it."""
 
-    fake: FakeTensorMode | None = None
-    steps: int = 0
+    mode: AllocationMode
+    fake: FakeTensorMode
+    steps: int
     # False if the trace ends with the last step.
     evaluates: bool = True
+    # True of a program that names no GPU: all of it is on one, but the scalars of its optimizer.
+    all_on_gpu: bool = False
     on_step: Callable[[], None] = lambda: None
     # False once a step is known that the function returned, and that is run from outside.
     finds_steps: bool = True
+    current: Phase | None = None
+    # True while an optimizer updates; one that calls its closure again does so within.
+    is_updating: bool = False
     # Steps that have ended.
     ended: int = 0
     updates: int = 0
@@ -95,12 +114,18 @@ class OwnLoop(StepPhases):
     @contextmanager
     def watched(self) -> Iterator[None]:
         """Within this context loaders yield few batches, and the loop ends itself."""
+        self.mode.on_write = self._written
         with ExitStack() as stack:
-            stack.enter_context(self.told())
-            after = register_module_forward_hook(self._after_module, always_call=True)
-            stack.callback(after.remove)
-            self.mode.on_write = self._written
+            for handle in (
+                register_module_forward_pre_hook(self._before_module),
+                register_module_forward_hook(self._after_module, always_call=True),
+                register_optimizer_step_pre_hook(self._before_update),
+                register_optimizer_step_post_hook(self._after_update),
+            ):
+                stack.callback(handle.remove)
             for owner, name, value in (
+                (torch.autograd, "backward", self._told_by(torch.autograd.backward)),
+                (torch.autograd, "grad", self._told_by(torch.autograd.grad)),
                 (optim.Optimizer, "__init__", self._counted(optim.Optimizer.__init__)),
                 (data.DataLoader, "__iter__", lambda loader: _Batches(self, loader)),
                 (data, "random_split", _for_real(data.random_split)),
@@ -125,7 +150,9 @@ class OwnLoop(StepPhases):
     def finish(self) -> None:
         """End the step, if one has begun."""
         self.ended += self.current is not None
-        super().finish()
+        if self.current not in (None, Phase.OPTIMIZER):
+            self._begin(Phase.OPTIMIZER)
+        self.mode.recorder.device_is_done()
         self.current, self.is_updated = None, False
 
     def end_step(self) -> None:
@@ -137,7 +164,7 @@ class OwnLoop(StepPhases):
 
     def begin_step(self) -> None:
         """Begin a step, if none has begun."""
-        if self.finds_steps and self.current is None:
+        if self.current is None:
             self.on_step()
             self._begin(Phase.FORWARD)
 
@@ -162,7 +189,7 @@ class OwnLoop(StepPhases):
     def _most_updates(self) -> int:
         return min(UPDATES, self.steps)
 
-    def _before_module(self, module: Any = None, *_: object) -> None:
+    def _before_module(self, module: Any, *_: object) -> None:
         if not in_engine():
             self.calls_modules = True
             if self.depth == 0:
@@ -170,7 +197,7 @@ class OwnLoop(StepPhases):
                 trained = (one for one in module.parameters() if one.requires_grad)
                 self.parameters = set(map(self.mode.storage_of, trained))
             self.depth += 1
-        super()._before_module()
+        self._reach(Phase.FORWARD)
 
     def _after_module(self, *_: object) -> None:
         if not in_engine():
@@ -189,8 +216,6 @@ class OwnLoop(StepPhases):
             raise EndOfTrace
 
     def _told_by(self, differentiate: Callable[..., Any]) -> Callable[..., Any]:
-        told = super()._told_by(differentiate)
-
         def run(*args: Any, **named: Any) -> Any:
             if not in_engine():
                 self._end_if_done()
@@ -199,7 +224,8 @@ class OwnLoop(StepPhases):
                     found = _leaves_below(pytree.tree_leaves((args, named)))
                     self.parameters = set(map(self.mode.storage_of, found))
             self.backward_passes += 1
-            return told(*args, **named)
+            self._reach(Phase.BACKWARD)
+            return differentiate(*args, **named)
 
         return run
 
@@ -210,14 +236,35 @@ class OwnLoop(StepPhases):
 
         return begin_counted
 
-    def _after_update(self, optimizer: Any, /, *_: object) -> None:
-        super()._after_update(optimizer)
+    def _before_update(
+        self, _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+        given = {**dict(zip(("self", "closure"), args, strict=False)), **kwargs}
+        closure = given.get("closure")
+        if closure is None:
+            self._begin_update()
+            return None
+
+        def run(*values: Any) -> Any:
+            loss = closure(*values)
+            self._begin_update()
+            return loss
+
+        return args[:1], {**kwargs, "closure": run}
+
+    def _begin_update(self) -> None:
+        self.is_updating, self.mode.default_on_gpu = True, False
+        self._reach(Phase.OPTIMIZER)
+
+    def _after_update(self, optimizer: Any, *_: object) -> None:
+        self.is_updating, self.mode.default_on_gpu = False, self.all_on_gpu
         self.optimizers[optimizer] = self.optimizers.get(optimizer, 0) + 1
         self._updated()
 
     def _written(self, tensor: Any) -> None:
         """See an update that no optimizer makes, by what it writes into."""
-        if self.is_updated or self.is_updating or not self.backward_passes:
+        # A module that is called may gather its parameters.
+        if self.depth or self.is_updated or self.is_updating or not self.backward_passes:
             return
         if self.mode.storage_of(tensor) in self.parameters:
             self._reach(Phase.OPTIMIZER)
@@ -228,11 +275,19 @@ class OwnLoop(StepPhases):
         self.is_updated = True
         self.passes.clear()
 
+    def _reach(self, phase: Phase) -> None:
+        reached = self.current in (None, phase, Phase.OPTIMIZER)
+        if not (reached or in_engine()):
+            self._begin(phase)
+
+    def _begin(self, phase: Phase) -> None:
+        self.current = phase
+        self.mode.recorder.begin(phase)
+
     def on_host(self, value: Any) -> Any:
         """Return a batch with fake tensors of the host in place of real ones."""
         if isinstance(value, Tensor):
             if not isinstance(value, FakeTensor):
-                assert self.fake is not None
                 value = self.fake.from_tensor(value)
         elif isinstance(value, MutableMapping):
             for key in list(value):

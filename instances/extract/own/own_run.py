@@ -30,21 +30,18 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass_type
 
 from instances.extract.eager.allocation_mode import AllocationMode
-from instances.extract.eager.fake_trace import recorded_on_fake_tensors
+from instances.extract.eager.fake_trace import origin_of_run, recorded_on_fake_tensors
 from instances.extract.eager.request_recorder import AllocatorRequest, RequestRecorder
-from instances.extract.own.gpu_names import cuda_named_cpu
 from instances.extract.own.one_step import Step, TrainingStep, is_step
 from instances.extract.own.own_function import EndOfTrace, OwnFunction, user_code
 from instances.extract.own.own_loop import OwnLoop, no_group
 from instances.extract.own.trainers import is_trainer, short_trainings, train
 from instances.extract.ranks.parallel_model import parallel_step
 from instances.extract.ranks.rank import Rank
-from instances.extract.ranks.traced_streams import traced_streams
 from instances.extract.tracing.storages import StepPhase, Trace, TracedOp
 from instances.extract.tracing.traced_graph import written_arguments
 from instances.traces.allocation_trace import (
     NO_MODULE,
-    NOTES,
     AllocationTrace,
     Phase,
     iteration_window,
@@ -127,18 +124,14 @@ def run_own_steps(
     except the inputs of a ``TrainingStep``.
     """
     with ExitStack() as stack:
-        mode = stack.enter_context(recorded_on_fake_tensors(make_mode))
-        if rank is not None:
-            # PyTorch takes seconds to import its distributed part.
-            from instances.extract.ranks.fake_group import fake_group, group_facts
-        stack.enter_context(cuda_named_cpu(mode, rank))
-        stack.enter_context(fake_group(rank, mode) if rank is not None else no_group())
-        stack.enter_context(traced_streams(mode))
+        mode = stack.enter_context(recorded_on_fake_tensors(make_mode, rank))
+        stack.enter_context(no_group() if rank is None else nullcontext())
         operators = mode.operators if isinstance(mode, OperatorMode) else []
+        fake: Any = detect_fake_mode()
         loop = OwnLoop(
             mode,
-            fake=detect_fake_mode(),
-            steps=steps,
+            fake,
+            steps,
             evaluates=not isinstance(mode, OperatorMode),
             on_step=operators.clear,
         )
@@ -153,10 +146,7 @@ def run_own_steps(
             loop.finish()
         else:
             held = _run_step(function, function.require_step(made), loop, rank)
-        if rank is not None:
-            origin = {**origin, **group_facts(rank).fields(rank)}
-        if notes := [*mode.notes, *loop.notes]:
-            origin = {**origin, NOTES: "\n".join(notes)}
+        origin = origin_of_run(origin, [*mode.notes, *loop.notes], rank)
         trace = mode.recorder.trace(function.label, origin)
         run = OwnRun(trace, mode.recorder.requests, operators)
         # Until here, so that weights and state outlive the trace.
@@ -198,12 +188,14 @@ def _run_step(function: OwnFunction, step: Step, loop: OwnLoop, rank: Rank | Non
     if loop.all_on_gpu:
         mode.default_on_gpu = True
         mode.adopt_all(but=on_host)
+    # Passes of the function itself are none of a step.
     mode.recorder.forget_phases()
+    loop.current = None
     with loop.watched():
         while not loop.is_done:
-            loop.on_step()
-            with loop.step():
-                function.run(step)
+            loop.begin_step()
+            function.run(step)
+            loop.finish()
     return step
 
 

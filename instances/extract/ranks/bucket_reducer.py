@@ -19,14 +19,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import wraps
-from inspect import signature
 from typing import Any
 from unittest import mock
 
 import torch
 from torch import Tensor, distributed
-from torch.nn.parallel import DistributedDataParallel
 
 
 class BucketReducer:
@@ -112,18 +109,8 @@ class BucketReducer:
 @contextmanager
 def bucket_reducers() -> Iterator[None]:
     """Within this context ``DistributedDataParallel`` keeps its buckets by this reducer."""
-    start: Any = DistributedDataParallel.__init__
-
-    @wraps(start)
-    def start_alone(model: Any, module: Any, *args: Any, **named: Any) -> None:
-        # Other devices than the module's are not there, nor are the shapes of other ranks.
-        bound = signature(start).bind(model, module, *args, **named)
-        bound.arguments |= {"device_ids": None, "output_device": None}
-        start(*bound.args, **bound.kwargs)
-
     with ExitStack() as stack:
         for owner, name, value in (
-            (DistributedDataParallel, "__init__", start_alone),
             (distributed, "_verify_params_across_processes", _nothing),
             (distributed, "Reducer", BucketReducer),
             (distributed, "Logger", _Log),

@@ -29,7 +29,7 @@ from torch import Tensor, distributed
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp._fully_shard import _fsdp_param
-from torch.distributed.tensor import _redistribute, debug
+from torch.distributed.tensor import _dispatch, _random, _redistribute, debug
 from torch.distributed.tensor._sharding_prop import ShardingPropagator
 from torch.utils._python_dispatch import _disable_current_modes
 
@@ -65,6 +65,8 @@ def fake_group(rank: Rank, mode: AllocationMode) -> Iterator[None]:
                 (distributed, "init_process_group", _nothing),
                 (distributed, "destroy_process_group", _nothing),
                 (_fsdp_param, "_chunk_with_empty", _Chunks),
+                # The state of random numbers has values, and lies on the host.
+                *((module, "is_rng_supported_mesh", _no) for module in (_dispatch, _random)),
             ):
                 stack.enter_context(mock.patch.object(owner, name, value))
             stack.enter_context(bucket_reducers())
@@ -137,6 +139,10 @@ def _real(method: Callable[..., Any]) -> Callable[..., Any]:
             return method(*args, **named)
 
     return run
+
+
+def _no(_: object) -> bool:
+    return False
 
 
 def _nothing(*_: object, **__: object) -> None:

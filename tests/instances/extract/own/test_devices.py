@@ -21,6 +21,7 @@ import torch
 from torch import nn
 from torch.autograd.graph import save_on_cpu, saved_tensors_hooks
 from torch.utils import data
+from torch.utils.checkpoint import checkpoint
 
 
 class Net(nn.Module):
@@ -57,6 +58,10 @@ PROGRAMS = {
     "saved on the host": (SAVED.format("save_on_cpu()"), 0),
     "saved in pinned memory": (SAVED.format("save_on_cpu(pin_memory=True)"), 0),
     "saved by hooks of one's own": (SAVED.format("saved_tensors_hooks(pack, unpack)"), 0),
+    "recomputed from the host": (
+        "    net = Net()\n    def loss(net, x):\n        with save_on_cpu():\n"
+        "            run = lambda weight: weight.exp().sin().sum()\n"
+        "            return checkpoint(run, net.weight, use_reentrant=False)\n", 0),
     "saved on the GPU": (SAVED.format("torch.enable_grad()"), 3 * 4000 + 4),
     "averaged on the host": ("    net = Net()\n    average = copy.deepcopy(net).cpu()\n", 0),
     "averaged on the GPU": ("    net = Net()\n    average = copy.deepcopy(net)\n", 4000),

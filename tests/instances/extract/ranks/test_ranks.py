@@ -12,7 +12,7 @@ from instances.extract.eager.trace_settings import TraceSettings
 from instances.extract.own.own_extraction import open_own, trace_own
 from instances.extract.ranks.parallel_model import parse_parallel
 from instances.extract.ranks.rank import GroupFacts, Rank
-from instances.traces.allocation_trace import AllocationTrace, Role
+from instances.traces.allocation_trace import AllocationTrace, Phase, Role
 from instances.traces.trace_requests import requests_of_trace
 from planners.errors import InstanceError
 from planners.model.online_result import OnlineTerms
@@ -167,7 +167,7 @@ from torch.distributed.fsdp import CPUOffloadPolicy, FullyShardedDataParallel, O
 from torch.distributed.fsdp import fully_shard
 
 
-def make_step(device="cuda", api=2, offload=False):
+def make_step(device="cuda", api=2, offload=False, passes=1):
     distributed.init_process_group("nccl")
     with torch.device(device):
         model = nn.Sequential(nn.Linear(100, 100, bias=False), nn.ReLU(), nn.Linear(100, 100))
@@ -179,15 +179,25 @@ def make_step(device="cuda", api=2, offload=False):
             fully_shard(part, offload_policy=policy)
     if device == "meta":
         model.to_empty(device="cuda")
+        for weight in model.parameters():
+            nn.init.normal_(weight)
     optimizer = torch.optim.AdamW(model.parameters())
 
     def step():
-        model(torch.zeros(2, 100, device="cuda")).sum().backward()
+        for _ in range(passes):
+            model(torch.zeros(2, 100, device="cuda")).sum().backward()
         optimizer.step()
         optimizer.zero_grad()
 
     return step
 """
+
+
+@pytest.mark.parametrize("setting", ["api=1", "api=2", "offload=True"])
+def test_gathered_parameters_are_no_update(setting: str, tmp_path: Path) -> None:
+    trace = trace_of(tmp_path, WAYS_IN, setting, "device='cpu'", "passes=2")
+    forward, backward, update = Phase
+    assert trace.mark_phase.tolist() == [forward, backward, forward, backward, update] * 3
 
 
 def test_shards_are_the_same_whichever_way_a_model_comes_in(tmp_path: Path) -> None:
@@ -198,7 +208,7 @@ def test_shards_are_the_same_whichever_way_a_model_comes_in(tmp_path: Path) -> N
         return trace.size[trace.alloc > begin].tolist(), states
 
     on_gpu = steady()
-    assert on_gpu[1] == 2 * 4 * (50 * 100 + 50 * 100 + 50) + 0
+    assert on_gpu[1] == 2 * 4 * (50 * 100 + 50 * 100 + 50)
     assert steady("device='cpu'") == steady("device='meta'") == on_gpu
     assert steady("api=1")[1] == 2 * 4 * 20_100 // 2
     # The shards, their gradients and the states are on the host.
