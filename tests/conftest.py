@@ -40,6 +40,14 @@ def pytest_runtest_protocol() -> Generator[None, object, object]:
         signal.signal(signal.SIGINT, before)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _disk_is_not_waited_for() -> Iterator[None]:
+    """No file of a test has to outlive the machine, and a disk under load takes seconds."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(os, "fsync", lambda _descriptor: None)
+        yield
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """One process has the GPU to itself."""
     for item in items:
