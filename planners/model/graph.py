@@ -89,7 +89,7 @@ class Graph:
         object.__setattr__(self, "consumer_offsets", offsets)
         object.__setattr__(self, "consumer_nodes", nodes)
         object.__setattr__(self, "control", frozen_rows("graph.control", control, width=2))
-        if work is not None and not isinstance(work, Work):
+        if not isinstance(work, Work | None):
             raise InstanceError(f"field graph.work: a Work is needed, found {shown(work)}")
         object.__setattr__(self, "work", work)
         self._validate()

@@ -100,7 +100,7 @@ class Problem(ProblemFields):
         put("size", rules.take_sizes(size))
         tensors = self.tensor_count
         put("alignment", rules.take_column("alignment", alignment, tensors, default=1))
-        put("graph", rules.take_graph(graph))
+        put("graph", graph)
         put("unsafe_pairs", None)
         if unsafe_pairs is not None:
             put("unsafe_pairs", frozen_rows("unsafe_pairs", unsafe_pairs, width=2))

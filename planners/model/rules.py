@@ -75,17 +75,12 @@ def require_length(field: str, found: int, tensors: int) -> None:
         )
 
 
-def take_graph(graph: Graph | None) -> Graph | None:
-    """Return a graph, or None."""
-    if graph is not None and not isinstance(graph, Graph):
-        raise InstanceError(f"field graph: a Graph is needed, found {shown(graph)}")
-    return graph
-
-
 def require_one_decider(
     graph: Graph | None, unsafe_pairs: IntColumn | None, start: object, end: object
 ) -> None:
     """Raise unless exactly one of lifetimes, graph and pairs is given."""
+    if not isinstance(graph, Graph | None):
+        raise InstanceError(f"field graph: a Graph is needed, found {shown(graph)}")
     if graph is not None and unsafe_pairs is not None:
         raise InstanceError("field unsafe_pairs: the graph decides safety; give one of the two")
     if graph is None and unsafe_pairs is None:

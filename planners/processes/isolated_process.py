@@ -136,15 +136,17 @@ def stream_isolated(
         held.close()
         raise
     os.close(writer)
+    child = _Child(pid, reader, receive, held)
     answer: bytes | Ended | None = None
     try:
-        with _Child(pid, reader, receive, held) as child:
-            try:
-                answer = child.receive(time.monotonic() + seconds, most_bytes)
-            except KeyboardInterrupt:
-                os.kill(pid, signal.SIGINT)
-                answer = child.receive(time.monotonic() + interrupt_grace_seconds, most_bytes)
-                raise
+        try:
+            answer = child.receive(time.monotonic() + seconds, most_bytes)
+        except KeyboardInterrupt:
+            os.kill(pid, signal.SIGINT)
+            answer = child.receive(time.monotonic() + interrupt_grace_seconds, most_bytes)
+            raise
+        finally:
+            child.end()
     except KeyboardInterrupt:
         if isinstance(answer, bytes):
             raise AnsweredInterrupt(answer) from None
@@ -208,13 +210,6 @@ class _Child:
         self._received = bytearray()
         self._process = os.pidfd_open(pid)
 
-    def __enter__(self) -> _Child:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self.end()
-        self._held.close()
-
     def receive(self, deadline: float, most_bytes: int) -> bytes | Ended:
         """Return the answer, or how the child ended: alone, late, or with a message too long."""
         while True:
@@ -273,7 +268,7 @@ class _Child:
         return Ended(f"ended by signal {signal_name(-code)}", signal=-code)
 
     def end(self) -> None:
-        """Kill the child and the rest of its process group; a second call does nothing."""
+        """Kill the child and its process group, and let signals in; a second call does nothing."""
         if self.status is not None:
             return
         # The system reuses the process id only after the wait below.
@@ -283,6 +278,7 @@ class _Child:
         _, self.status, _ = os.wait4(self.pid, 0)
         os.close(self._process)
         os.close(self._reader)
+        self._held.close()
 
 
 def _be_child(

@@ -139,10 +139,6 @@ class _Question:
     tie_order: TieOrder | None = None
 
 
-class _StoppedError(Exception):
-    """CP-SAT's process ended before it answered."""
-
-
 @dataclass
 class _Search:
     cp_model: Any
@@ -174,8 +170,6 @@ class _Search:
         except TimeoutError:
             if not self.questions:
                 raise
-        except _StoppedError:
-            pass
         except KeyboardInterrupt:
             self.interrupted = True
         return SearchOutcome(
@@ -265,7 +259,7 @@ class _Search:
             self.reason = f"CP-SAT {answer.how}"
             if answer.late:
                 return  # the next question may be easier
-            raise _StoppedError
+            raise TimeoutError(self.reason)
         self.reason = SPENT
         self._read(answer, model, question)
 
