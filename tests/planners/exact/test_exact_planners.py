@@ -292,6 +292,7 @@ def test_ctrl_c_keeps_the_best_plan(
     hard: Problem,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(cp_sat_module, "GRACE_SECONDS", 60)
     monkeypatch.setattr(module, name, pressed(getattr(module, name)))
     result = answer(planner, hard, time_limit_seconds=60.0)
     assert result.status is Status.FEASIBLE

@@ -7,6 +7,7 @@ import random
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,8 @@ from planners.greedy.place import place
 from planners.model.findings import Findings
 from planners.model.plan import feasible, infeasible, no_plan_found, optimal
 from planners.model.problem import Safety
-from planners.processes.isolated_planner import Isolation
+from planners.processes import isolated_planner, isolated_process
+from planners.processes.isolated_planner import Isolation, answer_in_isolation
 from planners.processes.planner_answer import answer_of
 from planners.registry import ChosenPlanner, PlannerInfo
 from tests.interrupts import pressed_in_child
@@ -240,10 +242,15 @@ def test_the_best_offer_is_the_answer_of_a_planner_without_one(name: str) -> Non
     assert result.interrupted == (name == "Ctrl-C")
 
 
-def test_an_answer_that_comes_with_ctrl_c_is_kept_and_says_so() -> None:
-    planner = third_party(pressed_in_child(lambda *_: WORSE, deaf=True))
-    result = run(PROBLEM, planner, isolation=Isolation())
-    assert (result.status, result.peak, result.interrupted) == (Status.FEASIBLE, 7, True)
+def test_an_answer_that_comes_with_ctrl_c_is_kept_and_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    patient = partial(isolated_process.call_isolated, interrupt_grace_seconds=60)
+    monkeypatch.setattr(isolated_planner, "call_isolated", patient)
+    answer = pressed_in_child(lambda: Findings(WORSE), deaf=True)
+    found = answer_in_isolation(PROBLEM, Budget().started(), Isolation(), answer)
+    assert found.plan is not None
+    assert (found.plan.peak, found.interrupted) == (7, True)
 
 
 def test_an_offer_is_kept_by_a_planner_that_hides_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
