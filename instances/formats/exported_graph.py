@@ -398,7 +398,7 @@ def _require_dtype(name: str, found: Tensor, needed: torch.dtype) -> None:
         raise InstanceError(f"tensor {shown(name)}: {needed} is needed, found {found.dtype}")
 
 
-# Of a weight that holds several tensors, such as whole numbers and their scales.
+# The operator that reads one tensor of a weight of several, such as whole numbers and scales.
 _PART_OF_WEIGHT = "torch.ops.export.access_subclass_inner_tensor.default"
 # Operators that run a graph of their own once, and what holds while they do.
 _RUN_ONCE: dict[str, Callable[..., AbstractContextManager[None]]] = {

@@ -98,7 +98,7 @@ PYTORCH_SNAPSHOT = trace_format(
 
 
 class _Snapshot:
-    """What a snapshot has of each device, taken entry by entry."""
+    """The segments and events of each device in a snapshot, taken one by one."""
 
     def __init__(self, stream: PlainStream | JsonStream, looked_at: Work) -> None:
         self.segments: list[Any] = []

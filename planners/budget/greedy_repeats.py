@@ -36,7 +36,7 @@ from planners.model.columns import BoolColumn, IntColumn
 LEAST_SECONDS = 1e-15
 # Copies at this part of their price cost less than any unit.
 NEARLY_NONE = 1e-6
-# So many halvings leave less than a byte above the limit of any step.
+# After so many halvings, less than a byte is above the limit, whatever the step.
 MOST_ROUNDS = 63
 
 
@@ -62,7 +62,7 @@ def greedy(question: LimitQuestion) -> LimitAnswer:
 
 
 class _Offers:
-    """What may be chosen: groups of units that run again, and then all tensors, to be sent away."""
+    """The offers: groups of units that may run again, then all tensors that may be sent away."""
 
     def __init__(self, question: LimitQuestion) -> None:
         self._question, self._step = question, question.step

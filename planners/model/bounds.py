@@ -212,7 +212,7 @@ def bounds_so_far(problem: Problem) -> list[Bound]:
             first.append(known.antichain)
         rounded = [known.aligned, *(_aligned(problem, bound.witness) for bound in first)]
         aligned = max(rounded, key=lambda bound: bound.bytes)
-        # Where alignment adds nothing, the sizes alone say as much.
+        # The aligned bound is listed only if alignment adds bytes to all others.
         adds = all(aligned.bytes > bound.bytes for bound in first)
         return [*first, *([aligned] if adds else []), block]
 

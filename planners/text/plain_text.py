@@ -91,7 +91,8 @@ class Markdown(str):
     """Text that is Markdown already, of our own or escaped; tables write it as it is."""
 
 
-# What begins markup, also of HTML, in a line of Markdown; behind a letter, an underline does not.
+# Characters that begin markup in a line of Markdown, HTML included. An underline behind a letter
+# begins none.
 _MARKUP = re.compile(r"[\\|*\[`~]|<(?=[a-zA-Z/!?])|&(?=[#\w])|(?<![^\W_])_")
 
 

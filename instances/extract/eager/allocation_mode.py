@@ -115,7 +115,7 @@ class AllocationMode(_Mode):
         self.default_on_gpu = False
         # True once the program has put a tensor on the GPU.
         self.is_placed = False
-        # What an answer has to say about the trace.
+        # Notes about the trace, which an answer prints.
         self.notes: list[str] = []
         # While an operator runs.
         self.is_inside = False

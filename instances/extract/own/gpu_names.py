@@ -53,7 +53,7 @@ _ASKS_FOR_DEVICE: dict[Any, Callable[[torch.device], Any]] = {
     vars(torch._C.TensorBase)["is_cpu"].__get__: lambda device: device.type == "cpu",
     Tensor.get_device: lambda device: -1 if device.index is None else device.index,
 }
-# Where a call moves its tensor. Pinned memory is the host's.
+# Calls that move a tensor: True to the GPU, False to the host, which has the pinned memory too.
 _MOVES = {Tensor.cuda: True, Tensor.cpu: False, Tensor.pin_memory: False}
 _READS = (Tensor.item, Tensor.__float__, Tensor.__int__)
 _READS_ALL = (Tensor.tolist, Tensor.numpy, Tensor.__array__)

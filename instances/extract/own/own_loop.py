@@ -135,7 +135,7 @@ class OwnLoop:
 
     @property
     def notes(self) -> list[str]:
-        """What an answer has to say about the traced steps."""
+        """Notes about the traced steps, which an answer prints."""
         found, rare = [], [one for one in self.optimizers.values() if one < self._most_updates]
         if self.makes_no_update:
             found.append(f"no update in {MOST_PASSES} passes: each further pass is taken as a step")

@@ -102,8 +102,8 @@ std::vector<std::int32_t> Step::with_repeats(const Choice& choice) const {
     std::vector<std::int32_t> sequence;
     sequence.reserve(columns_.unit.size() * 2);
     // A unit is asked for when it is first put on the stack, and runs when its inputs are there.
-    // Where the first run of a node lies behind the place, the unit has not run as a whole yet, and
-    // its first copies are read.
+    // If a node of a unit runs for the first time only later, the unit has not run as a whole yet.
+    // Then the first copies of its tensors are read.
     std::vector<std::uint8_t> asked(columns_.repeatable.size(), 0);
     std::vector<std::pair<std::int32_t, std::int64_t>> stack;
     std::int32_t v = 0;
