@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import transformers
 
 from instances.extract.eager.recording import record
 from instances.extract.eager.trace_settings import TraceSettings
@@ -136,6 +135,8 @@ def test_the_first_model_is_bounded(
 def test_a_configuration_reaches_no_network(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    import transformers
+
     with socket.create_server(("localhost", 0)) as server:
         address = server.getsockname()
         monkeypatch.setattr(
