@@ -121,10 +121,12 @@ def test_what_is_wrong_with_a_file_is_said(
 def test_a_deep_file_is_read_or_refused(tmp_path: Path) -> None:
     """How deep transformers can read depends on the stack below the reader."""
     name = written(tmp_path, nested(900))
+    said = ""
     try:
         find_model(name)
     except InstanceError as error:
-        assert str(error).startswith(f"{name}: the model cannot be traced: RecursionError")
+        said = str(error)
+    assert not said or said.startswith(f"{name}: the model cannot be traced: RecursionError")
 
 
 @pytest.mark.parametrize(
