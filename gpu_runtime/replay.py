@@ -24,7 +24,7 @@ from planners.command_line import standard_output
 from planners.command_line.ending import EXIT_INTERRUPTED
 from planners.command_line.interrupt import Interrupt
 from planners.command_line.progress_line import show_progress
-from planners.command_line.starting import EXIT_ERROR
+from planners.command_line.starting import EXIT_ERROR, EXIT_INVALID_PLAN
 from planners.command_line.typer_frame import AsJson, CommandLine, Plugins
 from planners.compare.plots import OnlinePlot, find_plot
 from planners.errors import GaplessError, InstanceError
@@ -102,7 +102,7 @@ def replay_requests(
     """Replay a run's requests to online allocators: peaks, efficiency, device calls, time.
 
     Exits with 130 after Ctrl-C, which keeps the complete rows; with 2 after an error, also of an
-    allocator; and with 1 if --check finds a difference.
+    allocator; and with 1 if an allocator's answer is invalid, or --check finds a difference.
     """
     with standard_output.kept_for_the_answer():
         for path in plugin or []:
@@ -236,8 +236,10 @@ def _agreement(checked: RecordedCheck) -> str:
 def _exit_code(run: OnlineRun, checked: RecordedCheck | None) -> int:
     if run.left_out:
         return EXIT_INTERRUPTED
-    if any(row.result is None for row in run.rows):
+    if any(row.result is None and row.valid for row in run.rows):
         return EXIT_ERROR
+    if not all(row.valid for row in run.rows):
+        return EXIT_INVALID_PLAN
     return EXIT_DIFFERENT if checked is not None and checked.difference else 0
 
 

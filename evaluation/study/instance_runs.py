@@ -34,9 +34,16 @@ from planners.model.online_result import OnlineDevice, OnlineResult, OnlineTerms
 from planners.model.plan import Status
 from planners.model.problem import Problem, Scalar
 from planners.model.request_sequence import RequestSequence
+from planners.online.online_run import judged_answer
 from planners.processes.isolated_planner import MOST_HEADER_BYTES, packed, unpacked
 from planners.processes.isolated_process import Ended
-from planners.processes.planner_answer import OUT_OF_MEMORY, answer_of, plain_parameters, take_in
+from planners.processes.planner_answer import (
+    OUT_OF_MEMORY,
+    MalformedAnswerError,
+    answer_of,
+    plain_parameters,
+    take_in,
+)
 from planners.registry import ChosenPlanner, choose, choose_one, choose_online
 from planners.text.plain_text import describe_error
 
@@ -162,19 +169,19 @@ class OnlineRuns(InstanceRuns[OnlineRecord]):
 
 
 def _served(
-    serve: Callable[[RequestSequence, OnlineTerms], Any],
+    serve: Callable[[RequestSequence, OnlineTerms], object],
     requests: RequestSequence,
     terms: OnlineTerms,
 ) -> dict[str, Any]:
     """Return fields of the record; a third party's allocator may fail in any way."""
     try:
-        result = serve(requests, terms)
-        if not isinstance(result, OnlineResult):
-            raise TypeError(f"an OnlineResult is needed, found {type(result).__name__}")
+        result = judged_answer(requests, terms, serve(requests, terms))
     except MemoryError as error:
         return {"status": RunStatus.OUT_OF_MEMORY, "reason": describe_error(error)}
     except GaplessError as error:
         return {"status": RunStatus.UNSUPPORTED, "reason": str(error)}
+    except MalformedAnswerError as error:
+        return {"status": RunStatus.INVALID, "reason": str(error)}
     except Exception as error:
         return {"status": RunStatus.INVALID, "reason": describe_error(error)}
     row = result.out_of_memory_row

@@ -319,7 +319,8 @@ def _answer(request: ComparisonRequest, interrupt: Interrupt) -> int:
                 alike = [other for other in request.files if other.name == path.name]
                 where = f"{path}\n" if len(alike) > 1 else ""
                 _show(comparison, online, request, "\n" * (index > 0) + where)
-            if any(not row.result.valid for row in rows):
+            online_rows = () if online is None else online.rows
+            if not all([*(row.result.valid for row in rows), *(row.valid for row in online_rows)]):
                 codes.add(EXIT_INVALID_PLAN)
             verdict = verdict_of(comparison)
             if verdict is not None:

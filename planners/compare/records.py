@@ -16,6 +16,7 @@ from planners.compare.comparison import Comparison, ComparisonRow, verdict_of
 from planners.compare.report import about_reference
 from planners.files.json_file import compact_json
 from planners.model.budget import Budget
+from planners.model.plan import Status
 from planners.online.online_records import online_fields, online_record
 from planners.online.online_run import OnlineRun
 from planners.reorder.reordering import reordering_record
@@ -91,8 +92,9 @@ def csv_lines(
             }
         )
     for fields in map(online_fields, online.rows if online is not None else ()):
-        line = _not_planned(fields["allocator"], ONLINE_STATUS, fields["reserved_peak"])
-        lines.append({**line, "seconds": fields["seconds"], "reason": fields["reason"]})
+        status = ONLINE_STATUS if fields["valid"] else Status.INVALID.value
+        line = _not_planned(fields["allocator"], status, fields["reserved_peak"])
+        lines.append({**line, **{key: fields[key] for key in ("seconds", "valid", "reason")}})
     for line in lines:
         writer.writerow({key: _csv_cell(value) for key, value in {**shared, **line}.items()})
     return text.getvalue()

@@ -99,6 +99,15 @@ class RequestSequence:
         rows[self.request[completed]] = completed
         return rows
 
+    @property
+    def end_rows(self) -> IntColumn:
+        """The row at which each request is first freed; the number of rows if it never is."""
+        frees = (RequestAction.FREE_REQUESTED, RequestAction.FREE_COMPLETED)
+        freed = np.flatnonzero(np.isin(self.action, frees))
+        rows = np.full(self.request_count, self.row_count, dtype=np.int64)
+        np.minimum.at(rows, self.request[freed], freed)
+        return rows
+
     def of_rows(self, column: IntColumn) -> IntColumn:
         """Return each row's entry of a column over requests; 0 for rows that give memory back."""
         is_none = self.action == RequestAction.GIVE_BACK
@@ -107,13 +116,10 @@ class RequestSequence:
 
     def live_bytes(self, size: IntColumn) -> IntColumn:
         """Return the live bytes after each row; ``size`` has one entry for each request."""
-        change = np.zeros(self.row_count, dtype=np.int64)
+        change = np.zeros(self.row_count + 1, dtype=np.int64)
         change[self.allocation_rows] = size
-        ends = (RequestAction.FREE_REQUESTED, RequestAction.FREE_COMPLETED)
-        frees = np.flatnonzero(np.isin(self.action, ends))
-        _, first = np.unique(self.request[frees], return_index=True)
-        change[frees[first]] = -size[self.request[frees[first]]]
-        live: IntColumn = np.cumsum(change)
+        np.subtract.at(change, self.end_rows, size)
+        live: IntColumn = np.cumsum(change[:-1])
         return live
 
     def live_after(self, rows: int) -> NDArray[np.int64]:

@@ -9,9 +9,10 @@ from planners.online.online_run import OnlineRow, OnlineRun
 
 
 class OnlineFields(TypedDict):
-    """The JSON fields of an online allocator; null if it failed."""
+    """The JSON fields of an online allocator; those of its figures are null if it failed."""
 
     allocator: str
+    valid: bool
     reserved_peak: int | None
     allocated_peak: int | None
     requested_peak: int | None
@@ -52,7 +53,7 @@ def online_record(run: OnlineRun) -> dict[str, Any]:
 
 def online_fields(row: OnlineRow) -> dict[str, Any]:
     """Return a row as the plain values that ``OnlineFields`` lists."""
-    own = {"allocator": row.label, "reason": row.reason}
+    own: dict[str, Any] = {"allocator": row.label, "valid": row.valid, "reason": row.reason}
     fields: dict[str, Any] = {}
     for name in OnlineFields.__annotations__:
         value = own[name] if name in own else row.result and getattr(row.result, name)

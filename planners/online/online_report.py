@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from planners.model.online_result import OnlineResult
+from planners.model.plan import Status
 from planners.model.problem import Scalar
 from planners.model.problem_fields import MOST_SHOWN_NAME
 from planners.model.request_sequence import RequestSequence
@@ -117,7 +118,8 @@ def online_notes(run: OnlineRun) -> list[str]:
     lines = [] if run.requests.is_recorded else [FROM_LIFETIMES]
     labels_of: dict[str, list[str]] = {}
     for row in run.rows:
-        labels_of.setdefault(row.reason, []).append(row.label)
+        reason = row.reason if row.valid else f"{Status.INVALID.value}, {row.reason}"
+        labels_of.setdefault(reason, []).append(row.label)
     lines += [
         f"{', '.join(labels)}: {one_line(reason)}" for reason, labels in labels_of.items() if reason
     ]
@@ -141,7 +143,8 @@ def _shown(figure: Scalar | None) -> str:
 def _cells(row: OnlineRow, requests: RequestSequence) -> tuple[str, ...]:
     result = row.result
     if result is None:
-        return (row.label, *("-" for _ in COLUMNS[1:]))
+        peak = "-" if row.valid else Status.INVALID.value
+        return (row.label, peak, *("-" for _ in COLUMNS[2:]))
     ended = result.out_of_memory_row
     served = requests.row_count if ended is None else ended
     return (

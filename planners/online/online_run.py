@@ -10,8 +10,11 @@ from typing import TypeVar
 
 import numpy as np
 
+from planners.errors import GaplessError
+from planners.model.columns import IntColumn
 from planners.model.findings import Findings
 from planners.model.online_result import OnlineResult, OnlineTerms
+from planners.model.plan import Status
 from planners.model.request_sequence import RequestSequence
 from planners.processes.planner_answer import (
     MalformedAnswerError,
@@ -20,8 +23,9 @@ from planners.processes.planner_answer import (
     figures,
     line_of,
 )
+from planners.referee.online import find_online_fault
 from planners.registry import ChosenOnline, choose_online
-from planners.text.plain_text import shown
+from planners.text.plain_text import shown, text_of
 
 Number = TypeVar("Number", int, float)
 
@@ -36,6 +40,8 @@ class OnlineRow:
     result: OnlineResult | None
     # The reason for a failure, an early end, or a result that does not match its name.
     reason: str = ""
+    # False if the allocator broke down, or its answer breaks a rule.
+    valid: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,12 +120,18 @@ def run_online(
 def _run_one(requests: RequestSequence, allocator: ChosenOnline, terms: OnlineTerms) -> OnlineRow:
     # The allocator gets copies, because it can assign even to frozen objects.
     theirs = copy(requests), replace(terms)
-    result = called(
-        lambda: _taken_in(requests, allocator.info.build(**allocator.parameters)(*theirs)),
-        built_in=False,
-    )
+
+    def answered() -> OnlineResult | Findings:
+        try:
+            answer = allocator.info.build(**allocator.parameters)(*theirs)
+        except GaplessError as error:  # it says why it does not serve, and gives no wrong answer
+            return Findings(reason=text_of(error))
+        return judged_answer(requests, terms, answer)
+
+    result = called(answered, built_in=False)
     if isinstance(result, Findings):
-        return OnlineRow(allocator.label, None, result.reason)
+        is_valid = result.claimed is not Status.INVALID
+        return OnlineRow(allocator.label, None, result.reason, is_valid)
     row = result.out_of_memory_row
     if row is None:
         return OnlineRow(allocator.label, result, result.not_done)
@@ -127,34 +139,40 @@ def _run_one(requests: RequestSequence, allocator: ChosenOnline, terms: OnlineTe
     return OnlineRow(allocator.label, result, reason)
 
 
-def _taken_in(requests: RequestSequence, answer: object) -> OnlineResult:
-    """Return the result of an allocator with plain values in what tables and records show."""
+def judged_answer(requests: RequestSequence, terms: OnlineTerms, answer: object) -> OnlineResult:
+    """Return the answer of an allocator in plain values; raise if it breaks a rule."""
     if not isinstance(answer, OnlineResult):
         found = type(answer).__name__
         raise MalformedAnswerError(f"an online allocator returns an OnlineResult, found {found}")
     row = answer.out_of_memory_row
-    if row is not None and byte_count("out_of_memory_row", row) > requests.row_count:
+    if row is not None and (row := byte_count("out_of_memory_row", row)) > requests.row_count:
         raise MalformedAnswerError(f"out_of_memory_row: the run has fewer rows, found {shown(row)}")
-    for name in ("reserved", "allocated"):
-        _require_column(name, getattr(answer, name), (requests.row_count,))
-    _require_column("addresses", answer.addresses, (requests.request_count,))
-    _require_column("segments", answer.segments, (len(answer.segments), 3))
-    return replace(
-        answer,
-        requested_peak=byte_count("requested_peak", answer.requested_peak),
-        allocated_peak=byte_count("allocated_peak", answer.allocated_peak),
-        reserved_peak=byte_count("reserved_peak", answer.reserved_peak),
-        device_calls=_counts("device_calls", answer.device_calls),
-        seconds=_seconds("seconds", answer.seconds),
-        device_seconds=_by_kind("device_seconds", answer.device_seconds, _seconds),
-        last_iteration_seconds=_seconds("last_iteration_seconds", answer.last_iteration_seconds),
-        iteration_calls=[_counts("iteration_calls", calls) for calls in answer.iteration_calls],
-        not_done=line_of("not_done", answer.not_done),
-        statistics=figures(answer.statistics),
+    live = requests.live_bytes(requests.size)[:row]
+    result = OnlineResult(
+        # It follows from the requests alone, so an allocator need not count it.
+        int(live.max(initial=0)),
+        byte_count("allocated_peak", answer.allocated_peak),
+        byte_count("reserved_peak", answer.reserved_peak),
+        _counts("device_calls", answer.device_calls),
+        _seconds("seconds", answer.seconds),
+        row,
+        _by_kind("device_seconds", answer.device_seconds, _seconds),
+        _seconds("last_iteration_seconds", answer.last_iteration_seconds),
+        [_counts("iteration_calls", calls) for calls in answer.iteration_calls],
+        _column("reserved", answer.reserved, (requests.row_count,)),
+        _column("allocated", answer.allocated, (requests.row_count,)),
+        _column("addresses", answer.addresses, (requests.request_count,)),
+        _column("segments", answer.segments, (len(answer.segments), 3)),
+        line_of("not_done", answer.not_done),
+        figures(answer.statistics),
     )
+    fault = find_online_fault(requests, live, terms.capacity, result)
+    if fault is not None:
+        raise MalformedAnswerError(fault)
+    return result
 
 
-def _require_column(what: str, column: object, shape: tuple[int, ...]) -> None:
+def _column(what: str, column: object, shape: tuple[int, ...]) -> IntColumn:
     """Refuse what is not an array of integers that has this shape, or no entries."""
     if (
         not isinstance(column, np.ndarray)
@@ -162,6 +180,7 @@ def _require_column(what: str, column: object, shape: tuple[int, ...]) -> None:
         or (column.size and column.shape != shape)
     ):
         raise MalformedAnswerError(f"{what}: integers as {shape} are needed, found {shown(column)}")
+    return np.array(column, dtype=np.int64)
 
 
 def _counts(what: str, calls: object) -> dict[str, int]:

@@ -82,13 +82,20 @@ def test_an_allocator_of_a_plugin_is_one_of_them(
         "def leaves(requests, terms):\n"
         "    os.write(1, b'noise')\n"
         "    sys.exit(0)\n"
+        "@planners.register_online('one-byte')\n"
+        "def one_byte(requests, terms):\n"
+        "    return planners.OnlineResult(1, 1, 1, {}, 0.0)\n"
     )
-    chosen = ("--allocators", "leaves,pytorch-caching")
-    answer = replay(recording, "--plugin", plugin, *chosen, "--json")
-    assert answer.exit_code == 2
-    left, caching = json.loads(answer.stdout)["results"]
+    given = (recording, "--allocators", "leaves,one-byte,pytorch-caching")
+    answer = replay(*given, "--plugin", plugin, "--json")
+    assert answer.exit_code == 1
+    left, byte, caching = json.loads(answer.stdout)["results"]
     assert (left["reserved_peak"], left["reason"]) == (None, "SystemExit: 0")
-    assert caching["reserved_peak"] > 0
+    assert (byte["reserved_peak"], byte["valid"]) == (None, False)
+    assert (caching["reserved_peak"] > 0, caching["valid"]) == (True, True)
+    rows = replay(*given).stdout.splitlines()[2:5]
+    assert [row.split()[:2] for row in rows[:2]] == [["leaves", "invalid"], ["one-byte", "invalid"]]
+    assert rows[2].startswith("*  pytorch-caching")
 
 
 def test_a_table_of_all_and_what_they_asked_of_the_device(recording: Path) -> None:

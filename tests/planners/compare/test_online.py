@@ -130,7 +130,7 @@ def test_a_third_party_brings_its_own(
         "def mine(requests, terms, *, doubled: bool = False):\n"
         "    '''Reserve all of it.'''\n"
         "    total = int(requests.size.sum()) * (1 + doubled)\n"
-        "    return OnlineResult(1, 2, total, {'take': 7, 'synchronize': 2}, 0.5)\n"
+        "    return OnlineResult(1, total, total, {'take': 7, 'synchronize': 2}, 0.5)\n"
         "@planners.register_online('broken')\n"
         "def broken(requests, terms):\n"
         "    return 5 // 0\n"
@@ -140,13 +140,20 @@ def test_a_third_party_brings_its_own(
     )
     names = "mine,mine:doubled=true,broken,wrong"
     answer = compare(recording, *QUICK, "--plugin", path, "--online", names, "--json")
-    assert answer.exit_code == 0, answer.stderr
+    assert answer.exit_code == 1, answer.stderr
     mine, doubled, broken, wrong = online(answer.stdout)["results"]
     assert (mine["reserved_peak"], doubled["reserved_peak"]) == (34 * MIB, 68 * MIB)
-    assert (mine["efficiency"], mine["stalls"]) == (2 / (34 * MIB), 2)
+    assert (mine["efficiency"], mine["stalls"]) == (1.0, 2)
+    assert (mine["requested_peak"], mine["valid"]) == (34 * MIB, True)
     assert doubled["allocator"] == "mine:doubled=True"
     assert (broken["reserved_peak"], broken["reason"][:18]) == (None, "ZeroDivisionError:")
     assert wrong["reason"] == "an online allocator returns an OnlineResult, found int"
+    assert (broken["valid"], wrong["valid"]) == (False, False)
+    lines = compare(recording, *QUICK, "--online", names, "--csv").stdout
+    assert [line.split(",")[2] for line in lines.splitlines()[-4:]] == [
+        *["online"] * 2,
+        *["invalid"] * 2,
+    ]
 
 
 def test_a_plugin_that_fails_registers_nothing(

@@ -117,6 +117,76 @@ def test_whatever_a_third_party_does_the_others_go_on(given: Any, reason: str) -
     assert online_table(found).rows[1].mark == "*"
 
 
+# Two requests of 300 and 500 bytes are live together after row 1; the first ends in row 2.
+PLACED: dict[str, Any] = {
+    "requested_peak": 0, "allocated_peak": 800, "reserved_peak": 1024, "device_calls": {},
+    "seconds": 1.0, "addresses": (1024, 1536), "segments": ((0, 1024, 1024),),
+    "reserved": (512, 1024, 1024, 1024), "allocated": (512, 800, 500, 0),
+}  # fmt: skip
+LIES: dict[str, dict[str, Any]] = {
+    "reserved_peak: at least the 800 bytes of allocated_peak are needed, found 1": {
+        "reserved_peak": 1
+    },
+    "allocated_peak: at least the 800 bytes that are live after row 1 are needed, found 1": {
+        "allocated_peak": 1
+    },
+    "reserved_peak: at most the 4096 bytes of the device are there, found 5000": {
+        "reserved_peak": 5000
+    },
+    "reserved_peak is a whole number of bytes from 0 to 2**63 - 1, found -800": {
+        "reserved_peak": -800
+    },
+    "reserved_peak is a whole number of bytes from 0 to 2**63 - 1, found 800.5": {
+        "reserved_peak": 800.5
+    },
+    "reserved_peak: at least the 2048 bytes of reserved, row 0, are needed, found 1024": {
+        "reserved": (2048, 1024, 1024, 1024)
+    },
+    "reserved, row 2: at least the 500 bytes that are live are needed, found -3": {
+        "reserved": (512, 1024, -3, 1024)
+    },
+    "allocated, row 2: at least the 500 bytes that are live are needed, found 499": {
+        "allocated": (512, 800, 499, 0)
+    },
+    "reserved, row 0: at least the 700 bytes that are allocated are needed, found 512": {
+        "allocated": (700, 800, 500, 0)
+    },
+    "reserved: integers as (4,) are needed, found array": {"reserved": (1.5, 2.5)},
+    "addresses, request 1: an address above 0 is needed, found 0": {"addresses": (1024, 0)},
+    "addresses, request 0: an address above 0 is needed, found -256": {"addresses": (-256, 1536)},
+    "addresses, request 1: an address below 2**62 is needed, found 9223372036854775552": {
+        "addresses": (1024, (1 << 63) - 256)
+    },
+    "addresses, request 1: a multiple of 256 is needed, found 1537": {"addresses": (1024, 1537)},
+    "addresses, request 1: bytes of the segments that the device gave are needed, found "
+    "[1792, 2292), which none has": {"addresses": (1024, 1792)},
+    "addresses: live blocks share no byte, found request 0 at [1024, 1324) and request 1 at "
+    "[1280, 1780), both live at row 1": {"addresses": (1024, 1280)},
+}
+
+
+@pytest.mark.parametrize(("reason", "lie"), [("", {}), *LIES.items()], ids=["", *LIES])
+def test_an_answer_that_breaks_a_rule_is_invalid(reason: str, lie: dict[str, Any]) -> None:
+    columns = {"addresses", "segments", "reserved", "allocated"}
+    told = {
+        name: np.array(value) if name in columns else value
+        for name, value in {**PLACED, **lie}.items()
+    }
+
+    @register_online("hostile")
+    def hostile(_requests: RequestSequence, _terms: OnlineTerms) -> OnlineResult:
+        return OnlineResult(**told)
+
+    requests = requests_of_problem(Problem([300, 500], [0, 1], [2, 3]))
+    try:
+        (row,) = run_online(requests, "hostile", OnlineTerms(capacity=4096)).rows
+    finally:
+        remove_online("hostile")
+    assert (row.valid, row.reason[: len(reason or "x")]) == (not reason, reason)
+    # What the requests say is not asked.
+    assert row.result is None if reason else row.result and row.result.requested_peak == 800
+
+
 def test_what_an_allocator_says_has_no_control_characters() -> None:
     @register_online("hostile")
     def hostile(_requests: RequestSequence, _terms: OnlineTerms) -> OnlineResult:
