@@ -38,7 +38,8 @@ from instances.extract.own.own_loop import OwnLoop, no_group
 from instances.extract.own.trainers import is_trainer, short_trainings, train
 from instances.extract.ranks.parallel_model import parallel_step
 from instances.extract.ranks.rank import Rank
-from instances.extract.tracing.storages import StepPhase, Trace, TracedOp
+from instances.extract.tracing.call_effort import effort_of_call
+from instances.extract.tracing.storages import Effort, StepPhase, Trace, TracedOp
 from instances.extract.tracing.traced_graph import written_arguments
 from instances.traces.allocation_trace import (
     NO_MODULE,
@@ -63,6 +64,7 @@ class RanOperator:
     mutated: list[AllocatorRequest]
     # The blocks that it allocated: its results and workspaces.
     outputs: list[AllocatorRequest]
+    effort: Effort
 
 
 class OperatorMode(AllocationMode):
@@ -84,7 +86,8 @@ class OperatorMode(AllocationMode):
         results = super().__torch_dispatch__(func, types, args, kwargs)
         name, events = func.overloadpacket.__name__, self.recorder.event_count
         outputs = self.recorder.requests[known:]
-        self.operators.append(RanOperator(name, events, inputs, mutated, outputs))
+        effort = effort_of_call(func, args, kwargs or {}, results)
+        self.operators.append(RanOperator(name, events, inputs, mutated, outputs, effort))
         return results
 
     def _added_into(self, summand: AllocatorRequest) -> None:
@@ -217,7 +220,9 @@ def step_graph(run: OwnRun) -> Trace:
         # Before the operator there was at least the mark at which its phase began.
         mark = int(np.searchsorted(trace.mark_event, operator.event_count)) - 1
         phase = StepPhase[Phase(int(trace.mark_phase[mark])).name]
-        ops.append(TracedOp(name, operator.name, phase, inputs, mutated, outputs))
+        ops.append(
+            TracedOp(name, operator.name, phase, inputs, mutated, outputs, operator.effort)
+        )
         for place, storage in enumerate(outputs):
             module = int(trace.alloc_module[storage])
             within = "" if module == NO_MODULE else f"{trace.module_names[module]}."
