@@ -113,8 +113,8 @@ def line_figure(
     """Return a figure of lines: one panel up to ``MOST_LINES``, else a panel for each line.
 
     The panel of a line shows all other lines in grey behind it. ``texts`` has the text shown for
-    each label, ``draw`` adds a line to axes, ``dress`` gives axes their scales, and ``words`` are
-    the titles of the two axes.
+    each label, ``draw`` adds a line to axes, ``dress`` gives axes their scales and what all panels
+    have behind the lines, and ``words`` are the titles of the two axes.
     """
     shown = dict(list(texts.items())[:MOST_PANELS])
     if len(shown) <= MOST_LINES:
@@ -133,7 +133,9 @@ def line_figure(
             title = in_lines(shown[label], PANEL_TITLE_CHARACTERS)
             axes.set_title(title, fontsize=8, loc="left")
             axes.tick_params(labelsize=8)
-        dress(panels[0])
+        for axes in panels[: len(shown)]:
+            dress(axes)
+        add_legend(figure, panels[: len(shown)])
         for axes in panels[len(shown) :]:
             axes.set_visible(False)
         # If the last row lacks panels, the panels above the empty places need labels too.
@@ -169,6 +171,8 @@ def add_legend(figure: Figure, panels: Sequence[Any]) -> None:
     for axes in panels:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             handle_of.setdefault(label, handle)
+    if not handle_of:
+        return
     figure.legend(
         list(handle_of.values()), list(handle_of), loc="outside right upper", fontsize=8.5,
         frameon=False, handlelength=2.6,

@@ -16,9 +16,18 @@ from planners.budget import FrontierPoint, RepeatableStep
 from planners.budget.limit_plots import FrontierPlot
 from planners.text.byte_units import binary_unit
 
+# So many lines can be told apart where they lie on each other.
+MOST_BEST = 4
+Places = Sequence[tuple[float, float]]
 
-def limit_frontier_figure(step: RepeatableStep, points: Sequence[FrontierPoint]) -> Figure:
-    """Return the picture; below the grey area's upper edge no schedule exists."""
+
+def limit_frontier_figure(
+    step: RepeatableStep, points: Sequence[FrontierPoint], *, every: bool = False
+) -> Figure:
+    """Return the picture of every planner, or of the best: most limits met, then least time.
+
+    Below the grey area's upper edge no schedule exists.
+    """
     peak = int(step.live_bytes.max(initial=0))
     scale, unit = binary_unit(peak)
     found = {
@@ -31,6 +40,8 @@ def limit_frontier_figure(step: RepeatableStep, points: Sequence[FrontierPoint])
         for result in points[0].results
     }
     found = {name: places for name, places in found.items() if places}
+    if not every:
+        found = dict(sorted(found.items(), key=lambda line: _rank(line[1]))[:MOST_BEST])
 
     def draw(axes: Any, label: str, look: Look) -> None:
         # Lines often lie on each other, so those below are wider.
@@ -51,8 +62,12 @@ def limit_frontier_figure(step: RepeatableStep, points: Sequence[FrontierPoint])
     return line_figure({name: name for name in found}, line_looks(found), draw, dress, words)
 
 
-def _draw(step: RepeatableStep, points: Sequence[FrontierPoint], path: Path) -> None:
-    save_figure(limit_frontier_figure(step, points), path)
+def _rank(places: Places) -> tuple[int, float]:
+    return -len(places), sum(extra for _, extra in places)
+
+
+def _draw(step: RepeatableStep, points: Sequence[FrontierPoint], every: bool, path: Path) -> None:
+    save_figure(limit_frontier_figure(step, points, every=every), path)
 
 
 LIMIT_FRONTIER = FrontierPlot(_draw, LAYOUT.suffixes)

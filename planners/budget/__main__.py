@@ -31,7 +31,7 @@ from planners.command_line.starting import EXIT_INVALID_PLAN
 from planners.command_line.typer_frame import AsJson, CommandLine, Plugins
 from planners.compare.plots import find_plot
 from planners.errors import GaplessError
-from planners.files.formats import read_problem
+from planners.files.named_step import read_step
 from planners.files.output_file import require_suffix, require_targets, say_written
 from planners.files.problem_file import SUFFIXES, write_problem
 from planners.model.budget import Budget
@@ -53,7 +53,17 @@ app = CommandLine()
 @app.command("budget")
 def keep_within(
     file: Annotated[
-        Path | None, typer.Argument(metavar="FILE", help="A training step with a graph.")
+        Path | None,
+        typer.Argument(
+            metavar="FILE",
+            help="A training step with a graph; or your own, FILE.py:FUNCTION or FILE.py.",
+        ),
+    ] = None,
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[-- WORD...]", help="The arguments of your own FILE.py on its command line."
+        ),
     ] = None,
     limit: Annotated[
         str,
@@ -65,9 +75,13 @@ def keep_within(
     ] = "40%..100%",
     points: Annotated[int, typer.Option(help="Limits of a range.")] = DEFAULT_POINTS,
     planners: Annotated[
-        str,
-        typer.Option(metavar="NAMES", help="Names or wildcards, separated by commas."),
-    ] = "*",
+        str | None,
+        typer.Option(
+            metavar="NAMES",
+            help="Names or wildcards, separated by commas; by default all but those that take "
+            "long, such as pytorch-partitioner-*.",
+        ),
+    ] = None,
     device: Annotated[
         str, typer.Option(help=f"Whose rates give the seconds: {', '.join(DEVICES)}.")
     ] = "h100",
@@ -79,6 +93,12 @@ def keep_within(
         float,
         typer.Option(metavar="SECONDS", help="Wall-clock limit of each planner, and of a bound."),
     ] = DEFAULT_TIME_LIMIT_SECONDS,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="K=V", help="Parameter of the function FILE.py:FUNCTION; repeatable."
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of all random choices.")] = 0,
     as_json: AsJson = False,
     plugin: Plugins = None,
@@ -88,11 +108,16 @@ def keep_within(
             "--output",
             "-o",
             metavar="FILE.json",
-            help="Write the fastest step within the limit as an instance; of several, the last.",
+            help="Write the fastest step within the limit as an instance, which KeptWithin takes "
+            "too; of several limits, the last.",
         ),
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE.png", help="Draw extra time against the limit.")
+        Path | None,
+        typer.Option(
+            metavar="FILE.png",
+            help="Draw extra time against the limit, of the planners named, or of the best four.",
+        ),
     ] = None,
     list_planners: Annotated[
         bool, typer.Option("--list", help="List the planners, one line each, and stop.")
@@ -106,7 +131,7 @@ def keep_within(
     with standard_output.kept_for_the_answer():
         for path in plugin or []:
             registry.load_plugin(path)
-        chosen = choose_planners(planners)
+        chosen = choose_planners("*" if list_planners and planners is None else planners)
     if list_planners:
         pairs = [(planner.name, _in_words(planner)) for planner in chosen]
         standard_output.write(aligned_pairs(pairs))
@@ -120,7 +145,7 @@ def keep_within(
     if plot is not None and drawn is not None:
         require_suffix("--plot", plot, "a picture", drawn.suffixes)
     with standard_output.kept_for_the_answer():
-        problem = read_problem(file)
+        problem = read_step(file, set_ or [], words or [])
     step = RepeatableStep(problem, device_rates(device), may_send=offload)
     budget = Budget(time_limit_seconds=time_limit, seed=seed)
     limits = limits_of(limit, points, int(step.live_bytes.max(initial=0)))
@@ -147,7 +172,7 @@ def keep_within(
             write_problem(best.problem, output)
             say_written(output, f"written: {output}")
         if plot is not None and drawn is not None and found:
-            drawn.draw(step, found, plot)
+            drawn.draw(step, found, planners is not None, plot)
         raise typer.Exit(EXIT_INTERRUPTED if is_interrupted else _exit_status(found))
 
 
@@ -219,7 +244,10 @@ def _exit_status(found: list[FrontierPoint]) -> int:
 
 
 def _in_words(planner: LimitPlanner) -> str:
-    return planner.summary + (f" ({planner.source})" if planner.source else "")
+    notes = [planner.source, *(["only if it is named"] if not planner.by_default else [])]
+    return (
+        f"{planner.summary} ({'; '.join(filter(None, notes))})" if any(notes) else planner.summary
+    )
 
 
 main = app.run

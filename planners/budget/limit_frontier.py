@@ -35,11 +35,16 @@ def load_planners() -> None:
         pass  # importing it registers its planners
 
 
-def choose_planners(patterns: str) -> list[LimitPlanner]:
-    """Return the planners that names or wildcards, separated by commas, choose."""
+def choose_planners(patterns: str | None = None) -> list[LimitPlanner]:
+    """Return the planners that names or wildcards, separated by commas, choose.
+
+    Without any these are all but those that run only if they are named.
+    """
     load_planners()
-    found = [each for part in patterns.split(",") for each in LIMIT_PLANNERS.matching(part.strip())]
-    return list(dict.fromkeys(found))
+    if patterns is None:
+        return [planner for planner in LIMIT_PLANNERS.values() if planner.by_default]
+    parts = LIMIT_PLANNERS.patterns_of(patterns)
+    return list(dict.fromkeys(each for part in parts for each in LIMIT_PLANNERS.matching(part)))
 
 
 @dataclass(frozen=True, eq=False)

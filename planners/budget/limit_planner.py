@@ -119,6 +119,8 @@ class LimitPlanner:
     # The module that defines the planner.
     module: str = ""
     starts_from: tuple[str, ...] = ()
+    # False for a planner that runs only if it is named, because it takes long.
+    by_default: bool = True
 
     @property
     def built_in(self) -> bool:
@@ -131,7 +133,12 @@ PLUGGABLE.append(LIMIT_PLANNERS)
 
 
 def register(
-    name: str, *, summary: str, source: str = "", starts_from: Sequence[str] = ()
+    name: str,
+    *,
+    summary: str,
+    source: str = "",
+    starts_from: Sequence[str] = (),
+    by_default: bool = True,
 ) -> Callable[[Answerer], Answerer]:
     """Register a function as a planner that keeps a step within a limit.
 
@@ -146,6 +153,8 @@ def register(
     starts_from
         Names of planners that are asked first, within the same time. The planner is given the best
         sequence of theirs, which is its answer if it finds none that is faster.
+    by_default
+        False for a planner that takes long: it runs only if it is named.
 
     Returns
     -------
@@ -159,7 +168,7 @@ def register(
         if module not in BUILT_IN_MODULES:
             load_built_in()  # first, so that no other planner can take their names
         words = text_of(summary), text_of(source)
-        planner = LimitPlanner(name, *words, answer, module, tuple(starts_from))
+        planner = LimitPlanner(name, *words, answer, module, tuple(starts_from), by_default)
         LIMIT_PLANNERS.add(name, planner)
         return answer
 

@@ -12,7 +12,10 @@ from planners.budget.repeatable_step import RepeatableStep
 
 @dataclass(frozen=True)
 class FrontierPlot:
-    """A kind of picture of a frontier; ``suffixes`` are the endings that its file may have."""
+    """A kind of picture of a frontier; ``suffixes`` are the endings that its file may have.
 
-    draw: Callable[[RepeatableStep, Sequence[FrontierPoint], Path], None]
+    ``draw`` is told whether to show every planner, or the best few.
+    """
+
+    draw: Callable[[RepeatableStep, Sequence[FrontierPoint], bool, Path], None]
     suffixes: tuple[str, ...]

@@ -57,6 +57,13 @@ class Registry(dict[str, Entry]):
             raise self._unknown(f"no {self.kind} matches {pattern!r}; {near_names(pattern, self)}")
         return found
 
+    def patterns_of(self, text: str) -> list[str]:
+        """Return the patterns of a text in which commas separate them; at least one has to be."""
+        patterns = list(filter(None, (part.strip() for part in text.split(","))))
+        if not patterns:
+            raise self._unknown(f"no {self.kind} named; give at least one, or '*' for all")
+        return patterns
+
     @contextmanager
     def unchanged_on_error(self) -> Iterator[None]:
         """Undo every registration of a block that ends in an error."""

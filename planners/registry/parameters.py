@@ -155,13 +155,11 @@ class ParameterRegistry(Registry[Info], Generic[Info, Choice]):
     def choose(self, patterns: str) -> list[Choice]:
         """Return the choices of ``NAME[:KEY=VALUE...],...``; names may be wildcards."""
         chosen: dict[str, Choice] = {}
-        for pattern in filter(None, (part.strip() for part in patterns.split(","))):
+        for pattern in self.patterns_of(patterns):
             name, *settings = pattern.split(":")
             for info in self.matching(name):
                 choice = self._choice_of(info, dict(map(info.parse, settings)))
                 chosen.setdefault(choice.label, choice)
-        if not chosen:
-            raise UnknownPlannerError(f"no {self.kind} named; give at least one, or '*' for all")
         return list(chosen.values())
 
     def choose_exactly(self, name: str, parameters: Mapping[str, Scalar]) -> Choice:

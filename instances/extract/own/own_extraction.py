@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from shlex import quote
 from tempfile import TemporaryDirectory
@@ -19,7 +20,9 @@ from planners.command_line.progress_line import show_progress
 from planners.errors import InstanceError
 from planners.files.bounded_file import read_bounded
 from planners.files.file_limits import MAX_MODEL_BYTES
+from planners.files.formats import read_problem
 from planners.files.output_file import say_written, write_output
+from planners.files.problem_file import SUFFIXES, write_problem
 from planners.model.problem import Scalar
 from planners.processes.isolated_process import answer_apart
 
@@ -87,18 +90,38 @@ def _origin(function: OwnFunction, command: str, options: str) -> dict[str, Scal
     }
 
 
+def read_own(name: str, settings: Sequence[str], words: Sequence[str]) -> Problem | None:
+    """Return the graph of a step of the user's own; None for a name of something else."""
+    if not is_own(name):
+        return None
+
+    def make(path: Path) -> str:
+        function = open_own(name, settings, show_progress, words)
+        write_problem(extract_own(function, OWN_DEFAULTS, show_progress), path)
+        return ""
+
+    with _made_apart(name, f"step{SUFFIXES[0]}", make) as (made, _):
+        return read_problem(made)
+
+
 def write_made(
     name: str, models: Sequence[Path] | None, output: Path, make: Callable[[Path], str]
 ) -> None:
     """Write the file that a call makes, in a process of its own if a user's code takes part."""
     if is_own(name) or models:
-        show_progress(f"{name}: importing PyTorch")
-        require_packages()  # here, so that the process need not import them
-        with TemporaryDirectory(prefix="gapless-extract-") as folder:
-            made = Path(folder) / output.name
-            said = answer_apart(name, lambda: {"said": make(made)}, {"said": str})["said"]
+        with _made_apart(name, output.name, make) as (made, said):
             write_output(output, read_bounded(made, MAX_MODEL_BYTES))
     else:
         said = make(output)
     show_progress("")
     say_written(output, f"{said}, {output.stat().st_size} bytes")
+
+
+@contextmanager
+def _made_apart(name: str, file: str, make: Callable[[Path], str]) -> Iterator[tuple[Path, str]]:
+    """Yield a file that a call made in a process of its own, and what the call returned."""
+    show_progress(f"{name}: importing PyTorch")
+    require_packages()  # here, so that the process need not import them
+    with TemporaryDirectory(prefix="gapless-extract-") as folder:
+        made = Path(folder) / file
+        yield made, answer_apart(name, lambda: {"said": make(made)}, {"said": str})["said"]

@@ -220,9 +220,7 @@ def step_graph(run: OwnRun) -> Trace:
         # Before the operator there was at least the mark at which its phase began.
         mark = int(np.searchsorted(trace.mark_event, operator.event_count)) - 1
         phase = StepPhase[Phase(int(trace.mark_phase[mark])).name]
-        ops.append(
-            TracedOp(name, operator.name, phase, inputs, mutated, outputs, operator.effort)
-        )
+        ops.append(TracedOp(name, operator.name, phase, inputs, mutated, outputs, operator.effort))
         for place, storage in enumerate(outputs):
             module = int(trace.alloc_module[storage])
             within = "" if module == NO_MODULE else f"{trace.module_names[module]}."

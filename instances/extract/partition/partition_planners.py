@@ -80,6 +80,7 @@ for _solver, _how in SOLVERS.items():
         f"pytorch-partitioner-{_solver}",
         summary=f"PyTorch's min-cut, with its knapsack solved {_how}",
         source="PyTorch, torch._functorch.partitioners",
+        by_default=False,  # each traces the model anew and asks PyTorch up to fourteen times
     )(partial(_answer, solver=_solver))
 
 
