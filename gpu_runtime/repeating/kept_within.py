@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Hashable
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils import _pytree as pytree
 
-from gpu_runtime.repeating.decision import Decision, decision_of_sequence
+from gpu_runtime.repeating.decision import (
+    Decision,
+    decision_of_choice,
+    decision_of_sequence,
+)
 from gpu_runtime.repeating.recorded_step import record_step
 from gpu_runtime.repeating.repeated_runs import RepeatedRuns
 from gpu_runtime.repeating.step_problem import problem_of
 from planners.budget import (
     DeviceRates,
+    ForwardChoice,
     LimitQuestion,
     RepeatableStep,
     choose_planners,
     device_rates,
+    forward_choice_of,
     least_limit,
     run_under_limit,
     staged_bound,
 )
 from planners.errors import GaplessError
+from planners.files.formats import read_problem
+from planners.files.problem_file import SUFFIXES
 from planners.model.budget import Budget
 from planners.text.byte_units import human_bytes, parse_bytes
 
@@ -37,7 +47,10 @@ class KeptWithin:
         Runs the forward pass, and returns the loss.
     limit
         The most bytes of tensors that the forward and backward pass make, gradients included, or a
-        text such as ``"3GiB"``. Parameters, optimizer state and the batch are there besides.
+        text such as ``"3GiB"``. Parameters, optimizer state and the batch are there besides. Or the
+        file that ``gapless budget -o`` wrote: its kernels run again, and its limit holds. Where
+        they do not keep this step within it, because PyTorch picks other kernels here, the choice
+        is made anew, with a warning.
     planner
         Name of the budget planner.
     device
@@ -45,19 +58,20 @@ class KeptWithin:
     time_limit
         Seconds that the planner may take, once for all batches of the same shapes.
     strict
-        Whether a forward pass with other kernels than before is an error, see
-        :class:`RepeatedRuns`.
+        Whether a forward pass with other kernels than before, or than those of the file, is an
+        error, see :class:`RepeatedRuns`.
 
     Raises
     ------
     GaplessError
-        At the first call with some shapes: the step cannot be kept within the limit.
+        The file has no answer. At the first call with some shapes: the step cannot be kept within
+        the limit.
     """
 
     def __init__(
         self,
         loss_of: Callable[..., Tensor],
-        limit: int | str,
+        limit: int | str | Path,
         *,
         planner: str = "local-search",
         device: str | DeviceRates = "h100",
@@ -65,6 +79,10 @@ class KeptWithin:
         strict: bool = False,
     ) -> None:
         self._loss_of = loss_of
+        self._choice: ForwardChoice | None = None
+        if isinstance(limit, Path) or (isinstance(limit, str) and limit.endswith(SUFFIXES)):
+            self._choice = forward_choice_of(read_problem(limit))
+            limit = self._choice.limit
         self._limit = parse_bytes("limit", limit) if isinstance(limit, str) else limit
         (self._planner,) = choose_planners(planner)
         self._rates = device_rates(device) if isinstance(device, str) else device
@@ -87,8 +105,27 @@ class KeptWithin:
         if key not in self._decisions:
             recorded = record_step(lambda: self._loss_of(*args, **kwargs))
             step = RepeatableStep(problem_of(recorded), self._rates)
-            self._decisions[key] = self._decide(step)
+            choice = self._choice
+            made = None if choice is None else self._followed(step, choice)
+            self._decisions[key] = made or self._decide(step)
         return self._decisions[key]
+
+    def _followed(self, step: RepeatableStep, choice: ForwardChoice) -> Decision | None:
+        """Return the decision of a file; None if it does not keep this step within its limit."""
+        decision, lacking = decision_of_choice(step, choice)
+        is_met = decision.peak <= choice.limit
+        if is_met and not lacking:
+            return decision
+        text = (
+            f"{lacking} of {sum(choice.again)} kernels that run again in the file have no "
+            f"counterpart in this forward pass, by whose choice {human_bytes(decision.peak)} are "
+            f"live at the peak, of {human_bytes(choice.limit)}"
+        )
+        if self._strict:
+            raise GaplessError(f"limit: {text}")
+        what = "they are kept" if is_met else "which kernels run again is decided anew"
+        warnings.warn(f"{text}; {what}", stacklevel=4)
+        return decision if is_met else None
 
     def _decide(self, step: RepeatableStep) -> Decision:
         budget = Budget(time_limit_seconds=self._time_limit)

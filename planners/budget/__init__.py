@@ -8,6 +8,11 @@ from planners.late_exports import late_exports
 
 if TYPE_CHECKING:
     from planners.budget.devices import DEVICES, DeviceRates, device_rates
+    from planners.budget.forward_choice import (
+        ForwardChoice,
+        answer_problem,
+        forward_choice_of,
+    )
     from planners.budget.limit_frontier import FrontierPoint, choose_planners, frontier
     from planners.budget.limit_planner import (
         LimitAnswer,
@@ -23,12 +28,14 @@ else:
     __getattr__ = late_exports(
         __name__,
         {
-            "DEVICES": "devices", "DeviceRates": "devices", "FrontierPoint": "limit_frontier",
+            "DEVICES": "devices", "DeviceRates": "devices", "ForwardChoice": "forward_choice",
+            "FrontierPoint": "limit_frontier",
             "LimitAnswer": "limit_planner", "LimitPlanner": "limit_planner",
             "LimitQuestion": "limit_planner", "LimitResult": "limit_result",
             "RepeatableStep": "repeatable_step", "StagedBound": "staged_relaxation",
             "UnsupportedStepError": "limit_planner", "choose_planners": "limit_frontier",
-            "device_rates": "devices", "frontier": "limit_frontier",
+            "answer_problem": "forward_choice", "device_rates": "devices",
+            "forward_choice_of": "forward_choice", "frontier": "limit_frontier",
             "least_limit": "staged_relaxation", "register": "limit_planner",
             "repeated_problem": "repeatable_step", "run_under_limit": "limit_result",
             "staged_bound": "staged_relaxation",
@@ -37,8 +44,8 @@ else:
 
 
 __all__ = [
-    "DEVICES", "DeviceRates", "FrontierPoint", "LimitAnswer", "LimitPlanner", "LimitQuestion",
-    "LimitResult", "RepeatableStep", "StagedBound", "UnsupportedStepError", "choose_planners",
-    "device_rates", "frontier", "least_limit", "register", "repeated_problem", "run_under_limit",
-    "staged_bound",
+    "DEVICES", "DeviceRates", "ForwardChoice", "FrontierPoint", "LimitAnswer", "LimitPlanner",
+    "LimitQuestion", "LimitResult", "RepeatableStep", "StagedBound", "UnsupportedStepError",
+    "answer_problem", "choose_planners", "device_rates", "forward_choice_of", "frontier",
+    "least_limit", "register", "repeated_problem", "run_under_limit", "staged_bound",
 ]  # fmt: skip

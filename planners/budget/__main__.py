@@ -17,6 +17,7 @@ import typer
 from planners import registry
 from planners.budget import frontier_report as report
 from planners.budget.devices import DEVICES, device_rates
+from planners.budget.forward_choice import answer_problem
 from planners.budget.limit_frontier import FrontierPoint, choose_planners, frontier
 from planners.budget.limit_planner import LimitPlanner
 from planners.budget.limit_plots import FrontierPlot
@@ -168,8 +169,8 @@ def keep_within(
         else:
             _show_points(step, found, least)
         best = found[-1].best if found else None
-        if output is not None and best is not None and best.problem is not None:
-            write_problem(best.problem, output)
+        if output is not None and best is not None and best.sequence is not None:
+            write_problem(answer_problem(step, best.sequence, best.limit), output)
             say_written(output, f"written: {output}")
         if plot is not None and drawn is not None and found:
             drawn.draw(step, found, planners is not None, plot)

@@ -13,6 +13,7 @@ from planners.budget.repeatable_step import RepeatableStep
 from planners.compare.report import RANKS, STYLES, percent
 from planners.model.plan import Status
 from planners.model.problem_fields import MOST_SHOWN_NAME
+from planners.model.work import FORWARD
 from planners.text.byte_units import both_bytes, counted, human_bytes
 from planners.text.plain_text import one_line
 from planners.text.table import Column, Row, Table
@@ -38,6 +39,12 @@ def step_line(step: RepeatableStep) -> str:
         f"{1000 * step.seconds:.3f} ms on {step.rates.name} by floating-point operations and bytes",
         f"{again} may run again ({computing:.1%} of the time)",
     ]
+    if (step.work.phase[step.first_late_node :] == FORWARD).any():
+        parts.append("of several forward passes only the first is planned")
+    beside = problem.origin.get("persistent_bytes")
+    if type(beside) is int and beside > 0:
+        what = "parameters, optimizer state and workspaces of libraries"
+        parts.append(f"{human_bytes(beside)} of {what} are there besides")
     return f"{one_line(problem.name, MOST_SHOWN_NAME)}: {'; '.join(parts)}"
 
 

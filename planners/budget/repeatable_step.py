@@ -24,10 +24,11 @@ Bytes that a kernel needs besides its results are not in the graph.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +38,7 @@ from planners.budget.devices import DeviceRates
 from planners.errors import InstanceError
 from planners.model.columns import BoolColumn, IntColumn, read_only
 from planners.model.graph import Graph
-from planners.model.problem import Problem
+from planners.model.problem import Problem, Scalar
 from planners.model.work import FORWARD, OPTIMIZER, Work
 
 Flags = NDArray[np.uint8]
@@ -92,8 +93,7 @@ class RepeatableStep:
         if self.problem.graph.work is None:
             raise InstanceError(
                 f"{self.problem.name}: field graph.work is needed, which says what each node "
-                f"computes and whether it may run again; extract the step anew with python -m "
-                f"instances.extract"
+                f"computes and whether it may run again; gapless extract writes it"
             )
 
     @property
@@ -281,7 +281,9 @@ class RepeatableStep:
 COPY_STREAMS = {"send": 1, "fetch": 2}
 
 
-def repeated_problem(step: RepeatableStep, sequence: Sequence32) -> Problem:
+def repeated_problem(
+    step: RepeatableStep, sequence: Sequence32, said: Mapping[str, Scalar] = MappingProxyType({})
+) -> Problem:
     """Return the problem of a sequence of nodes and copies, some of which run twice.
 
     Parameters
@@ -292,6 +294,8 @@ def repeated_problem(step: RepeatableStep, sequence: Sequence32) -> Problem:
         int32: nodes and copies in the order in which they run, as
         :meth:`RepeatableStep.late_sequence` numbers them. The first runs are in the order of the
         step. A node reads the latest copy of each tensor.
+    said
+        What the origin has besides that of the step.
 
     Returns
     -------
@@ -321,7 +325,7 @@ def repeated_problem(step: RepeatableStep, sequence: Sequence32) -> Problem:
         tensor_name=names
         and [*names, *(f"{names[tensor]} again" for tensor in runs.origin[graph.tensor_count :])],
         name=problem.name,
-        origin=problem.origin,
+        origin={**problem.origin, **said},
         graph=Graph(
             op=runs.op,
             stream=runs.stream,

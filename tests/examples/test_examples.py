@@ -19,6 +19,7 @@ MARKS = {
     # Slow tests run where the extra `cluster` is installed.
     "study_on_a_cluster": "slow",
     "train_under_a_plan": "torch",
+    "within_a_limit": "torch",
 }
 OUTPUT = re.compile(r"^```text\n(.*?)^```", re.DOTALL | re.MULTILINE)
 MOST_LINES = 80

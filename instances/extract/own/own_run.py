@@ -64,7 +64,8 @@ class RanOperator:
     mutated: list[AllocatorRequest]
     # The blocks that it allocated: its results and workspaces.
     outputs: list[AllocatorRequest]
-    effort: Effort
+    # None if it read tensors of the host: the batch is on the way to the device.
+    effort: Effort | None
 
 
 class OperatorMode(AllocationMode):
@@ -86,7 +87,9 @@ class OperatorMode(AllocationMode):
         results = super().__torch_dispatch__(func, types, args, kwargs)
         name, events = func.overloadpacket.__name__, self.recorder.event_count
         outputs = self.recorder.requests[known:]
-        effort = effort_of_call(func, args, kwargs or {}, results)
+        tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
+        reads_host = any(one.dim() and not self.is_on_gpu(one) for one in tensors)
+        effort = None if reads_host else effort_of_call(func, args, kwargs or {}, results)
         self.operators.append(RanOperator(name, events, inputs, mutated, outputs, effort))
         return results
 

@@ -8,8 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
 from typer.testing import CliRunner, Result
 
+from instances.extract.__main__ import extract_model
 from instances.synthetic import repeatable_step
 from planners import Problem, read_problem, write_problem
 from planners.budget import choose_planners
@@ -79,6 +81,77 @@ def test_the_fastest_step_is_written_and_drawn(step: Path, tmp_path: Path) -> No
     assert written.tensor_count > given.tensor_count
     assert int(written.naive_bytes) > int(given.naive_bytes)
     assert "ruled out by the bound" in picture.read_text(encoding="utf-8")
+
+
+OWN_STEP = """
+import torch
+from torch import nn
+from torch.nn import functional
+from instances.extract import TrainingStep
+
+def make_step(layers: int = 3):
+    network = nn.Sequential(*[m for _ in range(layers) for m in (nn.Linear(16, 64), nn.GELU(),
+                                                                nn.Linear(64, 16))])
+    return TrainingStep(network, torch.zeros(64, 16), torch.optim.SGD(network.parameters()),
+                        loss=functional.mse_loss, targets=torch.zeros(64, 16))
+"""
+
+
+@pytest.mark.torch
+def test_a_step_of_ones_own_is_traced_or_read_as_it_was_extracted(tmp_path: Path) -> None:
+    path, extracted = tmp_path / "train.py", tmp_path / "train.json"
+    path.write_text(OWN_STEP, encoding="utf-8")
+    extract_model(f"{path}:make_step", extracted, set_=["layers=4"])
+    options = ("--limit", "70%", "--planners", "greedy", "--json")
+    answers = []
+    for given in ([extracted], [f"{path}:make_step", "--set", "layers=4"]):
+        done = budget(*given, *options)
+        assert done.exit_code == 0, done.output
+        (point,) = json.loads(done.stdout)["points"]
+        (result,) = point["results"]
+        assert result["status"] == "feasible"
+        assert result["runs_again"] > 0
+        answers.append((point["limit"], result["peak"], result["extra_seconds"]))
+    assert answers[0] == answers[1]
+    other = json.loads(budget(f"{path}:make_step", *options).stdout)
+    assert other["points"][0]["limit"] < answers[0][0]
+    above = budget(f"{path}:make_step", "--limit", "100%", "--planners", "keep-all").stdout
+    # Three layers, and the 65 MiB of cuBLAS on a GPU.
+    persistent = 4 * 3 * (2 * 16 * 64 + 64 + 16) + (65 << 20)
+    assert f"{persistent / (1 << 20):.2f} MiB of parameters, optimizer state and" in above
+    assert "no function is called 'make_stop'" in budget(f"{path}:make_stop").stderr
+
+
+def test_what_takes_long_runs_where_it_is_named() -> None:
+    named = {planner.name for planner in choose_planners("*")}
+    assert {name for name in named if name.startswith("pytorch-partitioner")} == named - {
+        planner.name for planner in choose_planners()
+    }
+    assert budget("--list").stdout.count("only if it is named") == 3
+
+
+@pytest.mark.parametrize(("planners", "panels", "lines"), [([], 1, 4), (["--planners", "*"], 8, 0)])
+def test_the_picture_has_the_best_four_or_those_named_and_names_its_area(
+    planners: list[str], panels: int, lines: int, step: Path, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    figures: list[Figure] = []
+    drawn = "evaluation.plots.limit_frontier.save_figure"
+    monkeypatch.setattr(drawn, lambda figure, _path: figures.append(figure))
+    done = budget(
+        step, "--limit", "60%..100%", "--points", "2", "--time-limit", "1", *planners,
+        "--plot", tmp_path / "frontier.svg",
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    (figure,) = figures
+    axes = [each for each in figure.axes if each.get_visible()]
+    assert len(axes) >= panels
+    assert all(each.collections for each in axes)  # the area
+    (legend,) = figure.legends
+    names = [text.get_text() for text in legend.get_texts()]
+    assert names.pop() == "ruled out by the bound"
+    assert len(names) == lines
+    assert not lines or "local-search" in names
 
 
 @pytest.mark.parametrize(("limit", "status"), [("20%", 3), ("55%", 4)])
@@ -168,6 +241,9 @@ def test_limits_as_they_are_written() -> None:
         (["--points", "1000000000"], "--points: 2 to 1000 are needed for a range"),
         (["--planners", "gredy"], "no budget planner matches 'gredy'"),
         (["--device", "h1000"], "no device is called 'h1000'"),
+        (["--set", "a=1"], "--set a=1: FILE.py:FUNCTION or FILE.py is needed with it, found"),
+        (["--", "word"], "word: FILE.py:FUNCTION or FILE.py is needed with it, found"),
+        (["--planners", ","], "no budget planner named; give at least one, or '*' for all"),
     ],
 )
 def test_what_it_refuses(step: Path, arguments: list[str], said: str) -> None:

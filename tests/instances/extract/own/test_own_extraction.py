@@ -75,6 +75,21 @@ def test_a_graph_has_the_kernels_of_the_step_and_its_gradients_live_to_the_updat
     assert problem.origin["persistent_bytes"] == sum(WEIGHTS) + 2 * (32 << 20) + (1 << 20)
 
 
+def test_the_kernels_of_a_graph_have_work_and_copies_of_the_batch_do_not_run_again(
+    tmp_path: Path,
+) -> None:
+    graph = graph_of(tmp_path, STEP, name="make_loss").graph
+    assert graph is not None
+    assert graph.work is not None
+    work = dict(zip(zip(graph.op, graph.work.phase.tolist(), strict=True), zip(
+        graph.work.flops.tolist(), graph.work.repeatable.tolist(), strict=True
+    ), strict=True))  # fmt: skip
+    assert work["_to_copy", 0] == (0, 0)
+    assert work["relu", 0] == (0, 1)
+    assert work["addmm", 0] == (2 * BATCH * 32 * 4, 1)  # the second layer
+    assert {flops for (op, phase), (flops, _) in work.items() if op == "mm" and phase == 1} != {0}
+
+
 def test_gradients_of_microbatches_add_up_in_place(tmp_path: Path) -> None:
     problem = graph_of(tmp_path, LOOP, "parts=3")
     assert problem.graph is not None
