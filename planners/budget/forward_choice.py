@@ -12,7 +12,7 @@ import numpy as np
 
 from planners.budget.repeatable_step import RepeatableStep, Sequence32, repeated_problem
 from planners.errors import InstanceError
-from planners.model.problem import Problem
+from planners.model.problem import Problem, Scalar
 
 LIMIT, FORWARD_PASS, SENT = "limit", "forward_pass", "sent_tensors"
 # Stands behind the name of a node that runs again.
@@ -38,7 +38,11 @@ def answer_problem(step: RepeatableStep, sequence: Sequence32, limit: int) -> Pr
         "_".join(ops[node].split()) + AGAIN * int(choice.repeated[unit])
         for node, unit in enumerate(units)
     ]
-    said = {LIMIT: limit, FORWARD_PASS: " ".join(words), SENT: int(np.sum(choice.sent))}
+    said: dict[str, Scalar] = {
+        LIMIT: limit,
+        FORWARD_PASS: " ".join(words),
+        SENT: int(np.sum(choice.sent)),
+    }
     return repeated_problem(step, sequence, said)
 
 
