@@ -70,6 +70,7 @@ ROOMS = {
         "planners.errors",
         "planners.model",
         "planners.processes",
+        "planners.referee",
         "planners.registry",
         "planners.text",
     },
