@@ -59,8 +59,10 @@ if __name__ == "__main__":
             inputs, targets = torch.randn(256, 64), torch.randint(0, 10, (256,))
             plain = torch.autograd.grad(loss_of(inputs, targets), list(network.parameters()))
             kept(inputs, targets).backward()
-            same = all(map(torch.equal, plain, (each.grad for each in network.parameters())))
-            assert same, "the gradients have the same bits as without a limit"
+            # The gradients have the same bits as without a limit.
+            for parameter, gradient in zip(network.parameters(), plain, strict=True):
+                assert parameter.grad is not None
+                assert torch.equal(parameter.grad, gradient)
             optimizer.step()
             optimizer.zero_grad()
         decision = kept.decision(inputs, targets)
