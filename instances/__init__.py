@@ -1,9 +1,6 @@
 """Instances: a catalogue of them, what makes and converts them, and the formats they come in."""
 
-from pathlib import Path
-from runpy import run_path
+from gapless_siblings import gives_way
 
-# First of all: a folder of the user's may have the name of a package of ours.
-run_path(str(Path(__file__).parents[1] / "planners" / "siblings.py"))["require_ours"]("planners")
-
-from planners.command_line.version import __version__ as __version__
+if not gives_way(__name__):
+    from planners.command_line.version import __version__ as __version__

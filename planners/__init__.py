@@ -8,15 +8,15 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-if find_spec("planners._core") is None:
-    from planners.missing_core import missing_core
-    from planners.siblings import refuse
+from gapless_siblings import gives_way, import_ours
 
-    refuse(missing_core(ImportError("No module named 'planners._core'")))
+if not gives_way(__name__) and find_spec("planners._core") is None:
+    from planners.missing_core import refuse
+
+    refuse(ImportError("No module named 'planners._core'"))
 
 # Nothing else is imported yet: where one thread imports this package, and another one a module of
 # it, Python lets neither have the module.
@@ -28,10 +28,10 @@ else:
     def __getattr__(name: str) -> Any:
         """Import what the package exports, which takes long, when the first of it is asked for."""
         if name == "__version__":
-            return import_module("planners.command_line.version").__version__
+            return import_ours("planners.command_line.version").__version__
         if name.startswith("_") and name != "__all__":
             raise AttributeError(f"module 'planners' has no attribute {name!r}")
-        public = import_module("planners.public")
+        public = import_ours("planners.public")
         exported = ["__all__", *public.__all__]
         globals().update({each: getattr(public, each) for each in exported})
         if name not in exported:
@@ -39,4 +39,4 @@ else:
         return globals()[name]
 
     def __dir__() -> list[str]:
-        return sorted({*globals(), *import_module("planners.public").__all__})
+        return sorted({*globals(), *import_ours("planners.public").__all__})

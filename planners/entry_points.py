@@ -7,19 +7,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from gapless_siblings import showing
 from planners.command_line.interrupt import Interrupt, signals_wait
 from planners.errors import GaplessError
-from planners.siblings import require_ours
 from planners.text.plain_text import describe_error
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 OURS = "gapless"
-
-
-class ForeignPackageError(GaplessError):
-    """A folder of the user's is found under the name of a package of ours."""
 
 
 def load_group(group: str, what: str) -> Iterator[tuple[str, Any]]:
@@ -32,8 +28,6 @@ def load_group(group: str, what: str) -> Iterator[tuple[str, Any]]:
     for entry in found:
         try:
             loaded = load_entry(entry)
-        except ForeignPackageError as error:  # the same of all that the package offers
-            warn_left_out(f"every {what} of {_package(entry)}", error)
         except BaseException as error:  # a broken third party must not take everything down
             if isinstance(error, KeyboardInterrupt) or Interrupt.has_come():
                 raise KeyboardInterrupt from error
@@ -60,19 +54,12 @@ def foreign(
 
 
 def load_entry(entry: EntryPoint) -> Any:
-    """Import the object of an entry point; one of ours has to lie in a package of ours."""
+    """Import the object of an entry point; one of ours is found in a package of ours."""
     if _distribution(entry) == OURS:
-        try:
-            require_ours(_package(entry))
-        except ImportError as error:
-            raise ForeignPackageError(error) from None
-        with signals_wait():  # our compiled core aborts where a handler raises in its import
+        # Our compiled core aborts where a handler raises in its import.
+        with showing(ours=True), signals_wait():
             return entry.load()
     return entry.load()
-
-
-def _package(entry: EntryPoint) -> str:
-    return entry.module.partition(".")[0]
 
 
 def _distribution(entry: Any) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from typing import Any
+
+from gapless_siblings import import_ours
 
 
 def late_exports(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
@@ -21,6 +22,6 @@ def late_exports(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]
     def exported(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(import_module(f"{package}.{homes[name]}"), name)
+        return getattr(import_ours(f"{package}.{homes[name]}"), name)
 
     return exported

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
+from typing import NoReturn
 
+from gapless_siblings import ROOT
 from planners.errors import MissingDependencyError
-from planners.siblings import ROOT
+
+
+def refuse(error: ImportError) -> NoReturn:
+    """Raise the error; where ``python -m`` is about to run a program of ours, end with its line."""
+    if getattr(sys, "argv", [])[:1] == ["-m"]:  # Python imports the packages that the program is in
+        print(f"error: {missing_core(error)}", file=sys.stderr, flush=True)
+        sys.exit(2)
+    raise missing_core(error)
 
 
 def missing_core(error: ImportError) -> MissingDependencyError:

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 import gpu_runtime._core
 import planners._core
+from gapless_siblings import PACKAGES
 from tests.repository import ROOT
 
-PACKAGES = ("planners", "instances", "gpu_runtime", "evaluation")
+# The gapless of the environment.
+GAPLESS = ("-P", "-c", "from planners.gapless import main; main()")
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder of our packages that is found as site-packages are: behind the script's."""
     site = tmp_path_factory.mktemp("site")
+    (site / "gapless_siblings.py").symlink_to(ROOT / "gapless_siblings.py")
     for package in PACKAGES:
         (site / package).mkdir()
         for path in (ROOT / package).iterdir():
@@ -27,98 +32,180 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for core in (planners._core, gpu_runtime._core):
         path = Path(str(core.__file__))
         (site / core.__name__.partition(".")[0] / path.name).symlink_to(path)
-    # An editable installation finds our packages before any folder.
-    (site / "sitecustomize.py").write_text(
-        "import sys\nsys.meta_path[:] = [f for f in sys.meta_path if 'Redirect' not in str(f)]\n"
-    )
     return site
 
 
-def occupy(folder: Path, name: str, kind: str) -> Path:
-    """Put something of the user's under a name of ours, and return it."""
-    place = folder / (f"{name}.py" if kind == "module" else name)
-    if kind != "module":
-        place.mkdir()
-    if kind != "namespace":
-        (place if kind == "module" else place / "__init__.py").write_text("MINE = 1\n")
-    return place
+@pytest.fixture(params=["editable", "wheel"])
+def path(request: pytest.FixtureRequest) -> str:
+    """Return what PYTHONPATH is where Gapless is installed in one way or the other."""
+    return "" if request.param == "editable" else str(request.getfixturevalue("wheel"))
 
 
-def run(installed: Path, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"PYTHONPATH": str(installed), "PYTHONDONTWRITEBYTECODE": "1"}
-    return subprocess.run(
+def occupy(folder: Path, name: str, kind: str) -> None:
+    """Put modules of the user's under a name of ours."""
+    if kind == "data":
+        (folder / name).mkdir()
+        (folder / name / "some.json").write_text("{}")
+        return
+    if kind == "module":
+        (folder / f"{name}.py").write_text(f"def late():\n    return {name!r}\n")
+        return
+    (folder / name / "metrics").mkdir(parents=True)
+    if kind == "package":
+        (folder / name / "__init__.py").write_text("from .metrics import late\n")
+    # The function imports when it is called.
+    (folder / name / "metrics" / "__init__.py").write_text(
+        f"def late():\n    from {name}.metrics import later\n    return later.VALUE\n"
+    )
+    (folder / name / "metrics" / "later.py").write_text(f"VALUE = {name!r}\n")
+
+
+def importing(kind: str, names: Sequence[str] = PACKAGES) -> str:
+    """Return code of a user's that imports what lies under names of ours, and checks it."""
+    lines = (
+        f"from {name}{'' if kind == 'module' else '.metrics'} import late as {name}_late\n"
+        f"assert {name}_late() == {name!r}\n"
+        for name in names
+    )
+    return "".join(lines)
+
+
+def run(path: str, folder: Path, *words: str) -> str:
+    """Return what a Python program prints, where all goes well and nothing is complained about."""
+    environment = os.environ | {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(
         [sys.executable, *words],
         cwd=folder, capture_output=True, text=True, check=False, env=environment,
     )  # fmt: skip
-
-
-@pytest.mark.parametrize("kind", ["package", "module"])
-def test_planned_memory_needs_nothing_of_instances_and_evaluation(
-    installed: Path, tmp_path: Path, kind: str
-) -> None:
-    script = tmp_path / "train.py"
-    script.write_text("from gpu_runtime import PlannedMemory\nPlannedMemory()\n")
-    for name in ("instances", "evaluation"):
-        occupy(tmp_path, name, kind)
-    done = run(installed, tmp_path, "train.py")
     assert (done.returncode, done.stderr) == (0, "")
-    place = occupy(tmp_path, "planners", kind)
-    last = run(installed, tmp_path, "train.py").stderr.splitlines()[-1]
-    assert last.startswith("ImportError: Gapless needs its package 'planners'")
-    assert f"{place}; rename that one" in last
-    assert f"behind {installed}" in last
+    return done.stdout
 
 
-@pytest.mark.parametrize(("name", "kind"), [("planners", "module"), ("instances", "namespace")])
-def test_packages_say_whose_a_sibling_is_within_pytest(
-    installed: Path, tmp_path: Path, name: str, kind: str
+KINDS = pytest.mark.parametrize("kind", ["package", "namespace", "module"])
+
+
+@KINDS
+def test_a_program_that_has_nothing_to_do_with_gapless(
+    path: str, tmp_path: Path, kind: str
 ) -> None:
-    place = occupy(tmp_path, name, kind)
-    (tmp_path / "test_mine.py").write_text(
-        "def test_it():\n    import gpu_runtime.train, instances, evaluation\n"
+    for name in PACKAGES:
+        occupy(tmp_path, name, kind)
+    (tmp_path / "plain.py").write_text(
+        f"{importing(kind)}import sys\nassert not any('_core' in name for name in sys.modules)\n"
     )
-    done = run(installed, tmp_path, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0")
-    # Ours is a package, and comes before any namespace.
-    assert done.returncode == int(kind != "namespace"), done.stdout
-    assert (f"another of this name: {place}" in done.stdout) == (kind != "namespace")
+    run(path, tmp_path, "plain.py")
+    if kind != "module":
+        (tmp_path / "evaluation" / "run.py").write_text("print('mine')\n")
+        assert run(path, tmp_path, "-m", "evaluation.run") == "mine\n"
 
 
+@KINDS
+def test_our_packages_find_each_other_in_a_users_program(
+    path: str, tmp_path: Path, kind: str
+) -> None:
+    """The user's are imported before ours, between and after; ours import late, too."""
+    mine = ("planners", "instances", "evaluation")
+    for name in mine:
+        occupy(tmp_path, name, kind)
+    (tmp_path / "train.py").write_text(
+        f"{importing(kind, mine[1:])}"
+        "from gpu_runtime import PlannedMemory\n"
+        "PlannedMemory(planner='greedy-size-first')\n"
+        "import gpu_runtime.replaying.static_profile, gpu_runtime.commands\n"
+        "from gpu_runtime.allocator.book_of_trace import book_of_trace\n"
+        f"{importing(kind, mine)}"
+    )
+    run(path, tmp_path, "train.py")
+
+
+@KINDS
+def test_commands_run_beside_folders_of_these_names(path: str, tmp_path: Path, kind: str) -> None:
+    for name in ("instances", "gpu_runtime", "evaluation"):
+        occupy(tmp_path, name, kind)
+    instance = str(ROOT / "instances" / "tiny-bert.json.gz")
+    words = ("-m", "planners.compare", instance, "--planners", "naive")
+    assert "feasible" in run(path, tmp_path, *words)
+
+
+def test_a_folder_of_data_hides_nothing(path: str, tmp_path: Path) -> None:
+    for name in PACKAGES:
+        occupy(tmp_path, name, "data")
+    (tmp_path / "train.py").write_text(
+        "import evaluation.commands, instances.commands\n"
+        "from gpu_runtime import PlannedMemory\nfrom planners import Problem\n"
+    )
+    run(path, tmp_path, "train.py")
+    assert "usage" in run(path, tmp_path, "-m", "instances", "--help").lower()
+
+
+SCRIPT = """
+import torch
+from torch import nn
+
+def make_step(batch: int = 8):
+    {late}
+    model = nn.Linear(64, 64)
+    x = torch.randn(batch, 64)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    def step():
+        {late}
+        model(x).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return step
+
+if __name__ == "__main__":
+    {late}
+    model = nn.Linear(64, 64, device="cuda")
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for _ in range(9):
+        model(torch.randn(8, 64, device="cuda")).sum().backward()
+        {late}
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+
+
+@pytest.mark.torch
 @pytest.mark.parametrize(
-    ("name", "kind"), [("planners", "module"), ("instances", "package"), ("gpu_runtime", "package")]
+    ("path", "kind"), [("editable", "package"), ("wheel", "namespace")], indirect=["path"]
 )
-def test_a_command_line_says_it_in_one_line(
-    installed: Path, tmp_path: Path, name: str, kind: str
-) -> None:
-    place = occupy(tmp_path, name, kind)
-    program = "evaluation.study" if name == "gpu_runtime" else "gpu_runtime.train"
-    done = run(installed, tmp_path, "-m", program, "bert-base")
-    assert done.returncode == 2
-    assert done.stderr.count("\n") == 1
-    assert done.stderr.startswith(f"error: Gapless needs its package {name!r}")
-    assert str(place) in done.stderr
-
-
-def test_what_another_package_offers_is_left_out_in_one_line(
-    installed: Path, tmp_path: Path
-) -> None:
-    place = occupy(tmp_path, "instances", "package")
-    instance = ROOT / "instances" / "bert.json"
-    words = ("planners.compare", str(instance), "--planners", "naive")
-    done = run(installed, tmp_path, "-m", *words)
-    assert done.returncode == 0
-    assert done.stderr.count("of instances is left out") == 1
-    assert str(place) in done.stderr
+def test_commands_that_run_the_users_code(path: str, tmp_path: Path, kind: str) -> None:
+    """The folders lie beside the script, or where the script says."""
+    beside, below, plain = (
+        tmp_path / folder / "train.py" for folder in ("beside", "below/scripts", "plain")
+    )
+    mine = importing(kind).replace("\n", "; ").rstrip("; ")
+    # The import system knows nothing of a function that imports.
+    first = "__import__('importlib').import_module('evaluation')\n"
+    head = f"__import__('sys').path.insert(0, {str(below.parents[1])!r})\n"
+    for script, folder, code in (
+        (beside, beside.parent, first + SCRIPT.format(late=mine)),
+        (below, below.parents[1], head + SCRIPT.format(late=mine)),
+        (plain, None, SCRIPT.format(late="pass")),
+    ):
+        script.parent.mkdir(parents=True)
+        script.write_text(code)
+        for name in PACKAGES if folder else ():
+            occupy(folder, name, kind)
+    of_script = [
+        json.loads(run(path, script.parent, *GAPLESS, "fit", "train.py", "--json"))["peak"]
+        for script in (beside, below, plain)
+    ]
+    assert of_script == of_script[:1] * 3
+    run(path, beside.parent, *GAPLESS, "extract", "train.py:make_step", "-o", "step.json")
 
 
 def test_sources_without_a_core_say_which_gapless_is_installed(tmp_path: Path) -> None:
-    for path in (ROOT / "planners").rglob("*.py"):
-        copy = tmp_path / path.relative_to(ROOT)
+    for source in [ROOT / "gapless_siblings.py", *(ROOT / "planners").rglob("*.py")]:
+        copy = tmp_path / source.relative_to(ROOT)
         copy.parent.mkdir(parents=True, exist_ok=True)
-        copy.write_bytes(path.read_bytes())
-    (tmp_path / "sitecustomize.py").write_text(
-        "import sys\nsys.meta_path[:] = [f for f in sys.meta_path if 'Redirect' not in str(f)]\n"
-    )
-    done = run(tmp_path, tmp_path, "-m", "planners.compare")
+        copy.write_bytes(source.read_bytes())
+    # As an environment without the cores of an editable installation.
+    done = subprocess.run(
+        [sys.executable, "-S", "-m", "planners.compare"],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
     assert done.returncode == 2
     assert done.stderr.startswith(
         f"error: the C++ core of Gapless is not built in {tmp_path} (No module named"

@@ -38,7 +38,6 @@ from planners.errors import DeviceError, GaplessError
 from planners.model.budget import Budget
 from planners.model.problem import Problem
 from planners.registry import choose_one
-from planners.siblings import require_ours
 
 ARENAS = ("vmm", "cudaMalloc")
 TRACE_SUFFIX = ".npz"
@@ -419,9 +418,7 @@ class PlannedMemory:
 
     def _given_book(self, path: Path) -> Book:
         if path.suffix == TRACE_SUFFIX:
-            # Only a trace needs the package `instances`, and the user's program may have a folder
-            # of this name.
-            require_ours("instances")
+            # Only a trace needs the package `instances`.
             from gpu_runtime.allocator.book_of_trace import book_of_trace
 
             return book_of_trace(path, self._chosen, self._budget, self._least_peak)

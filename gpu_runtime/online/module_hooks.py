@@ -49,7 +49,6 @@ from torch.nn.modules.module import (
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from gpu_runtime.online.stweaver_program import PLANNING_ITERATION, StweaverProgram
-from planners.siblings import require_ours
 
 FORWARD, BACKWARD, UPDATE = "forward", "backward", "update"
 
@@ -58,8 +57,6 @@ class ModuleHooks:
     """Hooks that stay until :meth:`close`, or until it is known that no plan needs them."""
 
     def __init__(self, program: StweaverProgram) -> None:
-        # Another package may have the name.
-        require_ours("instances")
         from instances.extract.eager.engine_addition import in_engine
 
         self._program, self._visits = program, program.visits

@@ -28,7 +28,6 @@ import numpy as np
 from planners.model.columns import BoolColumn, IntColumn
 from planners.model.problem import Problem
 from planners.model.request_sequence import NOWHERE, RequestSequence
-from planners.siblings import require_ours
 
 # The first iteration makes the optimizer's state, so the second one is profiled.
 PROFILED_ITERATION = 1
@@ -126,8 +125,7 @@ class ProfiledRun:
     def partners(self, ours: IntColumn, theirs: IntColumn) -> IntColumn:
         """Return the index among `theirs` of the partner of each request, -1 for none."""
         sides = ([self._keys[request] for request in side.tolist()] for side in (ours, theirs))
-        # Imported here because other replays do without the package, whose name is a common one.
-        require_ours("instances")
+        # Imported here because other replays do without the package.
         from instances.traces.dynamic_requests import find_partners
 
         return find_partners(*sides)

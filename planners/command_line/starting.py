@@ -13,6 +13,8 @@ import signal
 import sys
 from types import FrameType, TracebackType
 
+from gapless_siblings import show
+
 EXIT_INVALID_PLAN = 1
 EXIT_ERROR = 2
 
@@ -60,6 +62,7 @@ def start() -> None:
     process ends at once. The signal handler must not raise: compiled code that is being imported
     may abort on an exception.
     """
+    show(ours=True)
     sys.excepthook = _complain
     atexit.register(_ignore_signals)  # registered first, so called last
     for number in ENDING_SIGNALS:

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_type_hints
 
+from gapless_siblings import import_ours
 from planners.entry_points import foreign, load_group
 from planners.errors import GaplessError, UnknownPlannerError
 from planners.first_use import at_first_use
@@ -205,7 +205,7 @@ def _add_planner(info: PlannerInfo) -> None:
 
 def load_built_in() -> None:
     """Import, once, our `BUILT_IN_MODULES`, and list their planners first."""
-    import_module("planners.registry.built_in_planners")
+    import_ours("planners.registry.built_in_planners")
 
 
 def add_online(info: OnlineInfo) -> None:

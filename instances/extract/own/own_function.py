@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any
 from unittest import mock
 
+from gapless_siblings import showing
 from instances.extract.own.one_step import Step, is_step
 from instances.extract.own.trainers import is_trainer
 from planners.command_line import standard_output
@@ -41,7 +42,7 @@ def user_code(path: Path, otherwise: int | None = None) -> Iterator[None]:
     output goes to standard error, because standard output is the answer of the command.
     """
     try:
-        with standard_output.kept_for_the_answer():
+        with showing(ours=False), standard_output.kept_for_the_answer():
             yield
     except (KeyboardInterrupt, EndOfTrace):
         raise
