@@ -70,7 +70,7 @@ from planners.compare.plots import find_plot
 from planners.errors import GaplessError, errors_at
 from planners.files.output_file import require_suffix, require_targets
 from planners.registry import ChosenOnline, choose_online
-from planners.text.byte_units import human_bytes, parse_bytes
+from planners.text.byte_units import given_bytes, human_bytes, parse_bytes
 
 # The word for the number of processes after --vary.
 RANKS = "ranks"
@@ -378,7 +378,7 @@ def _parse_memory(memory: str | None, beside: str) -> tuple[int | None, int]:
     if total <= taken:
         raise GaplessError(
             f"--memory: more than the {human_bytes(taken)} of --beside are needed, found "
-            f"{human_bytes(total)}"
+            f"{given_bytes(total)}"
         )
     return total, taken
 

@@ -20,6 +20,7 @@ from gpu_runtime.replaying.recorded_check import (
     checked_allocator,
     replay_json,
 )
+from gpu_runtime.replaying.replay_device import PAGE_BYTES
 from planners.command_line import standard_output
 from planners.command_line.ending import EXIT_INTERRUPTED
 from planners.command_line.interrupt import Interrupt
@@ -42,7 +43,7 @@ from planners.online.online_report import (
 )
 from planners.online.online_run import OnlineRun, run_online
 from planners.registry import ChosenOnline, choose_online, listing, load_plugin
-from planners.text.byte_units import parse_bytes
+from planners.text.byte_units import given_bytes, human_bytes, parse_bytes
 from planners.text.table import aligned_pairs
 
 EXIT_DIFFERENT = 1
@@ -152,8 +153,11 @@ def _with_settings(chosen: list[ChosenOnline], settings: str) -> list[ChosenOnli
 
 def _parse_capacity(text: str) -> int:
     capacity = parse_bytes("--capacity", text)
-    if not capacity:
-        raise GaplessError("--capacity: at least 1 byte is needed, found 0")
+    if capacity < PAGE_BYTES:
+        raise GaplessError(
+            f"--capacity: a page of {human_bytes(PAGE_BYTES)} is needed at least, found "
+            f"{given_bytes(capacity)}"
+        )
     return capacity
 
 

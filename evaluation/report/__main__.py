@@ -60,14 +60,17 @@ def report(
 
     -o writes a report; --page writes the page of one study, from which all the records are.
     """
+    records = read_all(results)
     if folder is None and page is None:
-        raise GaplessError("-o or --page: one of the two is needed, found neither")
+        raise GaplessError(
+            "-o FOLDER for a report or --page FILE.md for a study's page: one of the two is "
+            "needed, found neither"
+        )
     if maps and folder is None:
         raise GaplessError("--map: maps are part of a report, give -o as well")
     with standard_output.kept_for_the_answer():
         for path in plugin or []:
             load_plugin(path)
-    records = read_all(results)
     name, *more = dict.fromkeys(record.study for record in records)
     study = None if more else _study_of(name, results)
     words = {} if study is None else {"question": study.question, **study.page}

@@ -98,20 +98,14 @@ def select_problem(source: Source, selection: Selection) -> Problem:
         assert source.problem is not None
         if selection != Selection():
             raise InstanceError(
-                f"{source.path}: --iteration, --no-persistent and --round-to select from a trace, "
-                "found a problem"
+                "--iteration, --no-persistent and --round-to select from a trace, found a problem"
             )
         return source.problem
-    with errors_at(source.path):
-        return _part_of(source.trace, selection)
-
-
-def _part_of(trace: AllocationTrace, selection: Selection) -> Problem:
-    wanted = selection.iteration or ("last" if trace.iteration_count else "all")
+    wanted = selection.iteration or ("last" if source.trace.iteration_count else "all")
     recording_slice = RecordingSlice(
         parse_iteration(wanted), persistent=selection.persistent, round_to=selection.round_to
     )
-    return slice_problem(trace, recording_slice)
+    return slice_problem(source.trace, recording_slice)
 
 
 @dataclass(frozen=True)
@@ -144,14 +138,17 @@ class Conversion:
 def convert(conversion: Conversion) -> str:
     """Read, plan if asked, and write."""
     target = find_target(conversion.output, conversion.target, planned=conversion.is_planned)
-    _require_sense(conversion, target)
+    where = f"{conversion.source} to {conversion.output}"
+    with errors_at(where):
+        _require_sense(conversion, target)
     require_targets({"--output": conversion.output}, [conversion.source, conversion.plan])
     source = read_source(conversion.source, conversion.device, conversion.dimensions)
-    said = (
-        _convert_trace(target.write_trace, conversion, target, source)
-        if target.write_trace is not None
-        else _convert_problem(conversion, target, source)
-    )
+    with errors_at(where):
+        said = (
+            _convert_trace(target.write_trace, conversion, target, source)
+            if target.write_trace is not None
+            else _convert_problem(conversion, target, source)
+        )
     return f"{conversion.output}: {target.name}, {said}"
 
 
@@ -170,7 +167,7 @@ def _require_sense(conversion: Conversion, target: Target) -> None:
             "--round-to"
         )
     if target.name == "npz" and conversion.output.suffix != ".npz":
-        raise InstanceError(f"{conversion.output}: a name that ends in .npz is needed for npz")
+        raise InstanceError("a name that ends in .npz is needed for npz")
 
 
 def _convert_trace(
@@ -181,8 +178,7 @@ def _convert_trace(
 ) -> str:
     if source.trace is None:
         raise InstanceError(
-            f"{source.path}: {target.name} holds a trace of requests, found a problem, which has "
-            "lost them"
+            f"{target.name} holds a trace of requests, found a problem, which has lost them"
         )
     write(source.trace, conversion.output)
     return f"{source.trace.request_count} requests"

@@ -14,7 +14,7 @@ from planners.compare.report import RANKS, STYLES, percent
 from planners.model.plan import Status
 from planners.model.problem_fields import MOST_SHOWN_NAME
 from planners.model.work import FORWARD
-from planners.text.byte_units import both_bytes, counted, human_bytes
+from planners.text.byte_units import both_bytes, counted, given_bytes, human_bytes
 from planners.text.plain_text import one_line
 from planners.text.table import Column, Row, Table
 
@@ -58,7 +58,7 @@ def point_line(step: RepeatableStep, point: FrontierPoint) -> str:
         else f"at least {_extra(step, point.least_seconds)} more time"
     )
     return (
-        f"limit {both_bytes(point.limit)}, {share:.1%} of the peak: {bound}, by "
+        f"limit {given_bytes(point.limit)}, {share:.1%} of the peak: {bound}, by "
         f"{certificate_of(point)}; bound {point.bound_seconds:.3f} s"
     )
 
@@ -87,7 +87,7 @@ def curve_table(step: RepeatableStep, points: Sequence[FrontierPoint]) -> Table:
     names = [result.planner for result in points[0].results] if points else []
     columns = [
         Column("limit"), Column("of the\npeak"), Column("bound"), Column("best"),
-        Column("gap to\nbound"), *(Column(name.replace("-", "-\n")) for name in names),
+        Column("gap to\nbound"), *map(Column, names),
     ]  # fmt: skip
     peak = int(step.live_bytes.max(initial=0)) or 1
     rows = []
@@ -107,7 +107,7 @@ def curve_table(step: RepeatableStep, points: Sequence[FrontierPoint]) -> Table:
                 *(_extra(step, extras.get(name, np.inf)) for name in names),
             ))
         )  # fmt: skip
-    return Table(columns, rows)
+    return Table(columns, rows, turns=True)
 
 
 def notes(points: Sequence[FrontierPoint]) -> list[str]:

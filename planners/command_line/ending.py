@@ -69,8 +69,11 @@ def _guarded(body: Callable[[], int], interrupt: Interrupt) -> int:
         if isinstance(end.__context__, BrokenPipeError):
             return EXIT_NOBODY_READS
         raise
-    except (GaplessError, OSError) as error:
+    except GaplessError as error:
         mistake: Exception = error
+    except OSError as error:
+        named = error.filename is not None and error.strerror
+        mistake = GaplessError(f"{error.filename}: {named}") if named else error
     except ImportError as error:
         mistake = GaplessError(broken_import(error))
     except MemoryError as error:

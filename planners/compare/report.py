@@ -17,7 +17,7 @@ from planners.compare.comparison import (
 from planners.model.plan import Result, Status
 from planners.model.problem_fields import MOST_SHOWN_NAME
 from planners.reorder.reordering import Reordering
-from planners.text.byte_units import both_bytes, counted, exact_bytes, human_bytes
+from planners.text.byte_units import both_bytes, counted, exact_bytes, given_bytes, human_bytes
 from planners.text.plain_text import one_line
 from planners.text.table import Column, Row, Table
 
@@ -86,7 +86,7 @@ def instance_line(comparison: Comparison) -> str:
     bounds = [f"{bound.name} {both_bytes(bound.bytes)}" for bound in comparison.bounds]
     parts.append(f"bounds: {', '.join(bounds)}")
     if problem.capacity is not None:
-        parts.append(f"capacity {both_bytes(problem.capacity)}")
+        parts.append(f"capacity {given_bytes(problem.capacity)}")
     parts.append(
         f"safety {comparison.safety_seconds:.3f} s, bounds {comparison.bounds_seconds:.3f} s"
     )

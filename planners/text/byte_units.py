@@ -17,7 +17,9 @@ MOST_BYTES = (1 << 63) - 1
 _BYTES_OF_UNIT = {
     unit.lower(): base**power
     for base, units in ((1024, BINARY_UNITS), (1000, DECIMAL_UNITS))
-    for power, unit in enumerate(units)
+    for power, name in enumerate(units)
+    # 24Gi is 24GiB, and 24G may mean either unit.
+    for unit in {name, name.replace("iB", "i")}
 }
 # Digits in groups of three, as `exact_bytes` prints them, or in one group; few enough for exact
 # arithmetic.
@@ -50,14 +52,21 @@ def human_bytes(size: int) -> str:
 def parse_bytes(where: str, text: str) -> int:
     """Return the number of bytes that a user wrote."""
     written = _WRITTEN.fullmatch(text.strip())
-    scale = _BYTES_OF_UNIT.get(written["unit"].lower() or "b") if written else None
-    if written is None or scale is None:
+    number, unit = (written["number"], written["unit"].lower()) if written else ("", "")
+    scale = _BYTES_OF_UNIT.get(unit or "b") if written else None
+    if scale is None:
+        meant = [
+            f"{number}{name} ({exact_bytes(parse_bytes(where, f'{number}{name}'))})"
+            for name in (*BINARY_UNITS, *DECIMAL_UNITS)
+            if written and name.lower() in (f"{unit}ib", f"{unit}b")
+        ]
         raise GaplessError(
-            f"{where}: bytes are needed, such as 24GiB, 1.5 GB, 1e9 or 4,086,158,532 (units: "
+            f"{where}: bytes are needed, such as "
+            f"{' or '.join(meant) or '24GiB, 1.5 GB, 1e9 or 4,086,158,532'} (units: "
             f"{' '.join(DECIMAL_UNITS)} by 1000, {' '.join(BINARY_UNITS[1:])} by 1024), found "
             f"{shown(text)}"
         )
-    size = Fraction(re.sub("[,_]", "", written["number"])) * scale
+    size = Fraction(re.sub("[,_]", "", number)) * scale
     if size > MOST_BYTES or (scale == 1 and size.denominator != 1):
         raise GaplessError(
             f"{where}: whole bytes from 0 to 2**63 - 1 are needed, found {shown(text)}"
@@ -81,6 +90,12 @@ def three_digits(value: float) -> str:
 def both_bytes(size: int) -> str:
     """Return bytes with a unit and with every digit, such as ``"3.806 GiB (4,086,158,532)"``."""
     return f"{human_bytes(size)} ({exact_bytes(size)})"
+
+
+def given_bytes(size: int) -> str:
+    """Return bytes that a user gave as a limit; a unit may have been forgotten."""
+    written = f"{size} bytes ({size} GiB is written {size}GiB)"
+    return written if 0 < size < 1024 else both_bytes(size)
 
 
 def exact_bytes(size: int) -> str:

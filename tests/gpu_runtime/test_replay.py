@@ -261,7 +261,8 @@ def test_what_cannot_be_done_is_said_in_one_line(recording: Path, tmp_path: Path
         recording, "--allocators", "planned", "--check"
     )
     assert "--device ledger is needed" in refused(recording, "--check", "--device", "simulated")
-    assert "--capacity: at least 1 byte" in refused(recording, "--capacity", "0")
+    assert "--capacity: a page of 2.000 MiB is needed" in refused(recording, "--capacity", "0")
+    assert "24 GiB is written 24GiB" in refused(recording, "--capacity", "24")
     assert "a picture is written as" in refused(recording, "--plot", tmp_path / "x.nothing")
     assert "which this command reads" in refused(recording, "--plot", recording)
 

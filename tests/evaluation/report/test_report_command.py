@@ -219,10 +219,13 @@ def test_the_words_of_a_study_are_filled(
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (["results.jsonl"], "-o or --page: one of the two is needed, found neither"),
+        (
+            ["results.jsonl"],
+            "--page FILE.md for a study's page: one of the two is needed, found nei",
+        ),
         (["empty.jsonl", "-o", "out"], "a record is needed, found none"),
         (["torn.jsonl", "-o", "out"], "torn.jsonl:1: the line is no whole JSON text"),
-        (["missing.jsonl", "-o", "out"], "missing.jsonl"),
+        (["missing.jsonl"], "error: missing.jsonl: No such file or directory"),
         (["results.jsonl", "--page", "x.md", "--map", "y"], "maps are part of a report"),
         (["results.jsonl", "--page", "x.md"], "file of one study is needed, made-up.toml, beside"),
         (["results.jsonl", "other.jsonl", "--page", "x.md"], "file of one study is needed"),

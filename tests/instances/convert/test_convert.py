@@ -170,12 +170,17 @@ def test_a_device_of_a_snapshot_is_chosen(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "output", "fields", "message"),
     [
-        ("graph.json.gz", "a.csv", {}, "a graph with 2 streams, in which lifetimes alone are wr"),
+        (
+            "graph.json.gz",
+            "a.csv",
+            {},
+            "graph.json.gz to .*/a.csv: .* found a graph with 2 streams",
+        ),
         ("graph.json.gz", "a.csv", {"planner": "naive"}, "a graph with 2 streams"),
-        ("toy.json", "a.npz", {}, "npz holds a trace of requests, found a problem"),
+        ("toy.json", "a.npz", {}, r"toy\.json to .*a\.npz: npz holds a trace of requests, "),
         ("toy.json", "a.txt", {}, "stalloc holds a trace of requests, found a problem"),
         ("toy.json", "a.pickle", {}, "snapshot shows a plan: give --plan or --planner"),
-        ("toy.json", "a.json", {"target": "perfetto"}, "perfetto shows a plan"),
+        ("toy.json", "a.json", {"target": "perfetto"}, "toy.json to .*: perfetto shows a plan"),
         (
             "toy.json",
             "a.json",
@@ -253,4 +258,4 @@ def test_the_command_line(npz: Path, tmp_path: Path) -> None:
 
 def test_the_command_line_says_what_is_wrong_in_one_line(toy: Path, tmp_path: Path) -> None:
     done = run_command(app, toy, "-o", tmp_path / "a.npz")
-    require_one_line(done, f"error: {toy}: npz holds a trace of requests")
+    require_one_line(done, f"error: {toy} to {tmp_path / 'a.npz'}: npz holds a trace of")

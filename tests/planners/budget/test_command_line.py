@@ -52,6 +52,7 @@ def test_a_range_is_a_line_for_each_limit(step: Path) -> None:
     assert done.exit_code == 0, done.output
     shares = [line.split()[2] for line in done.stdout.splitlines() if "KiB " in line[:20]]
     assert shares == ["100.0%", "80.0%", "60.0%"]
+    assert any(line.split()[-2:] == ["greedy", "keep-all"] for line in done.stdout.splitlines())
 
 
 def test_json_has_every_number(step: Path) -> None:

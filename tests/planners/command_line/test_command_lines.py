@@ -202,7 +202,7 @@ def test_arguments_that_make_no_sense_are_one_line(name: str, arguments: list[st
 
 MISTAKES: Mapping[str, tuple[BaseException, int, str]] = {
     "ours": (GaplessError("what is\nwrong"), 2, "error: what is wrong\n"),
-    "of the system": (PermissionError(13, "No", "f"), 2, "error: [Errno 13] No: 'f'\n"),
+    "of the system": (PermissionError(13, "No", "f"), 2, "error: f: No\n"),
     "memory": (MemoryError(), 2, "error: not enough memory\n"),
     "a reader that left": (BrokenPipeError(), 141, ""),
     "an interrupt": (KeyboardInterrupt(), 130, "interrupted\n"),

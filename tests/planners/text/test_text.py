@@ -16,6 +16,7 @@ from planners.errors import GaplessError
 from planners.text.byte_units import (
     both_bytes,
     exact_bytes,
+    given_bytes,
     human_bytes,
     parse_bytes,
     three_digits,
@@ -47,7 +48,11 @@ def test_human_bytes(size: int, text: str) -> None:
 
 def test_exact_bytes() -> None:
     assert exact_bytes(4_086_158_532) == "4,086,158,532"
-    assert both_bytes(4_086_158_532) == "3.806 GiB (4,086,158,532)"
+    assert both_bytes(4_086_158_532) == given_bytes(4_086_158_532) == "3.806 GiB (4,086,158,532)"
+    assert [given_bytes(size) for size in (0, 24, 1023, 1024)] == [
+        "0 B (0)", "24 bytes (24 GiB is written 24GiB)",
+        "1023 bytes (1023 GiB is written 1023GiB)", "1.000 KiB (1,024)",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -57,6 +62,8 @@ def test_exact_bytes() -> None:
         ("4100000000", 4_100_000_000),
         ("24GiB", 24 << 30),
         ("24gib", 24 << 30),
+        ("24Gi", 24 << 30),
+        ("512 ki", 512 << 10),
         (" 1.5 GiB ", 3 << 29),
         ("1MB", 1_000_000),
         ("1 kB", 1000),
@@ -80,13 +87,28 @@ def test_parse_bytes(text: str, size: int) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "GiB", "24G", "24 giga", "-1", "+1", "nan", "inf", "1e", "1e-3", "0x10", "1,00", "1,0000",
+    ["", "GiB", "24 giga", "-1", "+1", "nan", "inf", "1e+", "1e-3", "0x10", "1,00", "1,0000",
      "1.5.", "1 2", "\u0661", "1e999", "9" * 41, "1GiB/s"],
 )  # fmt: skip
 def test_what_is_no_number_of_bytes_says_what_is(text: str) -> None:
     with pytest.raises(GaplessError, match=r"^--capacity: bytes are needed, such as 24GiB, ") as e:
         parse_bytes("--capacity", text)
     assert "\n" not in str(e.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("24G", "24GiB (25,769,803,776) or 24GB (24,000,000,000)"),
+        ("1.5 m", "1.5MiB (1,572,864) or 1.5MB (1,500,000)"),
+        ("2,048K", "2,048KiB (2,097,152) or 2,048kB (2,048,000)"),
+    ],
+)
+def test_a_letter_alone_may_mean_two_units(text: str, meant: str) -> None:
+    with pytest.raises(GaplessError) as raised:
+        parse_bytes("--memory", text)
+    assert str(raised.value).startswith(f"--memory: bytes are needed, such as {meant} (units: ")
+    assert str(raised.value).endswith(f", found {text!r}")
 
 
 @pytest.mark.parametrize("text", ["1.5", "1.5B", "8EiB", "9223372036854775808", "1e99", "9e99EiB"])
