@@ -65,7 +65,7 @@ from instances.extract.ranks.rank import GroupFacts, Rank
 from instances.traces.allocation_trace import AllocationTrace
 from planners.command_line import standard_output
 from planners.command_line.progress_line import show_progress
-from planners.command_line.typer_frame import AsJson, CommandLine
+from planners.command_line.typer_frame import PICTURE_FILE, AsJson, CommandLine
 from planners.compare.plots import find_plot
 from planners.errors import GaplessError, errors_at
 from planners.files.output_file import require_suffix, require_targets
@@ -182,7 +182,7 @@ def fit_program(
     ] = None,
     by: Annotated[int, typer.Option(help="Try only multiples of this.")] = 1,
     allocators: Annotated[
-        str, typer.Option(metavar="NAMES", help="Online allocators, as in `gpu_runtime.replay`.")
+        str, typer.Option(metavar="NAMES", help="Online allocators, as in gpu_runtime.replay.")
     ] = ALLOCATORS,
     groups: Annotated[
         int, typer.Option(help="Most rows of the table of live blocks at the peak; 0: no table.")
@@ -211,7 +211,7 @@ def fit_program(
     models: Models = None,
     plot: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.png", help="Draw what --vary NAME,OTHER or ranks finds."),
+        typer.Option(metavar=PICTURE_FILE, help="Draw what --vary NAME,OTHER or ranks finds."),
     ] = None,
     page: Annotated[
         Path | None, typer.Option(metavar="FILE.html", help="Write all of it as a page.")

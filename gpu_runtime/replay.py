@@ -26,7 +26,7 @@ from planners.command_line.ending import EXIT_INTERRUPTED
 from planners.command_line.interrupt import Interrupt
 from planners.command_line.progress_line import show_progress
 from planners.command_line.starting import EXIT_ERROR, EXIT_INVALID_PLAN
-from planners.command_line.typer_frame import AsJson, CommandLine, Plugins
+from planners.command_line.typer_frame import PICTURE_FILE, AsJson, CommandLine, Plugins
 from planners.compare.plots import OnlinePlot, find_plot
 from planners.errors import GaplessError, InstanceError
 from planners.files.formats import read_requests
@@ -92,7 +92,7 @@ def replay_requests(
     ] = False,
     plot: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.png", help="Draw reserved and allocated bytes over time."),
+        typer.Option(metavar=PICTURE_FILE, help="Draw reserved and allocated bytes over time."),
     ] = None,
     as_json: AsJson = False,
     plugin: Plugins = None,

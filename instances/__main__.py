@@ -44,7 +44,7 @@ from planners.command_line.typer_frame import AsJson, CommandLine
 from planners.errors import GaplessError, InstanceError, errors_at
 from planners.files.output_file import require_targets, say_written, write_output
 
-app = CommandLine(no_args_is_help=True, help=__doc__)
+app = CommandLine(no_args_is_help=True, help="The catalogue of instances, and what makes them.")
 app.add_typer(synthetic_app, name="synthetic")
 
 Catalogue = Annotated[

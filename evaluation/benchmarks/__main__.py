@@ -37,7 +37,7 @@ from planners.files.formats import read_any
 from planners.files.output_file import require_targets, write_output
 from planners.text.byte_units import parse_bytes
 
-app = CommandLine(no_args_is_help=True, help=__doc__)
+app = CommandLine(no_args_is_help=True, help="Print a page of measurements.")
 
 BERT = "bert"
 Repetitions = Annotated[int, typer.Option(min=1, help="Runs of each; the median counts.")]

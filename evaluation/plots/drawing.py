@@ -41,6 +41,7 @@ MOST_LABEL_CHARACTERS = 48
 PANEL_TITLE_CHARACTERS = 38
 
 Look = Mapping[str, Any]
+PictureFormat = Literal["png", "svg", "pdf"]
 
 
 def new_figure(
@@ -201,10 +202,10 @@ def save_figure(figure: Figure, path: Path) -> None:
         )
 
 
-def bytes_of(figure: Figure, suffix: Literal["png", "svg"]) -> bytes:
+def bytes_of(figure: Figure, suffix: PictureFormat) -> bytes:
     """Return a figure as a picture, the same bytes for the same figure."""
     file = io.BytesIO()
-    metadata = {"png": {"Software": None}, "svg": {"Date": None}}[suffix]
+    dated = {"png": "Software", "svg": "Date", "pdf": "CreationDate"}
     with matplotlib.rc_context({"svg.hashsalt": "gapless"}):
-        figure.savefig(file, dpi=DOTS_PER_INCH, format=suffix, metadata=metadata)
+        figure.savefig(file, dpi=DOTS_PER_INCH, format=suffix, metadata={dated[suffix]: None})
     return file.getvalue()

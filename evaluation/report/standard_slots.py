@@ -100,8 +100,9 @@ def _anytime_figure(material: PageMaterial) -> str:
 
 
 def picture_of(material: PageMaterial, name: str, figure: Figure, says: str) -> str:
-    """Keep a figure as PNG, which the page shows, and as SVG beside it."""
+    """Keep a figure as PNG, which the page shows, and as SVG and PDF beside it."""
     material.picture(name, bytes_of(figure, "svg"), says, "svg")
+    material.picture(name, bytes_of(figure, "pdf"), says, "pdf")
     return material.picture(name, bytes_of(figure, "png"), says)
 
 

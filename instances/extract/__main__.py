@@ -45,8 +45,8 @@ OTHERS = {"trace": trace_app, "executorch": executorch_app}
 
 
 @app.command(
-    epilog="`trace NAME` traces eager training instead, `executorch NAME` extracts the tensors "
-    "that ExecuTorch plans: see `trace --help` and `executorch --help`."
+    epilog="With the word trace before the name, eager training is traced instead; with the word "
+    "executorch, the tensors that ExecuTorch plans are extracted. Either word has a --help."
 )
 def extract_model(
     name: Annotated[

@@ -29,7 +29,7 @@ from planners.command_line.ending import EXIT_INTERRUPTED
 from planners.command_line.interrupt import Interrupt
 from planners.command_line.progress_line import show_progress
 from planners.command_line.starting import EXIT_INVALID_PLAN
-from planners.command_line.typer_frame import AsJson, CommandLine, Plugins
+from planners.command_line.typer_frame import PICTURE_FILE, AsJson, CommandLine, Plugins
 from planners.compare.plots import find_plot
 from planners.errors import GaplessError
 from planners.files.named_step import read_step
@@ -116,7 +116,7 @@ def keep_within(
     plot: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE.png",
+            metavar=PICTURE_FILE,
             help="Draw extra time against the limit, of the planners named, or of the best four.",
         ),
     ] = None,

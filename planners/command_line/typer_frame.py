@@ -173,6 +173,8 @@ Plugins = Annotated[
     list[Path] | None,
     typer.Option(metavar="FILE.py", help="Python file that registers planners; repeatable."),
 ]
+# The formats of most use among those that matplotlib writes.
+PICTURE_FILE = "FILE.png|svg|pdf"
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 SizedDimensions = Annotated[
     list[str] | None,

@@ -23,6 +23,7 @@ from planners.command_line.interrupt import Interrupt
 from planners.command_line.progress_line import show_progress
 from planners.command_line.starting import EXIT_ERROR, EXIT_INVALID_PLAN
 from planners.command_line.typer_frame import (
+    PICTURE_FILE,
     AsJson,
     CommandLine,
     Iteration,
@@ -175,7 +176,7 @@ def compare(
         ),
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE.png", help="Draw the best plan.")
+        Path | None, typer.Option(metavar=PICTURE_FILE, help="Draw the best plan.")
     ] = None,
     html: Annotated[
         Path | None,

@@ -72,7 +72,8 @@ def test_markdown_has_every_table_and_figure(report: Report, results: Path, tmp_
     assert len(shown) == 3
     assert all((tmp_path / "out" / file).stat().st_size > 5000 for file in shown)
     for file in shown:
-        assert b"<svg" in (tmp_path / "out" / file).with_suffix(".svg").read_bytes()
+        for suffix, mark in ((".svg", b"<svg"), (".pdf", b"%PDF")):
+            assert mark in (tmp_path / "out" / file).with_suffix(suffix).read_bytes()
     assert "5 runs: 3 planners, 2 instances" in text
 
 
@@ -101,8 +102,8 @@ def test_the_name_of_a_study_is_no_path_and_no_tag(report: Report, tmp_path: Pat
     answer = report(kept(records, tmp_path / "r.jsonl"), "-o", tmp_path / "out")
     assert answer.exit_code == 0, answer.output
     assert [path.name for path in sorted((tmp_path / "out/images").iterdir())] == [
-        "-script-x-profile.png", "-script-x-profile.svg",
-        "-script-x-time.png", "-script-x-time.svg",
+        f"-script-x-{name}.{suffix}" for name in ("profile", "time")
+        for suffix in ("pdf", "png", "svg")
     ]  # fmt: skip
     page = (tmp_path / "out/report.html").read_text(encoding="utf-8")
     assert "<h1>../&lt;script&gt;x</h1>" in page

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from itertools import combinations
-from typing import Literal
 
 import numpy as np
 import pytest
@@ -16,6 +15,7 @@ from evaluation.plots.drawing import (
     LINE_STYLES,
     MOST_LINES,
     MOST_PANELS,
+    PictureFormat,
     bytes_of,
     line_looks,
     logarithmic,
@@ -206,8 +206,8 @@ def test_any_name_can_be_drawn(name: str) -> None:
     assert drawn(bytes_of(profile_figure(profile_lines(cases), looks), "png")) > 0.01
 
 
-@pytest.mark.parametrize("suffix", ["png", "svg"])
-def test_the_same_figure_has_the_same_bytes(suffix: Literal["png", "svg"]) -> None:
+@pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
+def test_the_same_figure_has_the_same_bytes(suffix: PictureFormat) -> None:
     lines = profile_lines(cases_of(records()))
     first, second = (profile_figure(lines, line_looks(lines)) for _ in range(2))
     assert bytes_of(first, suffix) == bytes_of(second, suffix)
