@@ -36,13 +36,14 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.optim import optimizer
 from torch.overrides import TorchFunctionMode, _get_current_function_mode_stack
 from torch.utils import _foreach_utils
+from torch.utils import _pytree as pytree
 from torch.utils._device import _device_constructors
 from torch.utils._python_dispatch import _disable_current_modes, is_traceable_wrapper_subclass
 
 from instances.extract.eager.allocation_mode import AllocationMode
 from instances.extract.eager.engine_addition import in_engine
 from instances.extract.own.gpu_answers import gpu_answered
-from instances.extract.own.read_numbers import stand_in
+from instances.extract.own.read_numbers import plain, stand_in
 from instances.extract.ranks.rank import Rank
 
 _CPU = torch.device("cpu")
@@ -98,6 +99,8 @@ class _NamesAsHost(_Mode):
             if func in _READS_ALL:
                 return _values(func, args[0])
         to_gpu = None
+        if func in (torch.tensor, torch.as_tensor):
+            args = pytree.tree_map(plain, args)
         if func is torch.device and type(args[0]) is int:
             return torch.device("cuda", *args)
         if self.default is not None and func in _device_constructors():

@@ -25,8 +25,6 @@ from planners.text.plain_text import describe_error, shown, text_of
 # Beginnings of PyTorch's messages on a tensor that it cannot follow. The sentences after them are
 # advice for its own developers.
 _MADE_ELSEWHERE = "Please convert all Tensors to FakeTensors first"
-# PyTorch names the class of a size that is not a whole number.
-_READ_NUMBER = "ReadCount"
 _DEPENDS_ON_DATA = ("DataDependentOutputException", "DynamicOutputShapeException")
 
 
@@ -68,10 +66,10 @@ def _described(error: BaseException) -> str:
             f"memory that depends on the values of data cannot be traced, as fake tensors have "
             f"none; found {text_of(error)}"
         )
-    if _READ_NUMBER in text_of(error):
-        from instances.extract.own.read_numbers import USED_AS_LENGTH
-
-        return USED_AS_LENGTH
+    # Whatever reads a number has imported it.
+    read = sys.modules.get("instances.extract.own.read_numbers")
+    if read is not None and read.is_refusal(error):
+        return str(read.USED_AS_LENGTH)
     if _MADE_ELSEWHERE in text_of(error):
         return "a tensor made outside of the traced function is used; make it within"
     return describe_error(error)

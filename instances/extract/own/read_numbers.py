@@ -6,20 +6,23 @@ Rationale. Every loop reads its loss to print it, and counts right answers. Fake
 values, yet a number that is only shown asks for no memory.
 
 Approach. A float is one half, which never divides to infinity, and a whole number is one. What is
-computed from them is such a number too. Where a program decides by one, a line on standard error
-names the place. A whole number that is used as a length or an index is refused there, as memory
-depends on it.
+computed from them is such a number too. Where a program decides by one, or ``int()`` makes a plain
+number of one, a line on standard error names the place. A whole number that is used as a length or
+an index is refused there, as memory depends on it. PyTorch may hide the refusal behind an error of
+its own, so the place of the refusal is kept.
 
-Limits. ``int()`` and ``float()`` of such a number forget where it comes from.
+Limits. ``float()`` of such a number forgets where it comes from, and says nothing.
 """
 
 from __future__ import annotations
 
+import math
 import operator
 import sys
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import torch
@@ -51,29 +54,42 @@ def note(text: str) -> None:
         print(line, file=sys.stderr)
 
 
+def _note_taken_as(what: str, plain: object) -> None:
+    note(
+        f"{what} a number that it read from the GPU, which is taken as {plain}; if memory depends "
+        f"on it, give a number of your own"
+    )
+
+
 class ReadFloat(float):
     """One half, read from the GPU."""
 
     __hash__ = float.__hash__
+
+    def __int__(self) -> int:
+        _note_taken_as("the program makes a whole number here of", float(self))
+        return int(float(self))
 
 
 class ReadCount:
     """One, read from the GPU as a whole number."""
 
     value = ONE
+    # Where a number was a length or an index last.
+    refused_at: tuple[CodeType, int | None] | None = None
 
     def __index__(self) -> int:
         """Refuse to be a length or an index."""
+        frame = sys._getframe(1)
+        ReadCount.refused_at = frame.f_code, frame.f_lineno
         raise InstanceError(USED_AS_LENGTH)
 
     def __int__(self) -> int:
+        _note_taken_as("the program makes a whole number here of", ONE)
         return ONE
 
     def __float__(self) -> float:
         return float(ONE)
-
-    def __round__(self, _: int | None = None) -> ReadCount:
-        return self
 
     def __repr__(self) -> str:
         return repr(ONE)
@@ -99,7 +115,14 @@ def stand_in(dtype: torch.dtype) -> Any:
     return ReadFloat(ONE_HALF) if dtype.is_floating_point else ReadCount()
 
 
-def _plain(value: Any) -> Any:
+def is_refusal(error: BaseException) -> bool:
+    """Return whether an error comes from a number that was used as a length or an index."""
+    places = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    return places[-1:] == [ReadCount.refused_at] or ReadCount.__name__ in str(error)
+
+
+def plain(value: Any) -> Any:
+    """Return the number that a number stands for, and anything else as it is."""
     if isinstance(value, ReadCount):
         return ONE
     return float(value) if isinstance(value, ReadFloat) else value
@@ -107,19 +130,17 @@ def _plain(value: Any) -> Any:
 
 def _computes(compute: Callable[..., Any], is_reflected: bool) -> Callable[..., Any]:
     def run(*operands: Any) -> Any:
-        return as_read(compute(*map(_plain, reversed(operands) if is_reflected else operands)))
+        if compute is operator.mul and any(isinstance(one, Sequence) for one in operands):
+            raise InstanceError(USED_AS_LENGTH)
+        return as_read(compute(*map(plain, reversed(operands) if is_reflected else operands)))
 
     return run
 
 
 def _decides(compare: Callable[..., Any]) -> Callable[..., Any]:
     def run(*operands: Any) -> Any:
-        plain = _plain(operands[0])
-        note(
-            f"the program decides here by a number that it read from the GPU, which is taken as "
-            f"{plain}; if memory depends on it, give a number of your own"
-        )
-        return compare(*map(_plain, operands))
+        _note_taken_as("the program decides here by", plain(operands[0]))
+        return compare(*map(plain, operands))
 
     return run
 
@@ -131,6 +152,9 @@ for _kind in _kinds:
         setattr(_kind, f"__r{_name}__", _computes(getattr(operator, _name), True))
     for _name in ("neg", "pos", "abs"):
         setattr(_kind, f"__{_name}__", _computes(getattr(operator, _name), False))
+    for _name in ("ceil", "floor", "trunc"):
+        setattr(_kind, f"__{_name}__", _computes(getattr(math, _name), False))
+    _kind.__round__ = _computes(round, False)
     for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
         setattr(_kind, f"__{_name}__", _decides(getattr(operator, _name)))
     _kind.__bool__ = _decides(bool)

@@ -90,8 +90,13 @@ WRONG = [
     ("    def step():\n        x = torch.ones(7).long()\n        x.repeat_interleave(x)\n"
      "    return step\n",
      "x.repeat_interleave", "memory that depends on the values of data cannot be traced"),
-    ("    def step():\n        torch.zeros(torch.ones(7).long().sum().item())\n    return step\n",
-     "torch.zeros(torch", "a whole number that is read from the GPU is used as a length"),
+    *((f"    def step():\n        n = torch.ones(7).long().sum().item()\n        {use}\n"
+       "    return step\n", use, "a whole number that is read from the GPU is used as a length")
+      for use in ("torch.zeros(n)", "torch.zeros(2, n)", "torch.zeros(n, 2)", "range(n)",
+                  "torch.ones(7)[:n]", "torch.ones(7).repeat(n, 1)", "torch.ones(7).split(n)",
+                  "torch.ones(7).new_zeros(n, 2)", "torch.ones(7).view(n, -1)", "[0] * n",
+                  "torch.ones(7).reshape(2 * n + 1, -1)", "torch.zeros(round(n / 2))",
+                  "torch.randint(9, (n,))", "torch.zeros(-(n // -8))", "nn.Linear(n, n)")),
 ]  # fmt: skip
 
 

@@ -298,6 +298,21 @@ def test_a_number_that_decides_is_named_once(
     assert f"{path}:{line}: " in error
 
 
+def test_a_number_that_becomes_a_plain_one_is_named(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Where it is a length then, memory depends on it, and nobody can tell."""
+    inside = (
+        "            count = (x > 0).sum()\n"
+        "            torch.tensor([count.item()], device='cuda')\n"
+        "            x = torch.cat([x, x[: int(count.item())]])\n"
+        "            x = torch.cat([x, x[: int(count)]])\n"
+    )
+    trace_of(tmp_path, loop(inside + STEP))
+    error = capfd.readouterr().err
+    assert error.count("a whole number here of a number that it read from the GPU") == 2
+
+
 def test_a_number_that_is_a_length_is_refused(tmp_path: Path) -> None:
     inside = "            x = x[: (x[:, 0] > 0).sum().item()]\n" + STEP
     with pytest.raises(InstanceError, match=r"my_script\.py:\d+: a whole number that is read"):
