@@ -62,6 +62,16 @@ def import_ours(name: str) -> ModuleType:
         return import_module(name)
 
 
+def gapless() -> None:
+    """Run ``gapless``, also where a folder on PYTHONPATH has the name of a package of ours."""
+    import_ours("planners.gapless").main()
+
+
+def gapless_compare() -> None:
+    """Run ``gapless-compare``."""
+    import_ours("planners.gapless").compare()
+
+
 @contextmanager
 def showing(*, ours: bool) -> Iterator[None]:
     """Within this context Python finds our packages, or else the user's of the same names."""
@@ -144,3 +154,13 @@ def _import(
             show(ours=True)
             show(ours=False)
     return _python_import(name, globals, locals, fromlist, level)
+
+
+# `python -m gapless_siblings MODULE ARGUMENT...` runs a module of ours in any working directory.
+if __name__ == "__main__":
+    import runpy
+
+    # Python has this file a second time under its name.
+    import_module("gapless_siblings").show(ours=True)
+    del sys.argv[0]
+    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -16,8 +17,8 @@ import planners._core
 from gapless_siblings import PACKAGES
 from tests.repository import ROOT
 
-# The gapless of the environment.
-GAPLESS = ("-P", "-c", "from planners.gapless import main; main()")
+# As the script `gapless` of the environment.
+GAPLESS = ("-P", "-c", "from gapless_siblings import gapless; gapless()")
 
 
 @pytest.fixture(scope="module")
@@ -120,11 +121,16 @@ def test_our_packages_find_each_other_in_a_users_program(
 
 @KINDS
 def test_commands_run_beside_folders_of_these_names(path: str, tmp_path: Path, kind: str) -> None:
-    for name in ("instances", "gpu_runtime", "evaluation"):
+    for name in PACKAGES:
         occupy(tmp_path, name, kind)
     instance = str(ROOT / "instances" / "tiny-bert.json.gz")
-    words = ("-m", "planners.compare", instance, "--planners", "naive")
-    assert "feasible" in run(path, tmp_path, *words)
+    words = (instance, "--planners", "naive")
+    on_path = os.pathsep.join(filter(None, (str(tmp_path), path)))
+    assert "feasible" in run(on_path, tmp_path, *GAPLESS, "compare", *words)
+    assert "feasible" in run(path, tmp_path, "-m", "gapless_siblings", "planners.compare", *words)
+    shutil.rmtree(tmp_path / "planners", ignore_errors=True)
+    (tmp_path / "planners.py").unlink(missing_ok=True)
+    assert "feasible" in run(path, tmp_path, "-m", "planners.compare", *words)
 
 
 def test_a_folder_of_data_hides_nothing(path: str, tmp_path: Path) -> None:

@@ -33,7 +33,8 @@ def planned_file(problem: Problem, budget: Budget, file: str = "json") -> Findin
         path, report = Path(folder, f"problem.{file}"), Path(folder, "report")
         WRITERS[file](problem, path)
         command = [
-            *(sys.executable, "-m", "evaluation.measuring.measured_command", str(report)),
+            *(sys.executable, "-m", "gapless_siblings"),
+            *("evaluation.measuring.measured_command", str(report)),
             *("planners.compare", str(path), "--planners", PLANNER, "--json"),
             *("--time-limit", "3600"),
         ]

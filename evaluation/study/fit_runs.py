@@ -113,7 +113,7 @@ def _measured(call: Callable[[], Found]) -> tuple[Cost, bytes]:
 
 def _asked(training: str) -> Found:
     done = run_to_end(
-        [sys.executable, "-m", "gpu_runtime.fit", *training.split(), "--json"],
+        [sys.executable, "-m", "gapless_siblings", "gpu_runtime.fit", *training.split(), "--json"],
         env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
         capture_output=True,
         text=True,

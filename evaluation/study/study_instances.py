@@ -308,7 +308,8 @@ def _extracted(words: tuple[str, ...]) -> Content:
     """Extract an instance once, for its digest and for its runs."""
     with TemporaryDirectory(prefix="gapless-") as folder:
         path = Path(folder) / "extracted.json.gz"
-        command = [sys.executable, "-m", "instances.extract", *words, "-o", str(path)]
+        program = (sys.executable, "-m", "gapless_siblings", "instances.extract")
+        command = [*program, *words, "-o", str(path)]
         ended = run_to_end(command, capture_output=True, text=True, check=False)
         if ended.returncode:
             said = ended.stderr.strip().splitlines() or ["it says nothing"]

@@ -14,7 +14,7 @@ from gpu_runtime.training.run_result import Answer, Failure, of_all_ranks, read_
 from gpu_runtime.training.training_run import Allocator, Purpose, TrainingRun
 from planners.processes.asked_process import AskedProcess, asked_process
 
-COMMAND = (sys.executable, "-m", "gpu_runtime.training.worker")
+COMMAND = (sys.executable, "-m", "gapless_siblings", "gpu_runtime.training.worker")
 
 # PyTorch reads either name; the first is the older one.
 ALLOCATOR_VARIABLES = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")

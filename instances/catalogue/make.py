@@ -65,7 +65,8 @@ def make(entry: CatalogueEntry, folder: Path, *, keeps_others: bool = True) -> P
         raise InstanceError(f"{folder}: the folder cannot be written to; name another with -o DIR")
     with TemporaryDirectory(prefix=".gapless-", dir=folder) as beside:
         made = Path(beside) / entry.file
-        _run([sys.executable, "-m", module, *arguments, "-o", str(made)], entry.name)
+        program = (sys.executable, "-m", "gapless_siblings", module)
+        _run([*program, *arguments, "-o", str(made)], entry.name)
         found = problem_digest(read_gapless_json(made))
         is_recorded = found == entry.facts.digest
         stays = path.exists() and not is_recorded
