@@ -11,7 +11,8 @@ others are kept aside. A command shows ours, and shows the user's while it runs 
 the user's own program the user's are shown. While they are, an import statement in a file of ours
 shows ours for as long as it runs. Nothing is replaced in a program where no name is taken.
 
-Limits. An import of ours that is no statement has to go through `import_ours`.
+Limits. An import of ours that is not a statement has to go through `import_ours`. Threads that
+import at the same time see what is shown to the other one.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from __future__ import annotations
 import builtins
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import module_from_spec
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 PACKAGES = ("planners", "instances", "gpu_runtime", "evaluation")
@@ -44,7 +45,8 @@ def gives_way(name: str) -> bool:
     """Put the user's folder in place of our package, which asks at its start, if it comes first."""
     package = sys.modules[name]
     if not _shows_ours:
-        found = _found({name} | {each for each in PACKAGES if not _is_loaded(each)})
+        loaded = {each for each in PACKAGES if _is_ours(vars(sys.modules.get(each, builtins)))}
+        found = _found({*PACKAGES, name} - (loaded - {name}))
         _taken.update(found)
         if found:
             _watch_imports()
@@ -76,7 +78,8 @@ def gapless_compare() -> None:
 def showing(*, ours: bool) -> Iterator[None]:
     """Within this context Python finds our packages, or else the user's of the same names."""
     before = _shows_ours
-    show(ours=ours)
+    if _OUR_FINDER in sys.meta_path or _found(PACKAGES):
+        show(ours=ours)
     try:
         yield
     finally:
@@ -109,17 +112,13 @@ def _found(names: Iterable[str]) -> dict[str, ModuleSpec]:
 
 def _has_python(spec: ModuleSpec) -> bool:
     """Return whether a package is one of Python; a folder of data has no ``__init__.py`` either."""
-    folders = [] if spec.loader is not None else [*(spec.submodule_search_locations or ())]
-    files = (file for folder in folders for glob in ("*.py", "*/*.py")
-             for file in Path(folder).glob(glob))  # fmt: skip
-    return spec.loader is not None or any(files)
+    folders = map(Path, spec.submodule_search_locations or ())
+    return spec.loader is not None or any(
+        next(folder.glob(files), None) for folder in folders for files in ("*.py", "*/*.py")
+    )
 
 
-def _is_loaded(name: str) -> bool:
-    return _is_ours(vars(sys.modules.get(name, builtins)))
-
-
-def _is_ours(names: dict[str, Any] | None) -> bool:
+def _is_ours(names: Mapping[str, Any] | None) -> bool:
     return str((names or {}).get("__file__")).startswith(_OURS)
 
 
@@ -127,20 +126,19 @@ def _top(name: str) -> str:
     return name.partition(".")[0]
 
 
+def _find_ours(name: str, _path: object = None, _target: object = None) -> ModuleSpec | None:
+    is_sought = _shows_ours and name in PACKAGES
+    return PathFinder.find_spec(name, [str(ROOT)]) if is_sought else None
+
+
+# Finds our packages while they are shown, also behind the user's of the same names.
+_OUR_FINDER: Any = SimpleNamespace(find_spec=_find_ours)
+
+
 def _watch_imports() -> None:
-    if _OurFinder not in sys.meta_path:
-        sys.meta_path.insert(0, _OurFinder)
+    if _OUR_FINDER not in sys.meta_path:
+        sys.meta_path.insert(0, _OUR_FINDER)
         builtins.__import__ = _import
-
-
-class _OurFinder:
-    """Finds our packages while they are shown, also behind the user's of the same names."""
-
-    @staticmethod
-    def find_spec(name: str, _path: object = None, _target: object = None) -> ModuleSpec | None:
-        if not _shows_ours or name not in PACKAGES:
-            return None
-        return PathFinder.find_spec(name, [str(ROOT)])
 
 
 def _import(

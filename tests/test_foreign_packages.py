@@ -138,7 +138,11 @@ def test_a_folder_of_data_hides_nothing(path: str, tmp_path: Path) -> None:
         occupy(tmp_path, name, "data")
     (tmp_path / "train.py").write_text(
         "import evaluation.commands, instances.commands\n"
-        "from gpu_runtime import PlannedMemory\nfrom planners import Problem\n"
+        "from gpu_runtime import PlannedMemory\nfrom planners import get, place\n"
+        "import builtins, sys\nget('auto')\n"
+        # Nothing is replaced in a program where no name is taken.
+        "assert type(builtins.__import__) is type(len)\n"
+        "assert 'find_ours' not in str(sys.meta_path)\n"
     )
     run(path, tmp_path, "train.py")
     assert "usage" in run(path, tmp_path, "-m", "instances", "--help").lower()
