@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import cycle
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -54,7 +55,7 @@ def train(scene: Scene) -> Module:
     return module
 
 
-Inputs = dict[str, Tensor]
+Inputs = dict[str, Any]
 
 # Classes of a classifier whose configuration does not tell their number.
 FEWEST_CLASSES = 2
@@ -100,7 +101,7 @@ class RandomBatches:
 
     def _copy(self, inputs: Inputs) -> Inputs:
         return make_inputs(
-            inputs, self._module, lambda name, _: inputs[name].to(self._device, non_blocking=True)
+            inputs, self._module, lambda _, like: like.to(self._device, non_blocking=True)
         )
 
 
@@ -112,5 +113,5 @@ def _limits(module: Module) -> dict[str, int]:
     return {
         "input_ids": tokens,
         "decoder_input_ids": tokens,
-        "labels": tokens if embeddings else getattr(config, "num_labels", FEWEST_CLASSES),
+        "labels": getattr(config, "num_labels", FEWEST_CLASSES),
     }

@@ -23,7 +23,8 @@ with yes: such programs ask whether no token is padding and no sequence is packe
 in full batches of text. A random number counts as one half, so that a layer is dropped if its
 probability is above one half. A float that a program reads is one half too, which never divides
 to infinity. Programs read their optimizer's step counter or print their loss, and neither
-allocates anything.
+allocates anything. The largest and the smallest of whole numbers are one, because programs check
+that labels are within limits.
 
 Each storage has a device from its creation on, although all of them are fake tensors of the CPU.
 It is the one that the program names for it. Where none is named, a result is where the arguments
@@ -48,7 +49,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import DynamicOutputShapeException
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import (
     TorchDispatchMode,
@@ -84,6 +85,7 @@ ONE_HALF = 0.5
 # Its kernel for the CPU takes no whole numbers.
 HISTOGRAM = "histc.default"
 DRAW = "rand.default"
+EXTREMES = ("max.default", "min.default")
 COMPARISONS = {
     "lt.Scalar": operator.lt,
     "le.Scalar": operator.le,
@@ -125,8 +127,8 @@ class AllocationMode(_Mode):
         self._named: bool | None = None
         self._given: Any = ()
         self._libraries = LibraryWorkspaces()
-        # Random numbers, and the comparisons made from them.
-        self._drawn = _weak_dictionary()
+        # Numbers that are taken for a value, and the comparisons made from them.
+        self._taken_for = _weak_dictionary()
         self._compared = _weak_dictionary()
         self._watched: dict[int, _Storage] = {}
         # The engine's latest addition: the storages of its first summand and of its result.
@@ -149,7 +151,7 @@ class AllocationMode(_Mode):
             if name == HISTOGRAM:
                 args = (args[0].float(), *args[1:])
             results = func(*args, **(kwargs or {}))
-        except DynamicOutputShapeException:
+        except (DataDependentOutputException, DynamicOutputShapeException):
             results = all_rows(name, func, args)
             if results is None:
                 raise
@@ -157,9 +159,11 @@ class AllocationMode(_Mode):
         finally:
             self.is_inside = False
         if name == DRAW and results.numel() == 1:
-            self._drawn[results] = True
-        elif name in COMPARISONS and args[0] in self._drawn:
-            self._compared[results] = COMPARISONS[name](ONE_HALF, args[1])
+            self._taken_for[results] = ONE_HALF
+        elif name in EXTREMES and not results.is_floating_point():
+            self._taken_for[results] = 1
+        elif name in COMPARISONS and args[0] in self._taken_for:
+            self._compared[results] = COMPARISONS[name](self._taken_for[args[0]], args[1])
         self._addition = None
         if func._schema.is_mutable and name not in WITHOUT_RESULTS and func.namespace == "aten":
             for tensor in pytree.tree_leaves(written_arguments(func._schema, args, kwargs or {})):

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 from unittest import mock
 
 import torch
-from torch import Tensor
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
     FakeTensorMode,
 )
 from torch.nn import functional
+from torch.utils import _pytree as pytree
 
 from instances.extract.eager.allocation_mode import AllocationMode
 from instances.extract.eager.cuda_autocast import cuda_autocast_on_cpu
@@ -33,7 +33,7 @@ from instances.traces.allocation_trace import NOTES, AllocationTrace
 from planners.errors import InstanceError
 from planners.model.problem import Scalar
 
-Build = Callable[[], tuple[torch.nn.Module, dict[str, Tensor]]]
+Build = Callable[[], tuple[torch.nn.Module, dict[str, Any]]]
 Mode = TypeVar("Mode", bound=AllocationMode)
 
 
@@ -60,7 +60,7 @@ def trace_on_fake_tensors(
         if rank is None:
             mode.adopt([*module.parameters(), *module.buffers()])
         else:
-            mode.adopt_all(but=batch.values())
+            mode.adopt_all(but=filter(torch.is_tensor, pytree.tree_leaves(batch)))
         inputs = partial(zero_inputs, batch, module, "cuda")
         loop = TrainingLoop(module, inputs, settings, "cuda", mode.recorder.begin)
         try:
@@ -107,7 +107,8 @@ def origin_of_run(
     origin: Mapping[str, Scalar], notes: Sequence[str], rank: Rank | None
 ) -> Mapping[str, Scalar]:
     """Return an origin with what a run says about itself and about other ranks."""
-    found: dict[str, Scalar] = {NOTES: "\n".join(notes)} if notes else {}
+    lines = [*str(origin.get(NOTES, "")).splitlines(), *notes]
+    found: dict[str, Scalar] = {NOTES: "\n".join(lines)} if lines else {}
     if rank is not None:
         from instances.extract.ranks.fake_group import group_facts
 

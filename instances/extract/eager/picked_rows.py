@@ -6,7 +6,8 @@ Rationale. A loss over the labels that are not ignored picks rows by labels, and
 full in training. No other number of rows could need more memory.
 
 Approach. Each operator whose result is as long as the picked values are many gets the longest
-result. A mask that is an index becomes as many indices as it has elements.
+result. A mask that is an index becomes as many indices as it has elements. Sequences that a loss
+aligns have equally many labels.
 
 Limits. Operators whose result has no longest form, such as ``repeat_interleave``, are refused. The
 indices that a kernel makes of a mask are not recorded.
@@ -36,6 +37,10 @@ def all_rows(name: str, func: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     if name == "_unique2.default":
         values = args[0].flatten().clone()
         return values, _numbers(args[0], *args[0].shape), _numbers(args[0], values.numel())
+    if name == "_ctc_loss.Tensor":
+        steps, sequences, _ = args[0].shape
+        states = 2 * (args[1].numel() // sequences) + 1
+        return args[0].new_empty(sequences), args[0].new_empty(sequences, steps, states)
     return None
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from inspect import Parameter, signature
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from instances.extract.eager.trace_settings import AUTOCAST_BFLOAT16, TraceSettings
 from instances.traces.allocation_trace import Phase
+from planners.errors import InstanceError
 
 # Arguments that a full batch of text leaves out if the model can do without them: no token is
 # padding, and there is one segment.
@@ -46,7 +48,7 @@ class TrainingLoop:
     # In training mode, on the device; called with a batch it returns an object with a ``loss``.
     module: torch.nn.Module
     # Returns new inputs of a microbatch on the device, by the arguments of the module.
-    next_inputs: Callable[[], dict[str, Tensor]]
+    next_inputs: Callable[[], dict[str, Any]]
     settings: TraceSettings
     # ``"cpu"`` or ``"cuda"``.
     device: str
@@ -82,15 +84,18 @@ class TrainingLoop:
             enabled=self.settings.precision == AUTOCAST_BFLOAT16,
         ):
             loss = self.module(**inputs).loss
+        if loss is None:
+            raise InstanceError(
+                f"a module that computes a loss of {', '.join(inputs)} is needed, found "
+                f"{type(self.module).__name__}, which computes none"
+            )
         if self.saw_loss is not None:
             self.saw_loss(loss)
         self.begin(Phase.BACKWARD)
         loss.backward()
 
 
-def zero_inputs(
-    batch: dict[str, Tensor], module: torch.nn.Module, device: str
-) -> dict[str, Tensor]:
+def zero_inputs(batch: dict[str, Any], module: torch.nn.Module, device: str) -> dict[str, Any]:
     """Return inputs of a microbatch that are all zeros, of the shapes and dtypes of a batch."""
     return make_inputs(
         batch,
@@ -100,23 +105,27 @@ def zero_inputs(
 
 
 def make_inputs(
-    batch: dict[str, Tensor], module: torch.nn.Module, make: Callable[[str, Tensor], Tensor]
-) -> dict[str, Tensor]:
+    batch: dict[str, Any], module: torch.nn.Module, make: Callable[[str, Tensor], Tensor]
+) -> dict[str, Any]:
     """Return new inputs of a microbatch, those that the module needs.
 
-    A language model predicts the tokens that it reads, so labels of the shape of the tokens are the
-    tokens. Other inputs follow from the name of their argument and the tensor in the batch.
+    A tensor of the batch is made by its innermost name, once, and all else is passed on.
     """
-    inputs: dict[str, Tensor] = {}
-    tokens = batch.get("input_ids")
     needed = {
         name
         for name, parameter in signature(module.forward).parameters.items()
         if parameter.default is Parameter.empty
     }
-    for name, like in batch.items():
-        if name == "labels" and tokens is not None and like.shape == tokens.shape:
-            inputs[name] = inputs["input_ids"]
-        elif name not in LEFT_OUT or name in needed:
-            inputs[name] = make(name, like)
+    made: dict[int, Tensor] = {}
+
+    def make_one(path: Sequence[Any], like: Any) -> Any:
+        if not isinstance(like, Tensor):
+            return like
+        if id(like) not in made:
+            names = [step.key for step in path if isinstance(step, pytree.MappingKey)]
+            made[id(like)] = make(names[-1], like)
+        return made[id(like)]
+
+    given = {name: value for name, value in batch.items() if name not in LEFT_OUT or name in needed}
+    inputs: dict[str, Any] = pytree.tree_map_with_path(make_one, given)
     return inputs

@@ -9,7 +9,7 @@ sum over rows, which makes the gradient of a bias.
 Approach. A rule is a script of a kernel: it allocates, frees its latest workspace, and allocates
 its results in between. The rules follow PyTorch's own arithmetic for an H100 or H200 (132
 multiprocessors of 2,048 threads). Recorded traces confirm them to the byte, unless the comment of a
-rule says that it is fitted.
+rule says otherwise.
 
 A library allocates a workspace for several calls once for each thread, and never frees it.
 
@@ -222,6 +222,14 @@ def broadcast_elements(one: Tensor, other: Tensor) -> int:
     return prod(np.broadcast_shapes(tuple(one.shape), tuple(other.shape)))
 
 
+def ctc_backward_script(arguments: Sequence[Any], _: Sequence[Tensor]) -> Script:
+    """Differentiate the loss of alignments: sums from the end are as large as those of the loss.
+
+    The rule is that of PyTorch's code; no recording confirms it.
+    """
+    return (arguments[6].nbytes, RESULTS)
+
+
 # A kernel over 16-bit channels last needs a multiple of so many channels. A matrix product of
 # images in their own layout needs a multiple of so many pixels.
 CHANNELS_AT_ONCE = 8
@@ -352,6 +360,7 @@ RULES: dict[str, Rule] = {
     **WITHOUT_RESULTS,
     "convolution.default": convolution_script,
     "convolution_backward.default": convolution_backward_script,
+    "_ctc_loss_backward.Tensor": ctc_backward_script,
     "mse_loss.default": mean_squared_error_script,
     "sum.dim_IntList": column_sum_script,
     "cumsum.default": prefix_sum_script,

@@ -15,11 +15,10 @@ from planners.errors import InstanceError
 from planners.registry import Registry
 
 if TYPE_CHECKING:
-    from torch import Tensor
     from torch.nn import Module
 
 
-Build = Callable[[StepSettings], "tuple[Module, dict[str, Tensor]]"]
+Build = Callable[[StepSettings], "tuple[Module, dict[str, Any]]"]
 
 # A model has one of these settings if its defaults give it a value.
 OPTIONAL_SETTINGS = ("seq", "image", "layers")
@@ -33,7 +32,8 @@ class Model:
     # Expression that builds it, for the provenance of an instance.
     source: str
     # Returns the module, and a batch: keyword arguments with which the module returns an object
-    # that has a ``loss``, or for inference its outputs.
+    # that has a ``loss``, or for inference its outputs. One tensor under two names, such as labels
+    # that are the tokens, is one tensor on the GPU.
     build: Build
     # If ``seq``, ``image`` or ``layers`` is None, the model does not have that setting.
     defaults: StepSettings

@@ -22,9 +22,9 @@ def require_positions(settings: StepSettings, positions: int) -> int:
 
 
 def token_batch(settings: StepSettings, *fields: str) -> dict[str, Tensor]:
-    """Return arguments of a model, and for training labels, each (batch, seq) int64."""
+    """Return arguments of a model, each (batch, seq) int64; in training the first is the labels."""
     import torch
 
-    names = (*fields, "labels") if settings.training else fields
     shape = (settings.batch, settings.seq or 1)
-    return {name: torch.zeros(shape, dtype=torch.int64) for name in names}
+    batch = {name: torch.zeros(shape, dtype=torch.int64) for name in fields}
+    return {**batch, "labels": batch[fields[0]]} if settings.training else batch

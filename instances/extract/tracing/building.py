@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
 from torch.nn import Module
 from torch.utils.checkpoint import (
     checkpoint,
@@ -34,12 +33,12 @@ KEPT = (
     aten._scaled_dot_product_efficient_attention.default,
 )
 
-Build = Callable[[], tuple[Module, dict[str, Tensor]]]
+Build = Callable[[], tuple[Module, dict[str, Any]]]
 
 
 def build_module(
     model: Model, settings: StepSettings, *, is_computed: bool = False
-) -> tuple[Module, dict[str, Tensor]]:
+) -> tuple[Module, dict[str, Any]]:
     """Build a model by its settings, in training or evaluation mode, and its batch.
 
     A run that computes numbers draws weights, and a recomputed layer draws the same random numbers

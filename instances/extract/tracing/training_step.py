@@ -42,6 +42,7 @@ from instances.extract.tracing.gpu_kernels import gpu_kernels
 from instances.extract.tracing.optimizers import Optimizer, clip_factor
 from instances.extract.tracing.storages import StepPhase, Trace
 from instances.extract.tracing.traced_graph import TracedGraph, read_graph, storage_key
+from planners.errors import InstanceError
 
 
 @dataclass(frozen=True)
@@ -67,8 +68,12 @@ def record_training_step(build: Build, optimizer: Optimizer, clip_norm: float) -
     A `clip_norm` of 0 leaves clipping out.
     """
     with FakeTensorMode(), gpu_kernels():
-        module, batch = build()
-        step = _Step(module, optimizer, clip_norm)
+        module, given = build()
+        switches = {name: one for name, one in given.items() if isinstance(one, bool)}
+        batch = {
+            name: _own_tensor(name, one) for name, one in given.items() if name not in switches
+        }
+        step = _Step(module, switches, optimizer, clip_norm)
         named = dict(module.named_parameters())
         trained = {name: tensor for name, tensor in named.items() if tensor.requires_grad}
         kept = {**dict(module.named_buffers()), **_without(named, trained)}
@@ -79,6 +84,16 @@ def record_training_step(build: Build, optimizer: Optimizer, clip_norm: float) -
     )
     count = len(batch) + len(kept) + len(trained)
     return RecordedStep(recorded, step.phase_starts, tuple(batch), tuple(trained), local, count)
+
+
+def _own_tensor(name: str, given: Any) -> Tensor:
+    """Return a tensor of its own storage, which an argument of a graph is."""
+    if not isinstance(given, Tensor):
+        raise InstanceError(
+            f"argument {name}: a tensor is needed for a graph, found a {type(given).__name__}; "
+            f"record an eager trace of this model"
+        )
+    return given.clone()
 
 
 def trace_training_step(build: Build, optimizer: Optimizer, clip_norm: float) -> Trace:
@@ -95,15 +110,21 @@ def _without(named: Mapping[str, Tensor], others: Mapping[str, Tensor]) -> dict[
 class _LossAndGradients(torch.nn.Module):
     """Forward and backward as one call, within which the parameters stay replaced."""
 
-    def __init__(self, module: torch.nn.Module, begin_backward: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        module: torch.nn.Module,
+        switches: Mapping[str, bool],
+        begin_backward: Callable[[], None],
+    ) -> None:
         super().__init__()
         self.module = module
+        self.switches = switches
         self.begin_backward = begin_backward
 
     def forward(
         self, batch: dict[str, Tensor], parameters: Sequence[Tensor]
     ) -> tuple[Tensor, tuple[Tensor | None, ...]]:
-        loss = self.module(**batch).loss
+        loss = self.module(**batch, **self.switches).loss
         self.begin_backward()
         return loss, torch.autograd.grad(loss, parameters, allow_unused=True)
 
@@ -111,8 +132,14 @@ class _LossAndGradients(torch.nn.Module):
 class _Step:
     """The traced function, and where in the graph its phases begin."""
 
-    def __init__(self, module: torch.nn.Module, optimizer: Optimizer, clip_norm: float) -> None:
-        self.module = _LossAndGradients(module, lambda: self._begin(StepPhase.BACKWARD))
+    def __init__(
+        self,
+        module: torch.nn.Module,
+        switches: Mapping[str, bool],
+        optimizer: Optimizer,
+        clip_norm: float,
+    ) -> None:
+        self.module = _LossAndGradients(module, switches, lambda: self._begin(StepPhase.BACKWARD))
         self.optimizer = optimizer
         self.clip_norm = clip_norm
         self.phase_starts: dict[StepPhase, set[str]] = {}

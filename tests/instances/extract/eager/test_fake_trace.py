@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -204,6 +205,39 @@ def test_all_rows_are_picked_and_the_trace_says_so(pick: str, rows: int) -> None
     assert trace.origin["notes"] == (
         "the program picks rows by their values, which are not known: all rows are taken"
     )
+
+
+@pytest.mark.parametrize(
+    ("question", "is_yes"),
+    [("x.max() >= 2", False), ("x.max() > 0", True), ("x.min() < 0", False), ("x.min() < 9", True)],
+)
+def test_whole_numbers_are_within_the_limits_that_a_program_checks(
+    question: str, is_yes: bool
+) -> None:
+    import torch
+
+    class Checking(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.ones(2))
+
+        def forward(self, x: Tensor) -> Output:
+            assert bool(eval(question, {"x": x.long()})) is is_yes
+            return Output(self.weight.sum())
+
+    assert trace_of(Checking, {"x": (6, 2)}, FLOAT32).iteration_count == FLOAT32.steps
+
+
+def test_a_module_that_computes_no_loss_is_refused() -> None:
+    import torch
+
+    class Silent(torch.nn.Linear):
+        def forward(self, x: Tensor) -> Any:
+            super().forward(x)
+            return SimpleNamespace(loss=None)
+
+    with pytest.raises(InstanceError, match="computes a loss of x is needed, found Silent"):
+        trace_of(lambda: Silent(4, 3), {"x": (2, 4)}, FLOAT32)
 
 
 @pytest.mark.parametrize("learnt", [False, True])

@@ -133,6 +133,12 @@ def test_a_prefix_sum_converts_what_has_another_dtype() -> None:
     assert script("cumsum.default", sums, 1, results=(sums,)) == [RESULTS]
 
 
+def test_the_gradient_of_aligned_labels_sums_from_the_end() -> None:
+    sums = Shape((2, 49, 101))
+    given = [Shape((2,))] * 6
+    assert script("_ctc_loss_backward.Tensor", *given, sums) == [2 * 49 * 101 * 8, RESULTS]
+
+
 def test_most_kernels_take_nothing() -> None:
     assert script("gelu.default", Shape((2, 3))) == [RESULTS]
 
