@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 
 from instances.extract.models import Model, find_model
+from instances.extract.models.configured_model import is_configuration, transformers_errors
 from instances.extract.models.required_packages import package_versions, require_packages
 from instances.extract.parallel.kernel_problem import build_problem
 from instances.extract.step_settings import StepSettings
@@ -23,7 +25,8 @@ def extract(
     model.require_supported(settings)
     on_stage(f"{name}: importing PyTorch")
     require_packages()
-    trace = _trace(model, settings, on_stage)
+    with transformers_errors() if is_configuration(name) else nullcontext():
+        trace = _trace(model, settings, on_stage)
     on_stage(f"{name}: building the problem of {len(trace.ops):,} operations")
     return build_problem(trace, settings, name, _describe(model, settings))
 

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import asdict
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from instances.extract.eager.trace_settings import TraceSettings
 from instances.extract.models import find_model
 from instances.extract.models.configured_model import is_configuration, transformers_errors
 from instances.extract.models.required_packages import package_versions, require_packages
+from instances.extract.models.task_batches import describe_batch
 from instances.extract.ranks.rank import Rank
 from instances.extract.step_settings import command_option
-from instances.traces.allocation_trace import AllocationTrace
+from instances.traces.allocation_trace import NOTES, AllocationTrace
 from planners.errors import InstanceError, near_names
 from planners.model.problem import Scalar
+
+if TYPE_CHECKING:
+    from torch.nn import Module
 
 DEVICES = ("fake", "cuda")
 # The settings of a step that a trace takes as well.
@@ -62,5 +66,13 @@ def record(
         "command": f"python -m instances.extract trace {model.name} {words}",
         **package_versions(),
     }
-    with transformers_errors(settings.precision) if is_configuration(name) else nullcontext():
+    if not is_configuration(name):
         return trace(lambda: build_module(model, shape), settings, model.name, origin)
+
+    def build() -> tuple[Module, dict[str, Any]]:
+        module, batch = build_module(model, shape)
+        origin[NOTES] = f"{model.source} gets {describe_batch(batch)}"
+        return module, batch
+
+    with transformers_errors(settings.precision):
+        return trace(build, settings, model.name, origin)

@@ -31,7 +31,7 @@ from instances.extract.models.named_model import files_of
 from instances.extract.own.own_extraction import open_own, trace_own, write_made
 from instances.extract.own.own_function import is_own, require_left_out, require_no_set
 from instances.formats.recorded_trace import write_recorded_trace
-from instances.traces.allocation_trace import AllocationTrace
+from instances.traces.allocation_trace import NOTES, AllocationTrace
 from instances.traces.trace_problem import iteration_problem
 from planners.command_line.progress_line import show_progress
 from planners.command_line.typer_frame import CommandLine
@@ -105,10 +105,11 @@ def trace(
             found = record(name, settings, device or DEVICES[0], show_progress, **shape)
         show_progress(f"{name}: writing")
         write(found, path)
-        return (
+        return "\n".join([
+            *str(found.origin.get(NOTES, "")).splitlines(),
             f"{output}: {found.request_count} requests in {found.iteration_count} iterations, "
-            f"{len(found.module_names)} modules"
-        )
+            f"{len(found.module_names)} modules",
+        ])  # fmt: skip
 
     write_made(name, models, output, make)
 

@@ -47,7 +47,7 @@ class TraceSettings:
 
 
 Batch = Annotated[int | None, typer.Option(help="Sequences or images in a microbatch.")]
-Seq = Annotated[int | None, typer.Option(help="Tokens in a sequence.")]
+Seq = Annotated[int | None, typer.Option(help="Tokens in a sequence, or samples of a recording.")]
 Image = Annotated[int | None, typer.Option(help="Height and width of an image.")]
 Layers = Annotated[int | None, typer.Option(help="Layers of the model.")]
 Checkpointing = Annotated[

@@ -15,7 +15,6 @@ Limits. The steps of a trace are not bounded: a model of many layers passes and 
 
 from __future__ import annotations
 
-import inspect
 import json
 import logging
 import os
@@ -23,15 +22,15 @@ import resource
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
-from instances.extract.models.image_models import image_batch
 from instances.extract.models.model_registry import Model
 from instances.extract.models.required_packages import require_packages
-from instances.extract.models.tokens import require_positions, token_batch
+from instances.extract.models.task_batches import batch_form, field_of, left_out, parts_of
+from instances.extract.models.tokens import require_positions
 from instances.extract.step_settings import LARGEST, StepSettings
 from planners.errors import GaplessError, InstanceError, errors_at
 from planners.files.json_file import read_json, refuse
@@ -40,15 +39,12 @@ from planners.text.byte_units import human_bytes
 from planners.text.plain_text import describe_error, shown
 
 if TYPE_CHECKING:
-    from torch import Tensor
     from torch.nn import Module
 
 SUFFIX = ".json"
-# Tokens in a sequence and pixels of an image if nobody says how many; guesses.
-SEQ = 2048
-IMAGE = 224
-# Heads whose label is one class for each sequence, and not one for each token.
-ONE_LABEL = "ForSequenceClassification"
+# What configurations call the most tokens, and the numbers of layers of their stacks.
+POSITIONS = ("max_position_embeddings", "max_target_positions")
+LAYERS = ("num_hidden_layers", "encoder_layers", "decoder_layers", "num_decoder_layers")
 NO_NETWORK = "a configuration may not make transformers download anything"
 # Limits of the process that first makes a model. A mixture of 671 billion parameters takes 0.1 s
 # and 5 MB, and a Llama of 2,000 layers 3 s and 80 MB.
@@ -71,20 +67,23 @@ def configured_model(path: Path) -> Model:
         require_packages()
         with transformers_errors():
             network = _network_of(fields)
-            defaults, recomputed = _first_made(network, fields)
+            positions, defaults, recomputed = _first_made(network, fields)
 
-    def build(settings: StepSettings) -> tuple[Module, dict[str, Tensor]]:
+    def build(settings: StepSettings) -> tuple[Module, dict[str, Any]]:
         with errors_at(str(path)), transformers_errors():
             config = _config_of(fields)
             if settings.layers != defaults.layers:
-                config.num_hidden_layers = settings.layers
-            if settings.image is not None and hasattr(config, "image_size"):
-                config.image_size = settings.image
+                _set_layers(config, settings.layers or 1)
+            for part in parts_of(config) if settings.image != defaults.image else ():
+                if hasattr(part, "image_size"):
+                    part.image_size = settings.image
             if settings.seq is not None:
-                require_positions(settings, _positions(config))
-            return network(config), _batch_of(network, settings)
+                require_positions(settings, positions)
+            form = batch_form(network, config, training=settings.training)
+            return network(config), form.batch(settings)
 
-    source = f"transformers.{network.__name__}({path.name})"
+    without = "".join(f" without {name}" for name in left_out(network))
+    source = f"transformers.{network.__name__}({path.name}){without}"
     return Model(path.name, source, build, defaults, recomputed)
 
 
@@ -111,8 +110,8 @@ def transformers_errors(precision: str | None = None) -> Iterator[None]:
         logging.disable(disabled)
 
 
-def _first_made(network: Any, fields: dict[str, Any]) -> tuple[StepSettings, tuple[str, ...]]:
-    """Make the model in a process of its own; return its defaults and its recomputed layers."""
+def _first_made(network: Any, fields: dict[str, Any]) -> tuple[int, StepSettings, tuple[str, ...]]:
+    """Make the model in a process of its own; return its positions, defaults, recomputed layers."""
 
     def in_the_child() -> bytes:
         _, hard = resource.getrlimit(resource.RLIMIT_CPU)
@@ -122,9 +121,7 @@ def _first_made(network: Any, fields: dict[str, Any]) -> tuple[StepSettings, tup
             os.dup2(nowhere, stream)
         try:
             with transformers_errors():
-                config = _config_of(fields)
-                seq, image, layers = _default_shape(network, config)
-                return json.dumps([seq, image, layers, _recomputed(network, config)]).encode()
+                return json.dumps(_facts_of(network, _config_of(fields))).encode()
         except InstanceError as error:
             # Code of C may lose the error of a refused allocation; Python says SystemError then.
             too_large = isinstance(error.__cause__, (MemoryError, SystemError))
@@ -143,8 +140,8 @@ def _first_made(network: Any, fields: dict[str, Any]) -> tuple[StepSettings, tup
             f"{MOST_PROCESSOR_SECONDS} s of processor time and {human_bytes(MOST_BYTES)}, but "
             f"the process that made this one {took}"
         )
-    seq, image, layers, recomputed = said
-    return StepSettings(1, seq, image=image, layers=layers), tuple(recomputed)
+    positions, seq, image, layers, recomputed = said
+    return positions, StepSettings(1, seq, image=image, layers=layers), tuple(recomputed)
 
 
 def _network_of(fields: dict[str, Any]) -> Any:
@@ -161,13 +158,7 @@ def _network_of(fields: dict[str, Any]) -> Any:
             f"field architectures: a model of transformers {transformers.__version__} is needed, "
             f"such as LlamaForCausalLM, found {shown(name)}; for another one write a function"
         )
-    network: Any = found
-    if "labels" not in inspect.signature(network.forward).parameters:
-        raise InstanceError(
-            f"field architectures: a model that computes a loss from labels is needed, such as "
-            f"LlamaForCausalLM, found {name}"
-        )
-    return network
+    return found
 
 
 def _config_of(fields: dict[str, Any]) -> Any:
@@ -177,15 +168,14 @@ def _config_of(fields: dict[str, Any]) -> Any:
     if kind not in CONFIG_MAPPING:
         refuse("model_type", "a kind of model that transformers knows", kind)
     config: Any = CONFIG_MAPPING[kind].from_dict(fields)
-    _prepare(config)
+    for part in parts_of(config):
+        _prepare(part)
     config.use_cache = False  # training keeps no keys and values for later tokens
     return config
 
 
 def _prepare(config: Any) -> None:
-    """Refuse what is not traced, in all parts of a configuration, and leave out their dtypes."""
-    from transformers import PreTrainedConfig
-
+    """Refuse what is not traced, and leave out the dtype."""
     # transformers would take the dtype from here, but the precision is a setting of the step.
     config.dtype = None
     if getattr(config, "quantization_config", None) is not None:
@@ -197,45 +187,64 @@ def _prepare(config: Any) -> None:
         name = getattr(config, f"_{field}", None)
         if "/" in str(name):
             refuse(field, "code of transformers, such as 'sdpa', and no repository of a hub", name)
-    for part in vars(config).values():
-        if isinstance(part, PreTrainedConfig):
-            _prepare(part)
 
 
-def _recomputed(network: Any, config: Any) -> list[str]:
-    """Return the lists of layers that transformers recomputes under gradient checkpointing."""
+def _facts_of(network: Any, config: Any) -> tuple[Any, ...]:
+    """Return positions, tokens of a sequence, pixels of an image, layers, and lists of layers.
+
+    The lists are those that transformers recomputes under gradient checkpointing.
+    """
     import torch
     from transformers.modeling_layers import GradientCheckpointingLayer
 
+    form = batch_form(network, config, training=True)
     with torch.device("meta"):
         module = network(config)
-    return [
-        name
-        for name, layers in module.named_modules()
-        if isinstance(layers, torch.nn.ModuleList)
-        and any(isinstance(layer, GradientCheckpointingLayer) for layer in layers)
+        positions = _positions(config, module) if "seq" in form.words else LARGEST
+        lengths = positions, form.default_seq(positions), form.default_image()
+        recomputed = [
+            name
+            for name, layers in module.named_modules()
+            if isinstance(layers, torch.nn.ModuleList)
+            and any(isinstance(layer, GradientCheckpointingLayer) for layer in layers)
+        ]
+        return *lengths, _layers(network, config, module), recomputed
+
+
+def _layers(network: Any, config: Any, module: Any) -> int | None:
+    """Return the layers of a configuration if the stacks of its model have and follow them."""
+    layers = getattr(config, LAYERS[0], None)
+    if not isinstance(layers, int):
+        return None
+    other = 2 if layers == 1 else 1
+    _set_layers(config, other)
+    try:
+        stacks, others = (_stack_lengths(one) for one in (module, network(config)))
+    except Exception:  # whatever a model says if other fields do not fit
+        return None
+    changes = {(stacks[name], others[name]) for name in stacks.keys() & others.keys()}
+    return layers if {one for one in changes if one[0] != one[1]} == {(layers, other)} else None
+
+
+def _set_layers(config: Any, layers: int) -> None:
+    for name in filter(partial(hasattr, config), LAYERS):
+        setattr(config, name, layers)
+
+
+def _stack_lengths(module: Module) -> dict[str, int]:
+    from torch.nn import ModuleList
+
+    return {name: len(one) for name, one in module.named_modules() if isinstance(one, ModuleList)}
+
+
+def _positions(config: Any, module: Any) -> int:
+    """Return the most tokens of a sequence."""
+    fields = (field_of(config, name) for name in POSITIONS)
+    limits = [one for one in fields if isinstance(one, int) and one > 0] or [LARGEST]
+    # A table with a row for padding has its first position behind that row.
+    in_tables: list[int] = [
+        one.num_embeddings - one.padding_idx - 1
+        for name, one in module.named_modules()
+        if name.endswith("position_embeddings") and getattr(one, "padding_idx", None) is not None
     ]
-
-
-def _default_shape(network: Any, config: Any) -> tuple[int | None, int | None, int | None]:
-    """Return the tokens of a sequence, the pixels of an image and the layers, as far as it has."""
-    layers = getattr(config, "num_hidden_layers", None)
-    layers = layers if isinstance(layers, int) else None
-    if network.main_input_name == "pixel_values":
-        image = getattr(config, "image_size", IMAGE)
-        return None, image if type(image) is int else IMAGE, layers
-    return min(SEQ, _positions(config)), None, layers
-
-
-def _positions(config: Any) -> int:
-    positions = getattr(config, "max_position_embeddings", None)
-    return positions if isinstance(positions, int) else LARGEST
-
-
-def _batch_of(network: Any, settings: StepSettings) -> dict[str, Tensor]:
-    if settings.image is not None:
-        return image_batch(settings)
-    batch = token_batch(settings, network.main_input_name)
-    if settings.training and ONE_LABEL in network.__name__:
-        batch["labels"] = batch["labels"][:, 0]
-    return batch
+    return min([limits[0], *in_tables])

@@ -39,6 +39,17 @@ def test_a_trace_and_the_problem_of_its_last_iteration(
 
 
 @pytest.mark.torch
+def test_the_batch_of_a_configuration_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fields = '{"model_type": "gpt2", "n_layer": 1, "n_embd": 32, "n_head": 2, "vocab_size": 50}'
+    (tmp_path / "config.json").write_text(fields)
+    trace(str(tmp_path / "config.json"), tmp_path / "tiny.npz", seq=8, steps=1)
+    said, _ = capsys.readouterr().out.splitlines()
+    assert said == "transformers.GPT2LMHeadModel(config.json) gets input_ids 1 x 8, labels 1 x 8"
+
+
+@pytest.mark.torch
 def test_without_a_gpu_the_device_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
