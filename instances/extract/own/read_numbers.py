@@ -29,6 +29,7 @@ import torch
 
 from instances.extract.eager.allocation_mode import ONE_HALF
 from planners.errors import InstanceError
+from planners.text.plain_text import text_of
 
 ONE = 1
 USED_AS_LENGTH = (
@@ -118,7 +119,7 @@ def stand_in(dtype: torch.dtype) -> Any:
 def is_refusal(error: BaseException) -> bool:
     """Return whether an error comes from a number that was used as a length or an index."""
     places = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)]
-    return places[-1:] == [ReadCount.refused_at] or ReadCount.__name__ in str(error)
+    return places[-1:] == [ReadCount.refused_at] or ReadCount.__name__ in text_of(error)
 
 
 def plain(value: Any) -> Any:
