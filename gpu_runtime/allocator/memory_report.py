@@ -17,22 +17,19 @@ SHOWN_MISMATCHES = 10
 
 @dataclass(frozen=True)
 class MismatchRecord:
-    """A request of a planned step that the plan did not serve.
+    """A request at which a step left its plan.
 
     Parameters
     ----------
     kind
         ``size``: the plan expects another size; ``extra``: it expects no more requests;
-        ``stream``: it expects none on this stream; ``in_use``: another block occupies the place;
-        ``grown``: the request is larger than its place.
+        ``stream``: it expects another stream; ``in_use``: another block occupies the place.
     step
         Number of the step, from 0.
     request
-        Number, within its step, of the request that the plan expects; -1 for none.
+        Number of the request in its step.
     size, expected_size
-        Requested bytes, and the most bytes that the plan expects; -1 for none.
-    in_the_way
-        Number of the request whose block occupies the place, -1 for none.
+        Requested bytes, and the bytes that the plan expects; -1 for none.
     where
         The line of the program that made the request; empty if it is not known.
     """
@@ -43,7 +40,6 @@ class MismatchRecord:
     size: int
     expected_size: int
     stream: int
-    in_the_way: int
     where: str
 
     def __str__(self) -> str:
@@ -51,14 +47,12 @@ class MismatchRecord:
         made = f" at {self.where}" if self.where else ""
         asked = f"step {self.step}: {exact_bytes(self.size)} bytes on stream {self.stream:#x}{made}"
         if self.kind == "stream":
-            return f"{asked}: the plan has no such stream"
+            return f"{asked}: request {self.request} of the plan is on another stream"
         if self.kind == "extra":
             return f"{asked}: the plan ends after {self.request} requests"
         if self.kind == "in_use":
             return f"{asked}: request {self.request} of the plan, whose place is in use"
         expected = exact_bytes(self.expected_size)
-        if self.kind == "grown":
-            return f"{asked}: request {self.request} of the plan has a place for {expected} bytes"
         return f"{asked}: request {self.request} of the plan has {expected} bytes"
 
 
@@ -71,7 +65,6 @@ def mismatch_record(mismatch: Mismatch, where: str) -> MismatchRecord:
         size=mismatch.bytes,
         expected_size=mismatch.expected_bytes,
         stream=mismatch.stream,
-        in_the_way=mismatch.in_the_way,
         where=where,
     )
 
@@ -83,29 +76,22 @@ class KindReport:
     Parameters
     ----------
     name
-        The name that the user gave, ``step``, or ``between steps``.
+        The name that the user gave, or ``step``.
     seen
         Number of steps of this kind, planned or not.
     requests
         Number of requests of one step.
     peak_bytes
-        Most bytes of the arena that a step uses at once; 0 if the plan lacks the kind.
-    served_requests, all_requests
-        Requests of its steps since the first plan: those that the plan served or expected, and
-        all.
+        Most bytes of the arena that a step uses at once; 0 if it has no plan.
+    planned_steps
+        Steps that followed their plan from end to end, since the last reset.
     """
 
     name: str
     seen: int
     requests: int
     peak_bytes: int
-    served_requests: int
-    all_requests: int
-
-    @property
-    def share(self) -> float:
-        """Share of the requests that went as planned; 0 before the first plan."""
-        return self.served_requests / self.all_requests if self.all_requests else 0.0
+    planned_steps: int
 
 
 @dataclass(frozen=True)
@@ -121,8 +107,6 @@ class MemoryReport:
         if there is none for a reason.
     reason
         The reason why the last plan was not adopted, or was dropped; empty if it is in force.
-    advice
-        Advice for the user if trials refused all plans; empty otherwise.
     plans
         Number of plans that were adopted; a plan is made anew if steps change.
     kinds
@@ -132,24 +116,25 @@ class MemoryReport:
     requested_bytes, allocated_bytes, reserved_bytes
         Peaks of the requested bytes, of the same requests in whole blocks of 512 bytes, and of the
         memory taken from the device.
-    planned_bytes, lower_bound
-        Bytes that a step needs under this plan, and under the best plan: the arena, and blocks that
-        outlive a step. 0 without a plan.
-    arena_bytes, escaping_bytes
-        The two parts of `planned_bytes`: places of all kinds, and blocks without a place.
-    planned_requests
-        Number of requests that got their places.
-    escaping_requests
-        Number of requests that the plan expected, and gave no place because they live too long.
-    grown_requests
-        Number of requests that the plan expected, and that were larger than their places.
-    fallback_requests, fallback_bytes
-        Requests of planned steps that a heap served, since they did not match the plan; grown ones
-        are among them.
-    missing_requests
-        Number of requests that the plan expected and that did not come in its order.
+    reserved_now
+        Reserved bytes of this moment.
+    pytorch_bytes, pytorch_now
+        Bytes that PyTorch's allocator with expandable segments would reserve for the same requests:
+        their peak, and those of this moment.
+    requests_above_pytorch
+        Number of requests after which more was reserved than PyTorch would have: small blocks lay
+        in too many pages.
+    arena_bytes, lower_bound
+        Bytes of the arena with the places of all kinds, and a proven lower bound on them. 0 without
+        a plan.
+    escaping_bytes
+        Most bytes of the blocks of one step that have no place, because they live too long.
+    planned_requests, escaping_requests
+        Number of requests that got their places, and of those that a plan expects without a place.
+    unexpected_requests
+        Number of requests of steps that had left their plan.
     mismatch_counts
-        Number of the fallback requests, by kind of mismatch.
+        Number of the requests at which a step left its plan, by kind of mismatch.
     mismatches
         The first mismatches.
     overwrites
@@ -171,22 +156,21 @@ class MemoryReport:
     requested_bytes: int
     allocated_bytes: int
     reserved_bytes: int
-    planned_bytes: int
-    lower_bound: int
+    reserved_now: int
+    pytorch_bytes: int
+    pytorch_now: int
+    requests_above_pytorch: int
     arena_bytes: int
+    lower_bound: int
     escaping_bytes: int
     planned_requests: int
     escaping_requests: int
-    grown_requests: int
-    fallback_requests: int
-    fallback_bytes: int
-    missing_requests: int
+    unexpected_requests: int
     mismatch_counts: dict[str, int]
     mismatches: tuple[MismatchRecord, ...]
     overwrites: tuple[OverwriteRecord, ...] = ()
     device: DeviceUse | None = None
     last_step: DeviceUse | None = None
-    advice: str = ""
     pause: PauseReport | None = None
 
     @property
@@ -211,15 +195,15 @@ class MemoryReport:
             ("allocated", _amount(self.allocated_bytes, "in whole blocks")),
             ("reserved", _amount(self.reserved_bytes, f"efficiency {self.efficiency:.2%}")),
         ]
-        if self.planned_bytes:
+        rows.append(("PyTorch", _amount(self.pytorch_bytes, "with expandable segments")))
+        if self.requests_above_pytorch:
+            rows.append(("", f"{self.requests_above_pytorch:,} requests took more than PyTorch"))
+        if self.arena_bytes:
             rows += [
-                ("planned", _amount(self.planned_bytes, "arena and what outlives a step")),
-                ("  arena", _amount(self.arena_bytes, "")),
-                ("  outlives", _amount(self.escaping_bytes, "")),
-                ("bound", _amount(self.lower_bound, "no plan needs less")),
+                ("arena", _amount(self.arena_bytes, "")),
+                ("  bound", _amount(self.lower_bound, "no plan needs less")),
+                ("outlives", _amount(self.escaping_bytes, "at most, of one step")),
             ]
-        if self.advice:
-            rows.append(("advice", self.advice))
         if self.device is not None and self.last_step is not None:
             rows.append(("device", _use(self.device)))
             if self.steps:
@@ -227,16 +211,16 @@ class MemoryReport:
                 rows.append(("  the last", _use(self.last_step)))
         if self.pause is not None:
             rows += self.pause.rows()
-        rows += [
-            ("requests", f"{self.planned_requests} planned, {self.escaping_requests} escaping"),
+        rows.append(
             (
-                "fallback",
-                f"{self.fallback_requests} requests, {exact_bytes(self.fallback_bytes)} bytes",
-            ),
-            ("missing", f"{self.missing_requests} requests"),
-        ]
+                "requests",
+                f"{self.planned_requests} planned, {self.escaping_requests} escaping, "
+                f"{self.unexpected_requests} after a step left its plan",
+            )
+        )
+        left = sum(self.mismatch_counts.values())
         shown = self.mismatches[:SHOWN_MISMATCHES]
-        below = [*map(str, shown), *and_more(self.fallback_requests, SHOWN_MISMATCHES)]
+        below = [*map(str, shown), *and_more(left, SHOWN_MISMATCHES)]
         lines = [aligned_pairs(rows).rstrip("\n"), *(f"  {line}" for line in below)]
         if self.overwrites:
             lines += ["", *overwrite_lines(self.overwrites)]
@@ -254,7 +238,7 @@ def _kinds_table(kinds: tuple[KindReport, ...]) -> str:
                 str(kind.seen),
                 str(kind.requests),
                 exact_bytes(kind.peak_bytes),
-                f"{kind.share:.1%}",
+                str(kind.planned_steps),
             )
         )
         for kind in kinds

@@ -24,10 +24,7 @@ class TenantRecord:
     stream
         The stream of its request.
     request
-        Number of its request, counted from the first of the process.
-    kind, slot
-        Number of its kind of step in the plan of that time, and of its request in the step; -1
-        outside of the plan.
+        Number of its request in its step; -1 outside of steps.
     step
         Number of the step that freed the last block, or requested the first.
     """
@@ -36,15 +33,13 @@ class TenantRecord:
     size: int
     stream: int
     request: int
-    kind: int
-    slot: int
     step: int
 
     def __str__(self) -> str:
         """Return one line on the block."""
-        planned = f", number {self.slot} of a step of kind {self.kind}" if self.kind >= 0 else ""
+        made = f"request {self.request}" if self.request >= 0 else "a request outside of steps"
         return (
-            f"request {self.request}{planned}, {exact_bytes(self.size)} bytes at "
+            f"{made}, {exact_bytes(self.size)} bytes at "
             f"{self.address:#x} on stream {self.stream:#x}"
         )
 
@@ -126,7 +121,4 @@ def _record(found: Overwrite) -> OverwriteRecord:
 def _tenant(tenant: Tenant) -> TenantRecord | None:
     if not tenant.bytes:
         return None
-    return TenantRecord(
-        tenant.address, tenant.bytes, tenant.stream, tenant.request, tenant.kind, tenant.slot,
-        tenant.step,
-    )  # fmt: skip
+    return TenantRecord(tenant.address, tenant.bytes, tenant.stream, tenant.request, tenant.step)

@@ -10,18 +10,13 @@
 from __future__ import annotations
 
 import atexit
+import math
 import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from importlib.metadata import version
-from pathlib import Path
 from typing import Literal
 
-from gpu_runtime._core import BETWEEN_STEPS, CountingMemory, CudaMemory, PlannedAllocator
-from gpu_runtime.allocator.book import Book, plan_book
-from gpu_runtime.allocator.book_file import read_book, write_book
-from gpu_runtime.allocator.book_planner import BookPlanner, Planning
-from gpu_runtime.allocator.book_problem import LEAST_PEAK
+from gpu_runtime._core import CountingMemory, CudaMemory, PlannedAllocator
 from gpu_runtime.allocator.call_counts import DeviceMeter
 from gpu_runtime.allocator.memory_pause import Keep, MemoryPause
 from gpu_runtime.allocator.memory_report import (
@@ -34,23 +29,24 @@ from gpu_runtime.allocator.mismatch_places import MismatchPlaces
 from gpu_runtime.allocator.overwrite_kernels import load_checks
 from gpu_runtime.allocator.overwrite_record import OverwriteRecord, require_none, take_overwrites
 from gpu_runtime.allocator.pytorch.decorated_allocator import serve_pytorch
+from gpu_runtime.allocator.step_planner import Planning, StepPlanner
 from planners.errors import DeviceError, GaplessError
 from planners.model.budget import Budget
 from planners.model.problem import Problem
 from planners.registry import choose_one
 
 ARENAS = ("vmm", "cudaMalloc")
-TRACE_SUFFIX = ".npz"
+# The share of a program's time that calls for moves may take.
+MOVES = 0.005
 
 
 class PlannedMemory:
     """Serves PyTorch's CUDA allocations, those of training steps at planned addresses.
 
-    Steps fall into kinds: with and without the optimizer, training and evaluation. The requests
-    between two steps are a kind too. A kind is planned when it was seen twice, if a trial on the
-    last steps says that the plan costs neither memory nor device calls. From then on request k of a
-    step goes to offset k of an arena that all kinds share. Requests that do not match, and blocks
-    that outlive their step for long, go to idle bytes of the arena or to a heap.
+    A step that made the same requests and frees as an earlier one, from end to end, is planned.
+    From then on request k of such a step goes to offset k of an arena. All other requests go to a
+    heap, which reserves no more than PyTorch's allocator with expandable segments would for the same
+    requests, and moves idle memory to where it is needed.
 
     Parameters
     ----------
@@ -63,9 +59,10 @@ class PlannedMemory:
     arena
         ``"vmm"``: pages that are mapped as needed. ``"cudaMalloc"``: one plain allocation, for
         libraries that refuse such pages.
-    plan
-        File of :meth:`save`, or a trace of ``instances.extract trace``; its plan is adopted before
-        the first step.
+    moves
+        Share of the program's time that device calls may take to reserve less than PyTorch would;
+        0 for none, None for as many as reserve the least. Calls that keep reserved bytes from
+        exceeding PyTorch's, or the device's memory, are made in any case.
     check
         Whether each freed block is stamped, and its stamp compared before the bytes are handed out
         again, which finds writes to freed memory. Steps take longer, and each waits for the device
@@ -89,11 +86,10 @@ class PlannedMemory:
         time_limit: float = 10.0,
         device: int = 0,
         arena: Literal["vmm", "cudaMalloc"] = "vmm",
-        plan: str | Path | None = None,
+        moves: float | None = MOVES,
         check: bool = False,
         strict: bool = False,
         _planning: Planning = "beside",
-        _least_peak: int = LEAST_PEAK,
     ) -> None:
         if arena not in ARENAS:
             raise GaplessError(f"arena: 'vmm' or 'cudaMalloc', found {arena!r}")
@@ -101,21 +97,20 @@ class PlannedMemory:
         self._budget = Budget(time_limit_seconds=time_limit)
         self._device = device
         self._arena = arena
-        self._plan = None if plan is None else Path(plan)
+        self._share_of_moves = _share_of_moves(moves)
         self._check = check
         self._strict = strict or check
         # The reason why PyTorch's own allocator serves; empty if it does not.
         self._unserved = ""
         self._planning: Planning = _planning
-        self._least_peak = _least_peak
-        self._planner: BookPlanner | None = None
+        self._planner: StepPlanner | None = None
         self._allocator: PlannedAllocator | None = None
         self._meter: DeviceMeter | None = None
         self._pause: MemoryPause | None = None
         self._places = MismatchPlaces()
         self._overwrites: list[OverwriteRecord] = []
         # By label: the names that the user gave to kinds, and ours.
-        self._names: dict[int, str] = {BETWEEN_STEPS: "between steps", 0: "step"}
+        self._names: dict[int, str] = {0: "step"}
 
     def install(self) -> None:
         """Serve all CUDA allocations of PyTorch from now on, for the rest of the process.
@@ -127,8 +122,6 @@ class PlannedMemory:
         DeviceError
             There is no driver or device, planned memory is installed on this device, or, with
             `strict`, this version of PyTorch is unknown.
-        InstanceError
-            The file of the plan cannot be read, or has no plan.
         """
         self._refuse_twice()
         counted: list[CountingMemory] = []
@@ -137,7 +130,9 @@ class PlannedMemory:
             if self._check:
                 load_checks(memory)
             counted.append(CountingMemory(memory, is_timed=True))
-            return PlannedAllocator(counted[-1], self._arena == "cudaMalloc", self._check)
+            return PlannedAllocator(
+                counted[-1], self._arena == "cudaMalloc", self._check, self._share_of_moves
+            )
 
         stand_by = None if self._strict else self._stand_by
         allocator = serve_pytorch(self._device, make, on_unknown=stand_by)
@@ -168,17 +163,11 @@ class PlannedMemory:
         ------
         DeviceError
             An allocator is attached already, or `check` is set and the allocator does not check.
-        InstanceError
-            The file of the plan cannot be read, or has no plan.
         """
         self._refuse_twice()
         if self._check and not allocator.is_checked:
             raise DeviceError("check: the allocator that is attached was made without is_checked")
-        planner = BookPlanner(
-            allocator, self._chosen, self._budget, self._planning, self._least_peak
-        )
-        if self._plan is not None:
-            planner.adopt(self._given_book(self._plan))
+        planner = StepPlanner(allocator, self._chosen, self._budget, self._planning)
         self._planner, self._allocator = planner, allocator
         self._meter = None if memory is None else DeviceMeter(allocator, memory)
         self._pause = MemoryPause(allocator, self._meter, None)
@@ -307,30 +296,6 @@ class PlannedMemory:
         """
         return self._pausing().resume(tag)
 
-    def save(self, path: str | Path) -> None:
-        """Write the plans in force to a file, for ``PlannedMemory(plan=path)``.
-
-        Raises
-        ------
-        DeviceError
-            Nothing is installed, or no plan is in force.
-        GaplessError
-            The file cannot be written.
-        """
-        book = self._installed()[0].book
-        if book is None:
-            raise DeviceError("plan: none is in force yet; save it after a planned step")
-        origin: dict[str, str | int] = {
-            "planner": self._chosen.label,
-            "device": self._device,
-            "gapless": version("gapless"),
-        }
-        if book.guest_bytes:
-            # Another process does not have these blocks, or has them at other addresses.
-            kinds = book.problem.kinds
-            book = plan_book(kinds, self._chosen, self._budget, book.problem.least_peak)
-        write_book(book, self._names, origin, Path(path))
-
     def wait_for_planning(self) -> None:
         """Wait for the plan that is being made; it is adopted at the end of the next step."""
         self._installed()[0].wait_for_planning()
@@ -347,9 +312,9 @@ class PlannedMemory:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        """The problem of the plan, with the requests of all kinds; empty before the first plan."""
-        book = self._installed()[0].book
-        return () if book is None else (book.problem.problem,)
+        """The problem of the plan, with the requests of all kinds; empty without a plan."""
+        planned = self._installed()[0].planned
+        return () if planned is None else (planned.problem.problem,)
 
     def report(self) -> MemoryReport:
         """Return peaks and counts since the installation or the last reset.
@@ -361,11 +326,8 @@ class PlannedMemory:
         """
         planner, allocator = self._installed()
         self._overwrites += take_overwrites(allocator, everywhere=True)
-        book = planner.book
+        planned = planner.planned
         figures = allocator.figures()
-        # Guests of the arena persist too, and count as bytes of the arena.
-        outside = planner.observer.persisting_bytes - (book.guest_bytes if book else 0)
-        escaping = outside + (book.escaping_bytes if book else 0)
         return MemoryReport(
             planner=self._chosen.label,
             status="unplanned" if self._unserved else planner.status,
@@ -377,16 +339,16 @@ class PlannedMemory:
             requested_bytes=figures.requested_peak,
             allocated_bytes=figures.allocated_peak,
             reserved_bytes=figures.reserved_peak,
-            planned_bytes=book.arena_bytes + escaping if book else 0,
-            lower_bound=book.lower_bound + outside if book else 0,
-            arena_bytes=book.arena_bytes if book else 0,
-            escaping_bytes=escaping if book else 0,
+            reserved_now=figures.reserved_bytes,
+            pytorch_bytes=figures.shadow_peak,
+            pytorch_now=figures.shadow_bytes,
+            requests_above_pytorch=figures.requests_above_shadow,
+            arena_bytes=planned.arena_bytes if planned else 0,
+            lower_bound=planned.result.lower_bound if planned else 0,
+            escaping_bytes=planned.problem.escaping_bytes if planned else 0,
             planned_requests=figures.planned_requests,
             escaping_requests=figures.escaping_requests,
-            grown_requests=figures.grown_requests,
-            fallback_requests=figures.fallback_requests,
-            fallback_bytes=figures.fallback_bytes,
-            missing_requests=figures.missing_requests,
+            unexpected_requests=figures.unexpected_requests,
             mismatch_counts=count_kinds(allocator.mismatch_counts()),
             mismatches=tuple(
                 mismatch_record(mismatch, self._places.of(mismatch))
@@ -395,7 +357,6 @@ class PlannedMemory:
             overwrites=tuple(self._overwrites),
             device=None if self._meter is None else self._meter.in_all,
             last_step=None if self._meter is None else self._meter.last_step,
-            advice=planner.advice,
             pause=self._pausing().report(),
         )
 
@@ -416,27 +377,18 @@ class PlannedMemory:
                 found |= {f"{name}.{key}": number for key, number in use.numbers().items()}
         return found
 
-    def _given_book(self, path: Path) -> Book:
-        if path.suffix == TRACE_SUFFIX:
-            # Only a trace needs the package `instances`.
-            from gpu_runtime.allocator.book_of_trace import book_of_trace
-
-            return book_of_trace(path, self._chosen, self._budget, self._least_peak)
-        saved = read_book(path)
-        self._names.update(saved.names)
-        return saved.book
-
-    def _kind_reports(self, planner: BookPlanner) -> tuple[KindReport, ...]:
-        book = planner.book
-        peaks = dict(zip(book.numbers, book.problem.peaks, strict=True)) if book else {}
+    def _kind_reports(self, planner: StepPlanner) -> tuple[KindReport, ...]:
+        planned = planner.planned
+        problem = None if planned is None else planned.problem
+        numbers = [] if problem is None else [kind.number for kind in problem.kinds]
+        peaks = {} if problem is None else dict(zip(numbers, problem.peaks, strict=True))
         return tuple(
             KindReport(
-                name=self._names.get(kind.label, f"label {kind.label}"),
+                name=self._names[kind.label],
                 seen=kind.seen,
-                requests=kind.slot_count,
+                requests=len(kind.requests),
                 peak_bytes=peaks.get(kind.number, 0),
-                served_requests=planner.observer.served.get(kind.number, (0, 0))[0],
-                all_requests=planner.observer.served.get(kind.number, (0, 0))[1],
+                planned_steps=planner.followed.get(kind.number, (0, 0))[0],
             )
             for kind in planner.kinds
         )
@@ -460,7 +412,16 @@ class PlannedMemory:
         assert self._pause is not None
         return self._pause
 
-    def _installed(self) -> tuple[BookPlanner, PlannedAllocator]:
+    def _installed(self) -> tuple[StepPlanner, PlannedAllocator]:
         if self._planner is None or self._allocator is None:
             raise DeviceError("planned memory is not installed; call install() first")
         return self._planner, self._allocator
+
+
+def _share_of_moves(moves: float | None) -> float:
+    if moves is None:
+        return math.inf
+    is_number = isinstance(moves, (int, float)) and not isinstance(moves, bool)
+    if not is_number or not 0 <= moves <= 1:
+        raise GaplessError(f"moves: a share from 0 to 1, or None for no limit, found {moves!r}")
+    return float(moves)

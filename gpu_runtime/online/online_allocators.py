@@ -7,6 +7,7 @@ there and none here. An online allocator with a replay of its own is a function 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Literal
 
@@ -112,9 +113,10 @@ def planned(
     *,
     planner: str = "auto",
     time_limit: float = 3.0,
+    moves: Literal["all", "none"] = "all",
 ) -> OnlineResult:
-    """Planned memory: each iteration is a step, served by a plan made from earlier steps."""
-    return replay_planned(requests, terms, planner, time_limit)
+    """Planned memory: each iteration is a step, served by a plan if it repeats."""
+    return replay_planned(requests, terms, planner, time_limit, math.inf if moves == "all" else 0.0)
 
 
 @register_online(STWEAVER, source=CORE.find(STWEAVER).source)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
 
 from gpu_runtime._core import PlannedAllocator, PlannedReplay
-from gpu_runtime.allocator.book_planner import BookPlanner
+from gpu_runtime.allocator.step_planner import StepPlanner
 from gpu_runtime.replaying.online_replay import (
     core_log,
     replay_result,
@@ -26,7 +27,11 @@ STEP_LABEL = 0
 
 
 def replay_planned(
-    requests: RequestSequence, terms: OnlineTerms, planner: str, time_limit: float
+    requests: RequestSequence,
+    terms: OnlineTerms,
+    planner: str,
+    time_limit: float,
+    share_of_moves: float = math.inf,
 ) -> OnlineResult:
     """Make the requests to planned memory, each iteration a step.
 
@@ -35,8 +40,8 @@ def replay_planned(
     """
     chosen = choose_one(planner)
     device = open_replay_device(requests, terms)
-    allocator = PlannedAllocator(device.served)
-    book_planner = BookPlanner(
+    allocator = PlannedAllocator(device.served, share_of_moves=share_of_moves)
+    step_planner = StepPlanner(
         allocator, chosen, Budget(time_limit_seconds=time_limit), planning="between"
     )
     made = PlannedReplay(
@@ -51,28 +56,28 @@ def replay_planned(
         with warnings.catch_warnings():
             # The figures of a replay show if a plan is not worth it, so a warning is not needed.
             warnings.simplefilter("ignore", RuntimeWarning)
-            stepping_seconds, last_seconds, begun = _serve(requests, device, made, book_planner)
+            stepping_seconds, last_seconds, begun = _serve(requests, device, made, step_planner)
         outcome = made.end()
     except OSError as error:
         raise DeviceError(f"device {terms.device}: {error}") from None
     result = replay_result(device, allocator, outcome, last_seconds, begun)
-    allocator.drop_book()
+    allocator.adopt([], 0)
     return_memory(requests, device, allocator, result)
     device.require_apart(requests)
     return replace(
         result,
         seconds=result.seconds + stepping_seconds,
-        not_done="" if book_planner.plans else _why_unplanned(requests, book_planner),
+        not_done="" if step_planner.plans else _why_unplanned(requests, step_planner),
     )
 
 
-def _why_unplanned(requests: RequestSequence, book_planner: BookPlanner) -> str:
-    why = book_planner.reason or "no plan was better than none"
+def _why_unplanned(requests: RequestSequence, step_planner: StepPlanner) -> str:
+    why = step_planner.reason or "no step repeated"
     return too_few_marks(requests) or f"planned nothing: {why}"
 
 
 def _serve(
-    requests: RequestSequence, device: ReplayDevice, made: PlannedReplay, book_planner: BookPlanner
+    requests: RequestSequence, device: ReplayDevice, made: PlannedReplay, step_planner: StepPlanner
 ) -> tuple[float, float, list[Mapping[str, int]]]:
     """Serve all rows, or the rows until the device has no memory.
 
@@ -91,12 +96,12 @@ def _serve(
         taken = device.total_seconds
         begun.append(device.calls)
         if in_step:
-            book_planner.end_step(completed=True)
-        book_planner.begin_step(STEP_LABEL)
+            step_planner.end_step(completed=True)
+        step_planner.begin_step(STEP_LABEL)
         in_step = True
         stepping += device.total_seconds - taken
         early = made.seconds
         made.run_to(behind)
     if in_step:
-        book_planner.end_step(completed=made.out_of_memory_row < 0)
+        step_planner.end_step(completed=made.out_of_memory_row < 0)
     return stepping, made.seconds - early, begun

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 import torch
 
-from gpu_runtime.allocator.book_planner import Planning
+from gpu_runtime.allocator.step_planner import Planning
 from gpu_runtime.allocator.memory_report import MemoryReport
 from gpu_runtime.allocator.planned_memory import PlannedMemory
 from gpu_runtime.online.online_memory import OnlineMemory

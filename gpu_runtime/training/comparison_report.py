@@ -24,12 +24,13 @@ NOTHING = "-"
 SHOWN_MISMATCHES = 5
 
 COLUMNS = columns_of(
-    "allocator", "requested", "allocated", "reserved", "efficiency", "plan", "over\nplan",
+    "allocator", "requested", "allocated", "reserved", "efficiency", "arena", "PyTorch",
     "whole\nrun", "device", "step\nms", "worst\nms", "to\ndefault", "fallback", "mismatches",
 )  # fmt: skip
 UNITS = (
-    "memory in GiB, peaks of the timed steps; efficiency: allocated / reserved; over plan: "
-    "reserved / plan - 1; whole run: reserved, first steps included; device: taken by the process"
+    "memory in GiB, peaks of the timed steps; efficiency: allocated / reserved; PyTorch: what it "
+    "would reserve with expandable segments; whole run: reserved, first steps included; device: "
+    "taken by the process"
 )
 
 
@@ -119,30 +120,23 @@ def gib(size: int | None) -> str:
     return NOTHING if size is None else f"{size / GIB:,.3f}"
 
 
-def over_plan(timing: RunResult) -> float | None:
-    """Return the part by which reserved bytes exceed the planned bytes."""
-    if timing.plan is None or timing.peaks is None or not timing.plan.planned_bytes:
-        return None
-    return timing.peaks.reserved / timing.plan.planned_bytes - 1
-
-
 def _cells(
     allocator: Allocator, timing: RunResult, findings: AllocatorComparison
 ) -> tuple[str, ...]:
-    peaks, plan, excess = timing.peaks, timing.plan, over_plan(timing)
+    peaks, plan = timing.peaks, timing.plan
     every = timing.every_step
     default = findings.timings.get(Allocator.DEFAULT)
     return (
         str(allocator),
         *_peak_cells(peaks),
-        NOTHING if plan is None else gib(plan.planned_bytes),
-        NOTHING if excess is None else f"{excess:.4%}",
+        NOTHING if plan is None else gib(plan.arena_bytes),
+        NOTHING if plan is None else gib(plan.pytorch_bytes),
         gib(timing.whole_run_reserved),
         gib(timing.device_bytes),
         f"{statistics.median(every) * 1e3:.3f}",
         f"{max(every) * 1e3:.3f}",
         NOTHING if default is None else f"{step_ratio(timing, default) - 1:+.2%}",
-        NOTHING if plan is None else f"{plan.fallback_requests:,}",
+        NOTHING if plan is None else f"{plan.unexpected_requests:,}",
         NOTHING if plan is None else _mismatch_cell(plan),
     )
 
@@ -157,9 +151,9 @@ def _peak_cells(peaks: PeakFigures | None) -> list[str]:
 def _plan_notes(plan: MemoryReport) -> list[str]:
     again = f" (the last of {plan.plans})" if plan.plans > 1 else ""
     lines = [
-        f"plan by {plan.planner}, {plan.status}{again}: arena {gib(plan.arena_bytes)} and "
-        f"escaping {gib(plan.escaping_bytes)} GiB, together {plan.planned_bytes:,} bytes, lower "
-        f"bound {plan.lower_bound:,}; {plan.planned_steps} of {plan.steps} steps served by it"
+        f"plan by {plan.planner}, {plan.status}{again}: arena {plan.arena_bytes:,} "
+        f"bytes, lower bound {plan.lower_bound:,}; {plan.planned_steps} of {plan.steps} steps "
+        f"followed it; PyTorch would reserve {gib(plan.pytorch_bytes)} GiB"
     ]
     shown = plan.mismatches[:SHOWN_MISMATCHES]
     lines += [f"mismatch: {mismatch}" for mismatch in shown]
@@ -167,8 +161,7 @@ def _plan_notes(plan: MemoryReport) -> list[str]:
 
 
 def _mismatch_cell(plan: MemoryReport) -> str:
-    kinds = {**plan.mismatch_counts, "missing": plan.missing_requests}
-    return ", ".join(f"{count:,} {kind}" for kind, count in kinds.items() if count) or "0"
+    return ", ".join(f"{count:,} {kind}" for kind, count in plan.mismatch_counts.items()) or "0"
 
 
 def _verdict(agreement: Agreement) -> Sequence[str]:
@@ -189,7 +182,6 @@ def _timing_record(timing: RunResult) -> dict[str, Any]:
     return {
         **msgspec.to_builtins(timing),
         "efficiency": None if timing.peaks is None else timing.peaks.efficiency,
-        "over_plan": over_plan(timing),
         "median_step_seconds": statistics.median(timing.every_step),
         "worst_step_seconds": max(timing.every_step),
     }

@@ -71,12 +71,12 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True, tag="result"):
 
     @property
     def fallback_share(self) -> float | None:
-        """Share of a plan's requests that a fallback served; 1 if no step had a plan."""
+        """Share of the requests of planned steps that the heap served; 1 if no step had a plan."""
         if self.plan is None:
             return None
         served = self.plan.planned_requests + self.plan.escaping_requests
-        asked = served + self.plan.fallback_requests
-        return self.plan.fallback_requests / asked if asked and self.plan.planned_steps else 1.0
+        asked = served + self.plan.unexpected_requests
+        return self.plan.unexpected_requests / asked if asked and self.plan.planned_steps else 1.0
 
 
 class Failure(msgspec.Struct, frozen=True, tag="failure"):

@@ -1,4 +1,3 @@
-#include <nanobind/stl/optional.h>
 #include <nanobind/stl/vector.h>
 
 #include <cstdint>
@@ -6,8 +5,10 @@
 #include <vector>
 
 #include "allocator/block.h"
-#include "allocator/book.h"
 #include "allocator/hand_overs.h"
+#include "allocator/mismatch.h"
+#include "allocator/step_kind.h"
+#include "allocator/step_plan.h"
 #include "bindings.h"
 #include "numpy_arrays.h"
 
@@ -15,58 +16,55 @@ namespace gapless::runtime {
 
 namespace {
 
-void bind_book(nb::module_& module) {
-    nb::class_<KindPlan>(module, "KindPlan",
-                         "What one kind of step asks for, and where it best lies.")
+void bind_kinds(nb::module_& module) {
+    nb::class_<StepKind>(module, "StepKind", "Steps with the same requests and frees.")
+        .def_ro("number", &StepKind::number)
+        .def_ro("label", &StepKind::label)
+        .def_ro("seen", &StepKind::seen)
+        .def_prop_ro(
+            "requests",
+            [](const StepKind& kind) {
+                std::vector<std::int64_t> rows;
+                for (const StepRequest& request : kind.requests) {
+                    rows.insert(rows.end(), {static_cast<std::int64_t>(request.stream),
+                                             request.bytes, request.end});
+                }
+                return to_rows(std::move(rows), 3);
+            },
+            nb::rv_policy::automatic,
+            "Rows (stream, bytes, end); the end of a block that outlives its step is "
+            "OUTLIVES.")
+        .def_prop_ro(
+            "late_frees",
+            [](const StepKind& kind) {
+                std::vector<std::int64_t> rows;
+                for (const LateFree& late : kind.late_frees) {
+                    rows.insert(rows.end(), {late.kind, late.request, late.at});
+                }
+                return to_rows(std::move(rows), 3);
+            },
+            nb::rv_policy::automatic,
+            "Rows (kind, request, time) of blocks that an earlier step requested.");
+    nb::class_<StepPlan>(module, "StepPlan", "What a kind of step asks for, and where it lies.")
         .def(
             "__init__",
-            [](KindPlan* made, std::int32_t label, const Array<std::int64_t>& stream,
-               const Array<std::int64_t>& least, const Array<std::int64_t>& most,
-               const Array<std::int64_t>& offset, const Array<std::int64_t>& spare) {
-                new (made) KindPlan{label,        copy_streams(stream), copy(least), copy(most),
-                                    copy(offset), copy(spare),          {}};
-                made->handed_over.resize(made->slot_count());
+            [](StepPlan* made, std::int64_t kind, const Array<std::int64_t>& stream,
+               const Array<std::int64_t>& bytes, const Array<std::int64_t>& offset) {
+                new (made) StepPlan{kind, copy_streams(stream), copy(bytes), copy(offset), {}};
             },
-            "label"_a, "stream"_a, "least"_a, "most"_a, "offset"_a, "spare"_a)
-        .def_ro("label", &KindPlan::label)
-        .def_ro("handed_over", &KindPlan::handed_over)
-        .def_prop_ro("slot_count", &KindPlan::slot_count);
+            "kind"_a, "stream"_a, "bytes"_a, "offset"_a)
+        .def_ro("handed_over", &StepPlan::handed_over);
     module.def(
         "with_hand_overs",
-        [](std::vector<KindPlan> kinds, std::size_t arena_bytes) {
-            require_kinds(kinds, arena_bytes);
-            mark_hand_overs(kinds);
-            return kinds;
+        [](std::vector<StepPlan> plans, std::size_t arena_bytes) {
+            require_plans(plans, arena_bytes);
+            mark_hand_overs(plans);
+            return plans;
         },
-        "kinds"_a, "arena_bytes"_a, WithoutPython(),
-        "Mark the requests whose bytes another stream gets next, in a step of any kind.");
+        "plans"_a, "arena_bytes"_a, WithoutPython(),
+        "Mark the requests whose bytes another stream gets next, in a step of any plan.");
     module.attr("NO_PLACE") = kNoPlace;
-    module.attr("BETWEEN_STEPS") = kBetweenSteps;
-    module.attr("FIRST_ROLE") = kFirstRole;
-
-    nb::class_<Book::Place>(module, "Place", "Where a request best lies.")
-        .def_ro("kind", &Book::Place::kind)
-        .def_ro("slot", &Book::Place::slot)
-        .def_ro("offset", &Book::Place::offset)
-        .def_ro("spare", &Book::Place::spare)
-        .def_ro("handed_over", &Book::Place::handed_over)
-        .def_ro("mismatch", &Book::Place::mismatch);
-    nb::class_<Book>(module, "Book",
-                     "The kinds of step of a program; it predicts, and holds no memory.")
-        .def(nb::init<std::vector<KindPlan>, std::size_t>(), "kinds"_a, "arena_bytes"_a,
-             WithoutPython())
-        .def_static(
-            "with_hand_overs",
-            [](std::vector<KindPlan> kinds, std::size_t arena_bytes) {
-                require_kinds(kinds, arena_bytes);
-                mark_hand_overs(kinds);
-                return Book(std::move(kinds), arena_bytes);
-            },
-            "kinds"_a, "arena_bytes"_a, WithoutPython())
-        .def_prop_ro("arena_bytes", &Book::arena_bytes)
-        .def("begin_step", &Book::begin_step, "label"_a)
-        .def("request", &Book::request, "stream"_a, "bytes"_a)
-        .def("end_step", &Book::end_step);
+    module.attr("OUTLIVES") = kOutlives;
 }
 
 }  // namespace
@@ -74,23 +72,21 @@ void bind_book(nb::module_& module) {
 void bind_plan(nb::module_& module) {
     module.attr("BLOCK_ALIGNMENT") = kBlockAlignment;
 
-    nb::enum_<MismatchKind>(module, "MismatchKind", "Why a request is not served by the plan.")
+    nb::enum_<MismatchKind>(module, "MismatchKind", "Why a step leaves its plan.")
         .value("SIZE", MismatchKind::size)
         .value("EXTRA", MismatchKind::extra)
         .value("STREAM", MismatchKind::stream)
-        .value("IN_USE", MismatchKind::in_use)
-        .value("GROWN", MismatchKind::grown);
-    nb::class_<Mismatch>(module, "Mismatch", "A request that is not served by the plan.")
+        .value("IN_USE", MismatchKind::in_use);
+    nb::class_<Mismatch>(module, "Mismatch", "A request at which a step leaves its plan.")
         .def_ro("kind", &Mismatch::kind)
         .def_ro("step", &Mismatch::step)
         .def_ro("stream", &Mismatch::stream)
         .def_ro("bytes", &Mismatch::bytes)
         .def_ro("request", &Mismatch::request)
         .def_ro("expected_bytes", &Mismatch::expected_bytes)
-        .def_ro("in_the_way", &Mismatch::in_the_way)
         .def_ro("number", &Mismatch::number)
         .def_ro("step_kind", &Mismatch::step_kind);
-    bind_book(module);
+    bind_kinds(module);
 }
 
 }  // namespace gapless::runtime

@@ -13,6 +13,5 @@ void bind_device(nb::module_& module);
 void bind_plan(nb::module_& module);
 void bind_allocator(nb::module_& module);
 void bind_online(nb::module_& module);
-void bind_program_record(nb::module_& module);
 
 }  // namespace gapless::runtime

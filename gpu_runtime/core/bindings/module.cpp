@@ -29,5 +29,4 @@ NB_MODULE(_core, module) {
     bind_plan(module);
     bind_allocator(module);
     bind_online(module);
-    bind_program_record(module);
 }

@@ -69,7 +69,7 @@ class RecordingProbe:
         return DeviceCounts(5, 1)
 
     def plan(self) -> MemoryReport:
-        return changed(PLAN, planned_requests=3, escaping_requests=0, fallback_requests=1)
+        return changed(PLAN, planned_requests=3, escaping_requests=0, unexpected_requests=1)
 
     def note(self) -> str:
         return ""

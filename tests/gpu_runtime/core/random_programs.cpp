@@ -1,5 +1,5 @@
-// Random programs on planned memory: steps of kinds that a book has or not, books whose places are
-// arbitrary. Ends with 1 and a line on stderr where something is wrong.
+// Random programs on planned memory: steps that follow a plan, leave it or have none, plans whose
+// places are arbitrary. Ends with 1 and a line on stderr where something is wrong.
 
 #include <algorithm>
 #include <cstdio>
@@ -36,7 +36,8 @@ class PlannedProgram final : public RandomProgram<PlannedAllocator> {
         : RandomProgram(options,
                         [&](DeviceMemory& memory) {
                             return std::make_unique<PlannedAllocator>(
-                                memory, has_plain_memory(options.seed));
+                                memory, has_plain_memory(options.seed), false,
+                                options.seed % 4 == 3 ? 0 : MoveBudget::kUnlimited);
                         }),
           is_plain_(has_plain_memory(options.seed)) {}
 
@@ -44,19 +45,6 @@ class PlannedProgram final : public RandomProgram<PlannedAllocator> {
     std::int64_t pauses() const { return pauses_; }
 
   private:
-    // A plain arena that is replaced has the streams of its ranges wait.
-    void take_turn() override {
-        try {
-            make_turn();
-        } catch (const StreamIsCaptured& error) {
-            require(is_plain_ && has_captured(), error.what());
-            allocator().check();
-        } catch (const StreamIsGone& error) {
-            require(is_plain_, error.what());
-            allocator().check();
-        }
-    }
-
     // Requests while their tag is paused have none.
     void request_tagged() {
         const std::string tag = chance(0.5) ? "a" : "b";
@@ -121,7 +109,7 @@ class PlannedProgram final : public RandomProgram<PlannedAllocator> {
         }
     }
 
-    void make_turn() {
+    void take_turn() override {
         if (!is_plain_ && !has_captured() && chance(0.02)) {
             return allocator().figures().paused_bytes > 0 && chance(0.7) ? resume_some()
                                                                          : pause_some();
@@ -135,15 +123,7 @@ class PlannedProgram final : public RandomProgram<PlannedAllocator> {
         } else if (kind < 0.91) {
             call_allocator().give_back();
         } else if (kind < 0.96) {
-            if (in_step_) {
-                planned_ += call_allocator().end_step().planned;
-            } else {
-                const auto label = static_cast<std::int32_t>(below(2));
-                planned_ += call_allocator().begin_step(label).planned;
-                choose(label);
-            }
-            in_step_ = !in_step_;
-            if (!in_step_) choose(kBetweenSteps);
+            in_step_ ? end_step() : begin_step();
         } else if (kind < 0.972) {
             finish_some();
         } else if (kind < 0.975) {
@@ -151,14 +131,21 @@ class PlannedProgram final : public RandomProgram<PlannedAllocator> {
         } else if (kind < 0.98) {
             capture_some();
         } else if (!in_step_) {
-            if (chance(0.8)) {
-                adopt();
-            } else {
-                call_allocator().drop_book();
-                kinds_.clear();
-                choose(kBetweenSteps);
-            }
+            adopt(chance(0.8) ? 1 + below(3) : 0);
         }
+    }
+
+    void begin_step() {
+        call_allocator().begin_step(static_cast<std::int32_t>(below(2)));
+        in_step_ = true;
+        next_ = 0;
+        plan_ = plans_.empty() ? nullptr : &plans_[chance(0.7) ? 0 : below(plans_.size())];
+    }
+
+    void end_step() {
+        planned_ += call_allocator().end_step(chance(0.9)).planned;
+        in_step_ = false;
+        plan_ = nullptr;
     }
 
     std::size_t some_bytes() {
@@ -168,56 +155,41 @@ class PlannedProgram final : public RandomProgram<PlannedAllocator> {
         return 1 + below(40 * kPage);
     }
 
-    // The kind whose requests come, mostly.
-    void choose(std::int32_t label) {
-        slot_ = 0;
-        kind_ = nullptr;
-        for (const KindPlan& kind : kinds_) {
-            if (kind.label == label && (kind_ == nullptr || chance(0.5))) kind_ = &kind;
-        }
-    }
-
-    void adopt() {
-        const std::size_t pages = 8 + below(120);
-        const std::size_t arena = pages * kPage + below(8) * kBlockAlignment;
-        std::vector<KindPlan> kinds(1 + below(3));
-        for (KindPlan& kind : kinds) {
-            kind.label = static_cast<std::int32_t>(below(3)) - 1;
-            for (std::size_t slots = 1 + below(40); slots > 0; --slots) {
-                const std::size_t most = chance(0.3) ? 1 + below(900) : 1 + below(8 * kPage);
-                const std::size_t room = round_up(most, kBlockAlignment);
-                kind.stream.push_back(some_stream());
-                kind.least.push_back(static_cast<std::int64_t>(std::max<std::size_t>(1, most / 2)));
-                kind.most.push_back(static_cast<std::int64_t>(most));
-                const auto place = [&](double share) {
-                    if (room > arena || !chance(share)) return kNoPlace;
-                    const std::size_t units = (arena - room) / kBlockAlignment + 1;
-                    return static_cast<std::int64_t>(below(units) * kBlockAlignment);
-                };
-                kind.offset.push_back(place(0.9));
-                kind.spare.push_back(place(0.2));
-                kind.handed_over.push_back(chance(0.2) ? 1 : 0);
+    void adopt(std::size_t count) {
+        const std::size_t arena = (8 + below(120)) * kPage + below(8) * kBlockAlignment;
+        std::vector<StepPlan> plans(count);
+        for (StepPlan& plan : plans) {
+            for (std::size_t requests = 1 + below(40); requests > 0; --requests) {
+                const std::size_t bytes = chance(0.3) ? 1 + below(900) : 1 + below(8 * kPage);
+                const std::size_t room = round_up(bytes, kBlockAlignment);
+                const bool has_place = room <= arena && chance(0.9);
+                const std::size_t units = has_place ? (arena - room) / kBlockAlignment + 1 : 0;
+                plan.stream.push_back(some_stream());
+                plan.bytes.push_back(static_cast<std::int64_t>(bytes));
+                plan.offset.push_back(
+                    has_place ? static_cast<std::int64_t>(below(units) * kBlockAlignment)
+                              : kNoPlace);
             }
         }
-        call_allocator().adopt_book(Book(kinds, arena));
-        kinds_ = std::move(kinds);
-        choose(kBetweenSteps);
+        // An arena that is replaced has the streams of its ranges wait.
+        try {
+            call_allocator().adopt(plans, count == 0 ? 0 : arena);
+            plans_ = std::move(plans);
+        } catch (const StreamIsCaptured& error) {
+            require(has_captured(), error.what());
+        } catch (const StreamIsGone&) {
+        }
+        allocator().check();
     }
 
+    // Mostly what the plan expects next.
     void request_next() {
-        Stream stream = some_stream();
-        std::size_t bytes = some_bytes();
-        if (kind_ != nullptr && slot_ < kind_->slot_count() && chance(0.9)) {
-            if (chance(0.03)) ++slot_;  // one does not come
-            if (slot_ < kind_->slot_count()) {
-                if (!is_gone(kind_->stream[slot_])) stream = kind_->stream[slot_];
-                const auto least = static_cast<std::size_t>(kind_->least[slot_]);
-                const auto most = static_cast<std::size_t>(kind_->most[slot_]);
-                bytes = chance(0.05) ? most + 700 : least + below(most - least + 1);
-                ++slot_;
-            }
+        if (plan_ == nullptr || next_ == plan_->request_count() || chance(0.01) ||
+            is_gone(plan_->stream[next_])) {
+            return request(some_bytes(), some_stream());
         }
-        request(bytes, stream);
+        const std::size_t next = next_++;
+        request(static_cast<std::size_t>(plan_->bytes[next]), plan_->stream[next]);
     }
 
     void check_more() override {
@@ -225,16 +197,16 @@ class PlannedProgram final : public RandomProgram<PlannedAllocator> {
     }
 
     void give_all_back() override {
-        if (in_step_) planned_ += allocator().end_step().planned;
-        allocator().drop_book();
+        if (in_step_) end_step();
+        allocator().adopt({}, 0);
         if (!is_plain_) allocator().resume(std::nullopt);
         allocator().give_back();
     }
 
     const bool is_plain_;
-    std::vector<KindPlan> kinds_;
-    const KindPlan* kind_ = nullptr;
-    std::size_t slot_ = 0;
+    std::vector<StepPlan> plans_;
+    const StepPlan* plan_ = nullptr;
+    std::size_t next_ = 0;
     bool in_step_ = false;
     std::int64_t planned_ = 0, pauses_ = 0;
     std::set<std::string> tags_;    // which there are
@@ -256,7 +228,7 @@ void run_orders(std::uint32_t seeds) {
         out_of_memory += run.out_of_memory();
     }
     program = "all";
-    if (planned < 20 * seeds) fail("requests get their places");
+    if (planned < 10 * seeds) fail("requests get their places");
     if (pauses < 2 * seeds) fail("memory is paused");
     if (out_of_memory == 0) fail("memory is short now and then");
 }

@@ -20,21 +20,10 @@ using namespace gapless::runtime;
 
 constexpr std::size_t kPage = 4096;
 constexpr int kTurns = 4000;
-constexpr int kTurnsABook = 500;
+constexpr int kTurnsAPlan = 500;
 constexpr int kTurnsAGift = 97;
 constexpr int kTurnsAStep = 100;
 constexpr std::size_t kOnlineBytes = std::size_t{8} << 20;
-
-Book book_of(std::int64_t bytes) {
-    const auto pages = bytes * static_cast<std::int64_t>(kPage);
-    KindPlan plan{.stream = {0},
-                  .least = {pages},
-                  .most = {pages},
-                  .offset = {0},
-                  .spare = {-1},
-                  .handed_over = {0}};
-    return Book({plan}, static_cast<std::size_t>(pages));
-}
 
 bool agree(const ServingAllocator& allocator, std::size_t& most) {
     const GaplessStatsOfSize sums = allocator.statistics().large;
@@ -57,12 +46,13 @@ int run(bool is_plain) {
     std::vector<Address> blocks;
     std::size_t most = 0;
     for (int turn = 0; turn < kTurns; ++turn) {
-        if (turn % kTurnsABook == kTurnsABook - 1) {
-            allocator.adopt_book(book_of(1 + static_cast<std::int64_t>(random() % 64)));
+        if (turn % kTurnsAPlan == kTurnsAPlan - 1) {
+            const std::size_t bytes = (1 + random() % 64) * kPage;
+            allocator.adopt({{-1, {0}, {static_cast<std::int64_t>(bytes)}, {0}}}, bytes);
         }
         if (turn % kTurnsAGift == 0) allocator.give_back();
         if (turn % kTurnsAStep == 0) allocator.begin_step(0);
-        if (turn % kTurnsAStep == kTurnsAStep / 2) allocator.end_step();
+        if (turn % kTurnsAStep == kTurnsAStep / 2) allocator.end_step(true);
         if (blocks.size() < 40 || random() % 2 == 0) {
             const std::size_t bytes = 1 + random() % (12 * kPage);
             blocks.push_back(allocator.allocate(bytes, random() % 2));
@@ -74,7 +64,7 @@ int run(bool is_plain) {
         if (!agree(allocator, most)) return 1;
     }
     for (const Address address : blocks) allocator.free(address);
-    allocator.drop_book();
+    allocator.adopt({}, 0);
     if (!agree(allocator, most)) return 1;
     if (most < 4) {
         std::fprintf(stderr, "segments: no holes were made\n");
@@ -92,7 +82,7 @@ int run_online() {
     std::vector<Address> blocks;
     std::size_t most = 0;
     for (int turn = 0; turn < kTurns; ++turn) {
-        if (turn % kTurnsABook == 0) allocator.give_back();
+        if (turn % kTurnsAPlan == 0) allocator.give_back();
         if (blocks.size() < 20 || random() % 2 == 0) {
             blocks.push_back(allocator.allocate(1 + random() % kOnlineBytes, random() % 2));
         } else {

@@ -1,4 +1,4 @@
-"""Kinds of step that are written by hand."""
+"""Plans of steps that are written by hand."""
 
 from __future__ import annotations
 
@@ -6,20 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gpu_runtime._core import NO_PLACE, KindPlan
+from gpu_runtime._core import StepPlan
 
 
-def small_kind(
-    places: Sequence[tuple[int, int]], streams: int | Sequence[int] = 0, label: int = 0
-) -> KindPlan:
-    """Return a kind whose requests always have these bytes and offsets, in order."""
-    count = len(places)
-    sizes = np.array([size for size, _ in places], np.int64)
-    return KindPlan(
-        label,
-        np.full(count, streams) if isinstance(streams, int) else np.array(streams, np.int64),
-        sizes,
-        sizes,
-        np.array([offset for _, offset in places], np.int64),
-        np.full(count, NO_PLACE),
-    )
+def small_plan(places: Sequence[tuple[int, int]], streams: int | Sequence[int] = 0) -> StepPlan:
+    """Return the plan of a step whose requests have these bytes and offsets, in order."""
+    size, offset = np.array(places, dtype=np.int64).reshape(-1, 2).T.copy()
+    stream = np.broadcast_to(np.array(streams, dtype=np.int64), size.shape).copy()
+    return StepPlan(-1, stream, size, offset)

@@ -12,10 +12,10 @@ from tests.gpu_runtime.cpp_program import CORE, SANITIZED, compile_cpp, run_cpp
 HERE = Path(__file__).parent
 SIMULATED = CORE / "device" / "simulated_memory.cpp"
 DEVICES = [CORE / "device" / "ledger_memory.cpp", SIMULATED]
-# PyTorch's table of functions brings memory of a GPU; replays and trials serve no running program.
-LEFT_OUT = {"serving_table", "replay", "request_log", "book_trial"}
+# PyTorch's table of functions brings memory of a GPU; replays serve no running program.
+LEFT_OUT = {"serving_table", "replay", "request_log"}
 ALLOCATORS = [
-    SIMULATED,
+    *DEVICES,
     CORE / "device" / "known_waits.cpp",
     *(
         path

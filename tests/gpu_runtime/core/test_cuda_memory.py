@@ -22,7 +22,7 @@ pytestmark = pytest.mark.core
 PREPARE = f"""
 import ctypes
 from gpu_runtime._core import CudaMemory, PlannedAllocator, PytorchExpandable
-from tests.gpu_runtime.core.small_plans import small_kind
+from tests.gpu_runtime.core.small_plans import small_plan
 from tests.gpu_runtime.core.stamped_blocks import StampedBlocks
 
 PAGE = 2 << 20
@@ -121,7 +121,7 @@ def test_streams_wait_for_each_other_by_events() -> None:
     driver().host_finish(5)
     print(heap.allocate(1000, 3).address == block.address, driver().host_events())
 
-    heap.allocator.adopt_book([small_kind([(PAGE, 0), (PAGE, 0)], 3)], PAGE)
+    heap.allocator.adopt([small_plan([(PAGE, 0), (PAGE, 0)], 3)], PAGE)
     heap.allocator.begin_step()
     first = heap.allocate(PAGE, 3)
     driver().host_submit(5)
@@ -221,7 +221,7 @@ def test_what_another_devices_stream_does_is_waited_for_before_pages_go(is_plann
     first, second = PlannedAllocator(CudaMemory(0)), PlannedAllocator(CudaMemory(1))
     driver().host_stream_on(5, 1)
     if {is_planned}:
-        first.adopt_book([small_kind([(PAGE, 0)])], PAGE)
+        first.adopt([small_plan([(PAGE, 0)])], PAGE)
         first.begin_step()
     block = first.allocate(PAGE)
     driver().host_submit(5)
@@ -229,7 +229,7 @@ def test_what_another_devices_stream_does_is_waited_for_before_pages_go(is_plann
     first.free(block)
     if {is_planned}:
         first.end_step()
-        first.drop_book()
+        first.adopt([], 0)
     first.give_back()
     print(driver().host_created_bytes(), driver().host_events(), driver().host_depth())
     """

@@ -43,6 +43,7 @@ def said(code: str) -> list[str]:
 def test_a_write_after_free_is_found_by_the_kernels() -> None:
     code = """
     allocator = checked()
+    allocator.begin_step()
     first, second = allocator.allocate(1000, 3), allocator.allocate(3 * PAGE, 3)
     ctypes.memset(second, 7, 3 * PAGE)
     allocator.free(first)

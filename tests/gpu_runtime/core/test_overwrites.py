@@ -10,7 +10,8 @@ from random import Random
 import numpy as np
 import pytest
 
-from gpu_runtime._core import NO_PLACE, KindPlan, PlannedAllocator, SimulatedMemory, with_hand_overs
+from gpu_runtime._core import PlannedAllocator, SimulatedMemory, StepPlan, with_hand_overs
+from tests.gpu_runtime.core.small_plans import small_plan
 from tests.slow import one_by_one
 
 pytestmark = pytest.mark.core
@@ -24,10 +25,10 @@ def checked(*, is_plain: bool = False) -> tuple[SimulatedMemory, PlannedAllocato
     return memory, PlannedAllocator(memory, is_plain=is_plain, is_checked=True)
 
 
-def kind(places: list[tuple[int, int, int]], label: int = 0) -> KindPlan:
+def plan(places: list[tuple[int, int, int]]) -> StepPlan:
     """Return the plan of requests with these streams, bytes and offsets."""
-    stream, size, offset = (np.array(column, np.int64) for column in zip(*places, strict=True))
-    return KindPlan(label, stream, size, size, offset, np.full(len(places), NO_PLACE))
+    streams, *_ = zip(*places, strict=True)
+    return small_plan([(size, offset) for _, size, offset in places], list(streams))
 
 
 def write(address: int, size: int = WORD) -> None:
@@ -40,10 +41,9 @@ def test_a_write_after_free_names_who_was_there_and_who_came() -> None:
     #          | 0 | 1 |
     #          |   2   |
     memory, allocator = checked()
-    plan = kind([(0, 1000, 0), (0, PAGE, PAGE), (0, 2 * PAGE, 0)], label=3)
-    allocator.adopt_book([plan], 2 * PAGE)
+    allocator.adopt([plan([(0, 1000, 0), (0, PAGE, PAGE), (0, 2 * PAGE, 0)])], 2 * PAGE)
     for is_wrong in (False, True, False):
-        allocator.begin_step(3)
+        allocator.begin_step()
         first, second = allocator.allocate(1000), allocator.allocate(PAGE)
         write(first, 1000)
         write(second, PAGE)
@@ -64,9 +64,9 @@ def test_a_write_after_free_names_who_was_there_and_who_came() -> None:
             assert (overwrite.offset, overwrite.bytes) == (PAGE + 16, 24)
             before, after = overwrite.before, overwrite.after
             assert (before.address, before.bytes, before.stream) == (second, PAGE, 0)
-            assert (before.request, before.kind, before.slot, before.step) == (4, 0, 1, 1)
-            assert (after.address, after.bytes, after.request) == (first, 2 * PAGE, 5)
-            assert (after.kind, after.slot, after.step) == (0, 2, 1)
+            assert (before.request, before.step) == (1, 1)
+            assert (after.address, after.bytes) == (first, 2 * PAGE)
+            assert (after.request, after.step) == (2, 1)
     assert memory.live_events == 0
 
 
@@ -95,7 +95,8 @@ def test_free_memory_that_nobody_asks_for_is_looked_at_on_request() -> None:
     write(block)
     assert allocator.take_overwrites() == []
     (found,) = allocator.take_overwrites(everywhere=True)
-    assert (found.address, found.before.request, found.after.request) == (block, 0, -1)
+    assert (found.address, found.before.bytes, found.after.bytes) == (block, 1000, 0)
+    assert found.before.request == -1, "requests outside of steps have no number"
     assert allocator.allocate(1000) == block
     assert allocator.take_overwrites() == [], "it is told once"
 
@@ -141,12 +142,12 @@ def test_a_stamp_comes_after_all_who_used_the_block() -> None:
 @pytest.mark.parametrize("is_foreseen", [True, False])
 def test_another_stream_waits_for_the_stamp(is_foreseen: bool) -> None:
     memory, allocator = checked()
-    kinds = [kind([(3, PAGE, 0), (5, PAGE, 0)])]
+    plans = [plan([(3, PAGE, 0), (5, PAGE, 0)])]
     if is_foreseen:
         # Then what is to be waited for is marked when the block is freed.
-        kinds = with_hand_overs(kinds, PAGE)
-        assert list(kinds[0].handed_over) == [1, 1]
-    allocator.adopt_book(kinds, PAGE)
+        plans = with_hand_overs(plans, PAGE)
+        assert list(plans[0].handed_over) == [1, 1]
+    allocator.adopt(plans, PAGE)
     allocator.begin_step()
     block = allocator.allocate(PAGE, 3)
     memory.submit(3, block, PAGE)
@@ -169,7 +170,7 @@ def test_the_first_owner_of_new_memory_waits_for_its_stamp() -> None:
 
 def test_who_gets_memory_that_was_looked_at_waits_for_that() -> None:
     memory, allocator = checked()
-    allocator.adopt_book([kind([(3, PAGE, 0), (5, PAGE, 0)])], PAGE)
+    allocator.adopt([plan([(3, PAGE, 0), (5, PAGE, 0)])], PAGE)
     allocator.begin_step()
     block = allocator.allocate(PAGE, 3)
     allocator.free(block)
@@ -184,10 +185,10 @@ def test_memory_disappears_after_what_was_done_to_it() -> None:
     # The simulated device refuses to unmap bytes that unfinished work touches.
     for is_plain in (False, True):
         memory, allocator = checked(is_plain=is_plain)
-        allocator.adopt_book([kind([(0, 8 * PAGE, 0)])], 8 * PAGE)
+        allocator.adopt([plan([(0, 8 * PAGE, 0)])], 8 * PAGE)
         block = allocator.allocate(2 * PAGE, 3)
         allocator.free(block)
-        allocator.drop_book()
+        allocator.adopt([], 0)
         allocator.give_back()
         assert memory.created_bytes == 0
         assert memory.live_events == 0
@@ -242,23 +243,22 @@ class Program:
     memory: SimulatedMemory = field(init=False)
     allocator: PlannedAllocator = field(init=False)
     live: dict[int, tuple[int, int]] = field(default_factory=dict)  # request and bytes
-    requests: int = 0
+    requests: int = -1  # of the running step; -1 between steps
 
     def __post_init__(self) -> None:
         self.memory, self.allocator = checked(is_plain=self.is_plain)
 
-    def book(self) -> list[KindPlan]:
-        """Return kinds of step with sizes as in the program, and wrong offsets."""
+    def plans(self) -> list[StepPlan]:
+        """Return plans of steps with sizes as in the program, and wrong offsets."""
         draw = self.random
         return [
-            kind(
+            plan(
                 [
                     (draw.choice((0, 3, 5)), self.size(), 512 * draw.randrange(64))
                     for _ in range(draw.randrange(1, 12))
-                ],
-                label,
+                ]
             )
-            for label in (0, 1, -1)
+            for _ in range(3)
         ]
 
     def size(self) -> int:
@@ -270,7 +270,7 @@ class Program:
         size, stream = self.size(), self.random.choice((0, 3, 5))
         block = self.allocator.allocate(size, stream)
         self.live[block] = (self.requests, size)
-        self.requests += 1
+        self.requests += self.requests >= 0
         write(block, size)
         self.memory.submit(stream, block, size)
         if self.random.random() < 0.2:
@@ -298,9 +298,9 @@ class Program:
         """Do what is done between steps."""
         choice = self.random.random()
         if choice < 0.3:
-            self.allocator.adopt_book(self.book(), PAGE * self.random.randrange(16, 64))
+            self.allocator.adopt(self.plans(), PAGE * self.random.randrange(32, 64))
         elif choice < 0.4:
-            self.allocator.drop_book()
+            self.allocator.adopt([], 0)
         elif choice < 0.5:
             self.allocator.give_back()
         elif choice < 0.6:
@@ -310,15 +310,17 @@ class Program:
         """Run a step."""
         self.between()
         self.allocator.begin_step(self.random.randrange(2))
+        self.requests = 0
         for _ in range(turns):
             self.turn()
         self.allocator.end_step()
+        self.requests = -1
 
     def end(self) -> None:
         """Free everything and give it back."""
         while self.live:
             self.free()
-        self.allocator.drop_book()
+        self.allocator.adopt([], 0)
         self.allocator.give_back()
         assert (self.memory.created_bytes, self.memory.live_events) == (0, 0)
 
@@ -355,7 +357,7 @@ def test_each_write_after_free_is_found_at_its_block(seed: int) -> None:
 def test_a_device_that_refuses_calls_leads_to_no_false_accusation(seed: int) -> None:
     for calls in range(0, 400, 7):
         program = Program(Random(seed), is_plain=seed % 2 == 1)
-        program.allocator.adopt_book(program.book(), 16 * PAGE)
+        program.allocator.adopt(program.plans(), 32 * PAGE)
         program.memory.fail_after(calls, 1 + calls % 2)
         with contextlib.suppress(OSError, MemoryError):
             program.step(40)

@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 from gpu_runtime._core import LedgerMemory, PlannedAllocator, SimulatedMemory
-from tests.gpu_runtime.core.small_plans import small_kind
+from tests.gpu_runtime.core.small_plans import small_plan
 from tests.gpu_runtime.core.stamped_blocks import StampedBlocks, bytes_at
 
 pytestmark = pytest.mark.core
 
 PAGE = 4096
-ROOM = 400 * PAGE
+ROOM = 1 << 30
 
 
 class Pausable(StampedBlocks):
@@ -143,9 +143,6 @@ def test_requests_while_all_is_paused_get_new_memory_which_a_second_pause_takes_
 
 def test_withheld_blocks_and_old_mappings_are_no_hindrance() -> None:
     blocks = Pausable(60 * PAGE)
-    for _ in range(8):
-        blocks.planned.begin_step()
-        blocks.planned.end_step()
     stays = blocks.allocate(PAGE)
     used = blocks.allocate(3 * PAGE)
     blocks.planned.use_on(used.address, 5)
@@ -234,7 +231,7 @@ def test_a_resume_that_the_device_refuses_can_be_tried_again(failures: int) -> N
 
 def test_the_arena_of_a_plan_goes_and_comes() -> None:
     blocks = Pausable()
-    blocks.planned.adopt_book([small_kind([(10 * PAGE, 0), (5 * PAGE, 10 * PAGE)])], 15 * PAGE)
+    blocks.planned.adopt([small_plan([(10 * PAGE, 0), (5 * PAGE, 10 * PAGE)])], 15 * PAGE)
     blocks.planned.begin_step()
     first, second = blocks.allocate(10 * PAGE), blocks.allocate(5 * PAGE)
     assert blocks.planned.end_step().planned == 2
@@ -242,7 +239,7 @@ def test_the_arena_of_a_plan_goes_and_comes() -> None:
     assert blocks.planned.pause(None, True) == 15 * PAGE
     # A step that begins meanwhile maps no arena.
     blocks.planned.begin_step()
-    blocks.planned.end_step()
+    blocks.planned.end_step(completed=False)
     assert blocks.memory.created_bytes == 0
     assert blocks.planned.resume(None) == 5 * PAGE
     assert blocks.planned.figures().arena_bytes == 5 * PAGE

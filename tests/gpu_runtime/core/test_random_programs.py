@@ -7,24 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.gpu_runtime.core.test_core_programs import ALLOCATORS
 from tests.gpu_runtime.cpp_program import CORE, SANITIZED, compile_cpp, run_cpp, written_cpp
 from tests.slow import one_by_one
 
 PROGRAM = Path(__file__).with_name("random_programs.cpp")
-CORE_SOURCES = (
-    *("block_heap", "block_heap_growth", "block_heap_memory", "block_heap_moves"),
-    *("block_heap_pause", "block_heap_check"),
-    *("planned_allocator", "planned_blocks", "bounded_heap", "book_adoption", "heap_segments"),
-    "memory_pause",
-    "overwrite_check",
-    *("kind_plan", "kind_progress", "book"),
-)
-SOURCES = [
-    PROGRAM,
-    CORE / "device" / "simulated_memory.cpp",
-    CORE / "device" / "known_waits.cpp",
-    *(CORE / "allocator" / f"{name}.cpp" for name in CORE_SOURCES),
-]
+SOURCES = [PROGRAM, *ALLOCATORS]
 PASSED = "random_programs: passed\n"
 
 HEAP, MEMORY = "allocator/block_heap", "allocator/block_heap_memory"

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gpu_runtime._core import Book, PlannedAllocator
+from gpu_runtime._core import PlannedAllocator, StepPlan
 from gpu_runtime.replaying import planned_replay
 from gpu_runtime.replaying.planned_replay import replay_planned
 from gpu_runtime.replaying.replay_device import ReplayDevice, open_replay_device
@@ -53,15 +53,16 @@ def training(*, marked: bool = True, late: bool = False) -> RequestSequence:
 
 def test_steps_are_served_by_a_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     adopted: list[int] = []
-    real = PlannedAllocator.adopt_book
+    real = PlannedAllocator.adopt
 
-    def adopt(allocator: PlannedAllocator, book: Book) -> None:
-        adopted.append(book.arena_bytes)
-        real(allocator, book)
+    def adopt(allocator: PlannedAllocator, plans: list[StepPlan], arena_bytes: int) -> None:
+        adopted.append(arena_bytes)
+        real(allocator, plans, arena_bytes)
 
-    monkeypatch.setattr(PlannedAllocator, "adopt_book", adopt)
+    monkeypatch.setattr(PlannedAllocator, "adopt", adopt)
     result = replay_planned(training(), OnlineTerms(), "greedy-size-best", 5.0)
-    assert adopted == [12 * MIB]
+    # The last call returns the arena.
+    assert adopted == [12 * MIB, 0]
     assert result.requested_peak == 12 * MIB
     # One place a request from then on, in every step.
     places = result.addresses.reshape(STEPS, 3)
@@ -98,10 +99,10 @@ def test_device_calls_are_told_for_each_iteration(name: str) -> None:
         assert (steady, changed[-1]) == ([1, 0, 0, 0, 0, 0], 1)
 
 
-def test_without_iterations_nothing_is_planned(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(PlannedAllocator, "adopt_book")
+def test_without_iterations_nothing_is_planned() -> None:
     result = replay_planned(training(marked=False), OnlineTerms(), "auto", 5.0)
     assert result.requested_peak == 12 * MIB
+    assert result.not_done.startswith("planned nothing: two marked iterations")
 
 
 @pytest.mark.parametrize("device", [OnlineDevice.LEDGER, OnlineDevice.SIMULATED])

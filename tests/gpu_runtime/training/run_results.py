@@ -21,30 +21,29 @@ PLAN = MemoryReport(
     reason="",
     plans=1,
     kinds=(
-        KindReport("step", 34, 2_000, 3 * GIB, 60_000, 60_000),
-        KindReport("between steps", 33, 0, 0, 0, 0),
+        KindReport("step", 34, 2_000, 3 * GIB, 30),
     ),
     requested_bytes=3 * GIB,
     allocated_bytes=4 * GIB,
     reserved_bytes=4 * GIB + (1 << 20),
-    planned_bytes=4 * GIB,
+    reserved_now=4 * GIB,
+    pytorch_bytes=5 * GIB,
+    pytorch_now=5 * GIB,
+    requests_above_pytorch=0,
     arena_bytes=3 * GIB,
+    lower_bound=3 * GIB,
     escaping_bytes=GIB,
-    lower_bound=4 * GIB,
     steps=30,
     planned_steps=30,
     planned_requests=60_000,
     escaping_requests=0,
-    grown_requests=0,
-    fallback_requests=0,
-    fallback_bytes=0,
-    missing_requests=0,
+    unexpected_requests=0,
     mismatch_counts={},
     mismatches=(),
 )
 
 MISMATCHES = tuple(
-    MismatchRecord("size", 3, number, 2 * GIB, GIB, 0, -1, "train.py:7 in step")
+    MismatchRecord("size", 3, number, 2 * GIB, GIB, 0, "train.py:7 in step")
     for number in range(7)
 )
 

@@ -100,7 +100,7 @@ def test_reserved_memory_is_the_plans(model: str) -> None:
     found = timing(model, Allocator.PLANNED)
     assert found.plan is not None
     assert found.peaks is not None
-    planned = found.plan.planned_bytes
+    planned = found.plan.arena_bytes
     assert planned >= found.plan.lower_bound > 0
     assert found.peaks.reserved <= max(planned * 1.001, planned + PART_PAGES * PAGE_BYTES)
 

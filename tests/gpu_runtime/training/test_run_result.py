@@ -52,7 +52,7 @@ def test_efficiency_is_allocated_of_reserved() -> None:
 
 
 def test_what_no_step_was_planned_for_is_all_fallback() -> None:
-    served = changed(PLAN, planned_requests=70, escaping_requests=5, fallback_requests=25)
+    served = changed(PLAN, planned_requests=70, escaping_requests=5, unexpected_requests=25)
     assert replace(TIME, plan=served).fallback_share == 0.25
     assert replace(TIME, plan=changed(served, planned_steps=0)).fallback_share == 1.0
     assert replace(TIME, plan=changed(PLAN, planned_requests=0)).fallback_share == 1.0
@@ -60,7 +60,7 @@ def test_what_no_step_was_planned_for_is_all_fallback() -> None:
 
 
 def test_an_answer_is_the_worst_of_all_ranks_with_all_their_bits() -> None:
-    half = changed(PLAN, planned_requests=1, fallback_requests=1)
+    half = changed(PLAN, planned_requests=1, unexpected_requests=1)
     first = RunResult(
         step_seconds=((1.0, 4.0), (5.0, 5.0)), peaks=PeakFigures(1, 2, 5), whole_run_reserved=9,
         counts=DeviceCounts(3, 2), plan=PLAN, losses=(("a",),), parameters={"w": "x"},

@@ -16,8 +16,6 @@ namespace gapless::runtime {
 
 // The owner of memory that no stream has used yet.
 constexpr Stream kNoStream = std::numeric_limits<Stream>::max();
-// The request of a block that no plan and no log knows.
-constexpr std::int64_t kNoRequest = -1;
 
 // Note [Streams that are captured]
 // ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
@@ -46,6 +44,7 @@ enum class BlockState : std::uint8_t {
     vacated,  // its frame is used at another address; the old mapping is still there
     paused,   // free, and its memory went back to the device until a resume
     hole,     // no memory is mapped
+    closed,   // a hole of a former arena, which serves no request any more
 };
 
 struct Block {
@@ -60,9 +59,9 @@ struct Block {
     StreamMarks marks;            // of a free arena block: work to wait for as well
     std::vector<Stream> used_on;  // of a block in use: other streams
     std::size_t requested = 0;
-    std::int64_t request = kNoRequest;
-    std::int32_t kind = -1;
-    std::int32_t slot = -1;
+    Address in_shadow = 0;        // its address in the shadow
+    std::int64_t step = -1;       // that requested it; -1 outside of steps
+    std::int32_t request = -1;    // number of the request in that step
     std::int64_t vacated_in = 0;  // of a vacated block: the number of its generation
 
     Address end() const { return address + bytes; }

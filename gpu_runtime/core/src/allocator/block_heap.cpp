@@ -19,30 +19,21 @@ void add_stream(std::vector<Stream>& streams, Stream stream) {
 
 }  // namespace
 
-BlockHeap::BlockHeap(DeviceMemory& memory, bool is_plain, BlockStatistics& statistics)
+BlockHeap::BlockHeap(DeviceMemory& memory, bool is_plain, BlockStatistics& statistics,
+                     ShadowAllocator& shadow)
     : memory_(memory),
       statistics_(statistics),
+      shadow_(shadow),
       is_plain_(is_plain),
       page_bytes_(memory.page_bytes()),
       arena_free_(&nodes_),
       arena_holes_(&nodes_) {}
 
-Block* BlockHeap::place(std::size_t requested, Stream stream, Placement placement) {
-    if (has_withheld()) collect();
+Block* BlockHeap::place(std::size_t requested, Stream stream) {
     const std::size_t bytes = round_up(requested, kBlockAlignment);
     StreamHeap& heap = heap_of(stream);
     Block* found = heap.latest;
-    if (placement == Placement::in_order && !is_plain_) {
-        add_latest(heap);
-        if (heap.tail == nullptr || free_before(heap.tail) < bytes) return nullptr;
-        found = heap.tail->before;
-        unindex(*found);
-    } else if (placement == Placement::largest_hole) {
-        add_latest(heap);
-        if (heap.free.empty() || heap.free.rbegin()->bytes < bytes) return nullptr;
-        found = heap.free.rbegin()->block;
-        unindex(*found);
-    } else if (found != nullptr && found->bytes == bytes) {
+    if (found != nullptr && found->bytes == bytes) {
         heap.latest = nullptr;
     } else {
         add_latest(heap);
@@ -111,7 +102,7 @@ void BlockHeap::free(Block& block) {
         if (block.used_on.empty()) {
             StreamHeap& heap = heap_of(block.stream);
             add_latest(heap);
-            statistics_.finished(block.requested, block.bytes);
+            finished(block);
             block.state = BlockState::free;
             heap.latest = &block;
             return;
@@ -136,7 +127,7 @@ void BlockHeap::free(Block& block) {
         throw;
     }
     if (!is_in_arena(block)) return withhold(block, marks);
-    statistics_.finished(block.requested, block.bytes);
+    finished(block);
     block.marks = std::move(marks);
     block.state = BlockState::free;
     add_free(block);
@@ -272,7 +263,7 @@ void BlockHeap::collect() {
 }
 
 void BlockHeap::come_back(Block& block) {
-    statistics_.finished(block.requested, block.bytes);
+    finished(block);
     block.marks.clear();
     block.state = is_paused(block) ? BlockState::paused : BlockState::free;
     if (block.state == BlockState::free) add_free(block);
@@ -434,6 +425,10 @@ void BlockHeap::add_latest(StreamHeap& heap) {
 
 // Makes a block a hole and merges it with adjacent holes.
 void BlockHeap::add_hole(Block& block) {
+    if (block.extent->is_closed()) {
+        block.state = BlockState::closed;
+        return;
+    }
     block.state = BlockState::hole;
     if (is_in_arena(block)) block.stream = kNoStream;
     Block* whole = &block;

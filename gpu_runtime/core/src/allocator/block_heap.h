@@ -20,19 +20,13 @@
 #include "allocator/block.h"
 #include "allocator/block_statistics.h"
 #include "allocator/extent.h"
-#include "allocator/kind_plan.h"
 #include "allocator/node_pool.h"
 #include "allocator/paused_run.h"
+#include "allocator/shadow_allocator.h"
+#include "allocator/step_plan.h"
 #include "device/device_memory.h"
 
 namespace gapless::runtime {
-
-// The rule for where a new block goes.
-enum class Placement : std::uint8_t {
-    best_fit,      // the smallest free range of its stream
-    largest_hole,  // the beginning of the largest free range
-    in_order,      // behind the last block, see Note [Blocks in order]
-};
 
 // Note [Plans are hints]
 // ~~~~~~~~~~~~~~~~~~~~~~
@@ -55,23 +49,6 @@ enum class Placement : std::uint8_t {
 // returns only after these streams are seen to be done, so that no stream waits for another without
 // need.
 
-// Note [Blocks in order]
-// ~~~~~~~~~~~~~~~~~~~~~~
-// Rationale. In the first steps the heap does not know which requests will outlive their step. A
-// best fit puts the optimizer's state into holes between activations. When the activations have
-// moved to an arena, each tensor of that state keeps a frame that holds little else.
-// Approach. Addresses are plentiful: a request goes behind the last block as long as reserved bytes
-// stay in bounds. Beyond the bound, a large request goes to the beginning of the largest hole, and
-// the next ones follow it there; when an optimizer creates its state, that hole is where the
-// activations were. A small request goes to the smallest hole, since holes below a frame's size lie
-// in frames that stay anyway. So blocks that are made together lie together, including those that
-// outlive the step. Frames move only for requests that fit into no hole. Recorded programs moved 25
-// to 41 GiB in their first steps when they filled no holes; now they move 4 to 11. A step of many
-// microbatches would keep moving frames. So once twice the live peak has moved, blocks are placed
-// by best fit.
-// Limits. If a program creates long-lived blocks one by one between short-lived ones,
-// each of them keeps up to two pages.
-
 // Note [Holes between blocks]
 // ~~~~~~~~~~~~~~~~~~~~~~~~~~~
 // Rationale. Frames that move leave holes behind. A heap that grows only at its end never fills
@@ -80,8 +57,7 @@ enum class Placement : std::uint8_t {
 // every step.
 // Approach. A request that fits nowhere gets the stretch of free blocks and holes, at the end or in
 // between, in which the fewest bytes are unmapped. The missing pages are mapped there. The recorded
-// program moves nothing after warm-up. Blocks in order always go to the end, because their order is
-// the purpose of that placement.
+// program moves nothing after warm-up.
 // Limits. Whenever memory is missing, all holes of the heap are examined. Some programs still move
 // as much: another recorded mixture does until its bound is loosened, and then 0.06 GiB a step for
 // some steps.
@@ -142,20 +118,25 @@ enum class Placement : std::uint8_t {
 class BlockHeap {
   public:
     // With `is_plain`, memory comes from plain allocations, whose pages cannot move.
-    BlockHeap(DeviceMemory& memory, bool is_plain, BlockStatistics& statistics);
+    BlockHeap(DeviceMemory& memory, bool is_plain, BlockStatistics& statistics,
+              ShadowAllocator& shadow);
     BlockHeap(const BlockHeap&) = delete;
     BlockHeap& operator=(const BlockHeap&) = delete;
     // Does not give memory back: blocks may outlive the driver.
     ~BlockHeap() = default;
 
     // Each returns a block in use of at least `bytes` > 0 bytes, or null if no such range is free.
-    Block* place(std::size_t bytes, Stream stream, Placement placement);
+    Block* place(std::size_t bytes, Stream stream);
     // Also returns null if a stream that is captured or destroyed would have to wait or be waited
     // for. Throws DeviceCallError if the device refuses the wait; then nothing was placed.
     Block* place_at(std::int64_t offset, std::size_t bytes, Stream stream);
 
     // Returns the block in use that begins at an address, or null.
     Block* find(Address address) const { return used_.find(address); }
+    // Returns true if a block in use, or a withheld one, lies in the arena.
+    bool is_arena_in_use() const;
+    // Makes the arena ordinary memory. Throws DeviceCallError if the device refuses a wait.
+    void close_arena();
     bool is_in_arena(const Block& block) const { return block.extent == arena_; }
     // Throws DeviceCallError if the device refuses a mark that the block needs. The block is then
     // withheld until the device has been waited for.
@@ -164,10 +145,10 @@ class BlockHeap {
     void use_on(Block& block, Stream stream);
 
     // Returns the bytes that must be mapped before place() succeeds.
-    std::size_t missing_for(std::size_t bytes, Stream stream, Placement placement);
+    std::size_t missing_for(std::size_t bytes, Stream stream);
     // Maps these bytes, from spare frames first. Pages that were mapped before an exception stay
     // mapped. Throws OutOfDeviceMemory, DeviceCallError.
-    void grow(std::size_t bytes, Stream stream, Placement placement);
+    void grow(std::size_t bytes, Stream stream);
     // Returns the number of unmapped bytes in a range of the arena.
     std::size_t arena_missing(std::size_t offset, std::size_t bytes) const;
     // Returns true if a block would fit at this range of the arena once its unmapped bytes are
@@ -183,8 +164,7 @@ class BlockHeap {
     // are vacated or put back. gather() takes what place() lacks beyond the spare frames, as far as
     // so much is idle, but nothing from the ranges `kept` of the arena. See Note [Two mappings of
     // one frame].
-    void gather(std::size_t bytes, Stream stream, Placement placement,
-                const std::vector<ArenaRange>& kept);
+    void gather(std::size_t bytes, Stream stream, const std::vector<ArenaRange>& kept);
     // Gathers, from anywhere else, what a range of the arena lacks.
     void gather_for_arena(const ArenaRange& range, const std::vector<ArenaRange>& kept);
     // Puts back the gathered frames that were not needed.
@@ -202,8 +182,6 @@ class BlockHeap {
     std::size_t available_bytes() const { return spare_bytes() + gathered_bytes_; }
     // Bytes of frames that moved to another address since the beginning.
     std::size_t moved_bytes() const { return moved_bytes_; }
-    // Bytes that were mapped by device calls since the beginning.
-    std::size_t mapped_bytes() const { return mapped_bytes_; }
     // Takes idle frames of `bytes` bytes out of use; in the arena only behind `arena_kept` bytes.
     // unmap_old() gives them back to the device.
     void retire(std::size_t bytes, std::size_t arena_kept);
@@ -374,6 +352,10 @@ class BlockHeap {
     void withhold(Block& block, const StreamMarks& marks);
     void mark_withheld();
     void come_back(Block& block);
+    void finished(const Block& block) {
+        statistics_.finished(block.requested, block.bytes);
+        shadow_.free(block.in_shadow);
+    }
     void replace_arena(std::size_t bytes);
     struct Range {
         Address begin = 0, end = 0;
@@ -424,6 +406,7 @@ class BlockHeap {
     void end_pause(Address begin, const PausedRun& run);
     void open_arena(std::size_t bytes);
     void fill(Block* hole, Address begin, Address end);
+    void take_shared_frames(Leaving& leaving);
     void take_idle_extents(Leaving& leaving, std::size_t arena_kept);
     void take(Leaving& leaving, Block* block, Address first, Address last);
 
@@ -434,7 +417,7 @@ class BlockHeap {
         std::size_t missing;
         bool is_at_tail() const { return range.begin == range.end; }
     };
-    Gap gap_for(StreamHeap& heap, std::size_t bytes, Placement placement);
+    Gap gap_for(StreamHeap& heap, std::size_t bytes);
     void improve(Gap& best, const Block& first, const Block& last, std::size_t bytes) const;
     void fill_gap(StreamHeap& heap, const Range& range);
     Block* hole_for(StreamHeap& heap, Stream stream, std::size_t bytes);
@@ -452,6 +435,7 @@ class BlockHeap {
 
     DeviceMemory& memory_;
     BlockStatistics& statistics_;  // is told when freed blocks return
+    ShadowAllocator& shadow_;
     const bool is_plain_;
     const std::size_t page_bytes_;
     NodePool nodes_;
@@ -485,7 +469,6 @@ class BlockHeap {
     std::vector<Block*> gathered_;
     std::size_t gathered_bytes_ = 0;
     std::size_t moved_bytes_ = 0;
-    std::size_t mapped_bytes_ = 0;
     std::unordered_map<Pages, Address> current_;  // where a mapped frame is in use
     std::map<Address, Block*> vacated_;
     std::size_t vacated_bytes_ = 0;

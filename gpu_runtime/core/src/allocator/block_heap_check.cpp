@@ -14,7 +14,7 @@ void BlockHeap::check() const {
     const auto for_each_page = [&](const Block& block, const auto& check_page) {
         const Extent& extent = *block.extent;
         Address at = extent.begin() + (block.address - extent.begin()) / page_bytes_ * page_bytes_;
-        const bool is_hole = block.state == BlockState::hole;
+        const bool is_hole = block.state == BlockState::hole || block.state == BlockState::closed;
         const Address end = is_hole ? std::min(block.end(), extent.mapped_end()) : block.end();
         for (; at < end; at += page_bytes_) check_page(at);
     };
@@ -74,6 +74,12 @@ void BlockHeap::check() const {
                                 "the frames of a vacated block are elsewhere");
                     });
                     vacated += block->bytes;
+                    continue;
+                case BlockState::closed:
+                    require(extent.is_closed(), "closed holes lie in a former arena");
+                    for_each_page(*block, [&](Address address) {
+                        require(extent.frame_at(address) == kNoFrame, "a hole has no memory");
+                    });
                     continue;
                 case BlockState::hole:
                     require(!extent.is_plain(), "a plain extent has no holes");

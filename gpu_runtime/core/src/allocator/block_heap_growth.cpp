@@ -21,17 +21,17 @@ constexpr std::size_t kUncheckedPages = 32;
 
 }  // namespace
 
-std::size_t BlockHeap::missing_for(std::size_t requested, Stream stream, Placement placement) {
+std::size_t BlockHeap::missing_for(std::size_t requested, Stream stream) {
     const std::size_t bytes = round_up(requested, kBlockAlignment);
     return is_plain_ ? round_up(bytes, kPlainPages * page_bytes_)
-                     : gap_for(heap_of(stream), bytes, placement).missing;
+                     : gap_for(heap_of(stream), bytes).missing;
 }
 
-void BlockHeap::grow(std::size_t requested, Stream stream, Placement placement) {
+void BlockHeap::grow(std::size_t requested, Stream stream) {
     const std::size_t bytes = round_up(requested, kBlockAlignment);
     StreamHeap& heap = heap_of(stream);
-    if (is_plain_) return add_plain(missing_for(bytes, stream, placement), stream);
-    Gap gap = gap_for(heap, bytes, placement);
+    if (is_plain_) return add_plain(missing_for(bytes, stream), stream);
+    Gap gap = gap_for(heap, bytes);
     if (!gap.is_at_tail()) {
         require_free(gap.missing);
         return fill_gap(heap, gap.range);
@@ -45,14 +45,13 @@ void BlockHeap::grow(std::size_t requested, Stream stream, Placement placement) 
 }
 
 // See Note [Holes between blocks]. Ties go to the later place, and never to the tail.
-BlockHeap::Gap BlockHeap::gap_for(StreamHeap& heap, std::size_t bytes, Placement placement) {
+BlockHeap::Gap BlockHeap::gap_for(StreamHeap& heap, std::size_t bytes) {
     add_latest(heap);
     const std::size_t present = heap.tail == nullptr ? 0 : free_before(heap.tail);
     Gap best{{}, round_up(bytes - std::min(bytes, present), page_bytes_)};
     if (heap.tail == nullptr || heap.tail->bytes < best.missing) {
         best.missing = round_up(bytes, page_bytes_);
     }
-    if (placement == Placement::in_order) return best;
     const auto is_idle = [](const Block* block) {
         return block != nullptr &&
                (block->state == BlockState::free || block->state == BlockState::hole);
@@ -208,27 +207,42 @@ void BlockHeap::fill(Block* hole, Address begin, Address end) {
     }
 }
 
-// Replaces a plain arena. The former arena becomes ordinary memory, and its free ranges go to the
-// streams that used them last.
 void BlockHeap::replace_arena(std::size_t bytes) {
-    Extent* const before = arena_;
-    Block* const blocks = before == nullptr ? nullptr : first_.at(before);
-    for (Block* block = blocks; block != nullptr; block = block->behind) {
-        const Stream owner = block->stream == kNoStream ? 0 : block->stream;
-        if (!block->marks.empty()) make_wait({&block, 1}, owner);
-    }
-    Extent& extent = add_extent(Extent::plain(memory_, bytes), BlockState::free, kNoStream);
+    close_arena();
+    arena_ = &add_extent(Extent::plain(memory_, bytes), BlockState::free, kNoStream);
     reserved_bytes_ += bytes;
     ++stretches_;
     arena_bytes_ = bytes;
+    index(*first_.at(arena_));
+}
+
+// The arena becomes ordinary memory, and its free ranges go to the streams that used them last.
+// Its holes are closed, since a heap grows at holes of one stream.
+void BlockHeap::close_arena() {
+    if (arena_ == nullptr) return;
+    for (Block* block = first_.at(arena_); block != nullptr; block = block->behind) {
+        const Stream owner = block->stream == kNoStream ? 0 : block->stream;
+        if (!block->marks.empty()) make_wait({&block, 1}, owner);
+    }
+    arena_->close();
+    Block* block = first_.at(std::exchange(arena_, nullptr));
+    arena_bytes_ = 0;
     arena_free_.clear();
-    arena_ = &extent;
-    index(*first_.at(&extent));
-    for (Block* block = blocks; block != nullptr; block = block->behind) {
+    arena_holes_.clear();
+    for (; block != nullptr; block = block->behind) {
         if (block->stream == kNoStream) block->stream = 0;
         block->marks.clear();
+        if (block->state == BlockState::hole) block->state = BlockState::closed;
         if (block->state == BlockState::free) block = add_free(*block);
     }
+}
+
+bool BlockHeap::is_arena_in_use() const {
+    if (arena_ == nullptr) return false;
+    for (const Block* block = first_.at(arena_); block != nullptr; block = block->behind) {
+        if (block->state == BlockState::used || block->state == BlockState::withheld) return true;
+    }
+    return false;
 }
 
 // Returns a hole with room for `bytes` bytes, and one page more, where the heap can grow again.
@@ -270,7 +284,6 @@ void BlockHeap::map_at(Block*& hole, std::size_t bytes) {
         put_back(row);
         throw;
     }
-    mapped_bytes_ += bytes;
     unindex(*place);
     hole = place->bytes > bytes ? split(*place, bytes) : nullptr;
     if (hole != nullptr) index(*hole);

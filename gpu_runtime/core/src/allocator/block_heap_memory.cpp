@@ -19,6 +19,7 @@ BlockHeap::Leaving BlockHeap::take_idle(std::size_t arena_kept) {
                 idle.first->extent->whole_frames(idle.begin, idle.end, idle.end - idle.begin);
             if (first < last) take(leaving, idle.first, first, last);
         }
+        take_shared_frames(leaving);
     }
     leaving.generation = generation_++;
     if (leaving.runs.empty() && vacated_.empty() && closed_ < 0) return leaving;
@@ -29,6 +30,24 @@ BlockHeap::Leaving BlockHeap::take_idle(std::size_t arena_kept) {
         throw;
     }
     return leaving;
+}
+
+// Takes the frames of former arenas in which several streams have free ranges.
+void BlockHeap::take_shared_frames(Leaving& leaving) {
+    for (const Extent& extent : extents_) {
+        if (!extent.is_closed()) continue;
+        for (Block *first = first_.at(&extent), *behind = nullptr; first != nullptr;
+             first = behind) {
+            behind = first->behind;
+            if (first->state != BlockState::free) continue;
+            Address end = first->end();
+            for (; behind != nullptr && behind->state == BlockState::free; behind = behind->behind)
+                end = behind->end();
+            const auto [begin, last] =
+                extent.whole_frames(first->address, end, end - first->address);
+            if (begin < last) take(leaving, first, begin, last);
+        }
+    }
 }
 
 BlockHeap::Leaving BlockHeap::take_old() {

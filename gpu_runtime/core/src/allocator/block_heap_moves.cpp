@@ -26,11 +26,10 @@ std::vector<BlockHeap::Range> BlockHeap::addresses_of(const std::vector<ArenaRan
     return addresses;
 }
 
-void BlockHeap::gather(std::size_t requested, Stream stream, Placement placement,
-                       const std::vector<ArenaRange>& kept) {
+void BlockHeap::gather(std::size_t requested, Stream stream, const std::vector<ArenaRange>& kept) {
     const std::size_t bytes = round_up(requested, kBlockAlignment);
     StreamHeap& heap = heap_of(stream);
-    Gap gap = gap_for(heap, bytes, placement);
+    Gap gap = gap_for(heap, bytes);
     const Block* const tail = heap.tail;
     // The range that grows at the tail must not lose frames at its other end.
     if (gap.is_at_tail() && tail != nullptr && tail->bytes >= gap.missing &&
@@ -414,6 +413,8 @@ void BlockHeap::unmap_old(std::int64_t generation) {
         while (block->end() < end) absorb(*block);
         add_hole(*block);
     }
+    // A frame that could not be made accessible elsewhere may still be mapped there.
+    if (!retired_.empty()) settle_extents();
     while (!retired_.empty() && retired_.begin()->first <= generation) {
         memory_.release_pages(retired_.begin()->second);
         reserved_bytes_ -= page_bytes_;
@@ -423,7 +424,8 @@ void BlockHeap::unmap_old(std::int64_t generation) {
 
 bool BlockHeap::has_memory(const Block* block) const {
     return block != nullptr && block->state != BlockState::hole &&
-           block->state != BlockState::vacated && !is_paused(*block);
+           block->state != BlockState::closed && block->state != BlockState::vacated &&
+           !is_paused(*block);
 }
 
 // A block has just got memory, or is about to lose it: counts the ranges that have memory.

@@ -1,40 +1,36 @@
 #include "allocator/bounded_heap.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <optional>
 
 #include "device/sizes.h"
 
 namespace gapless::runtime {
 
-namespace {
-
-// Pages by which an arena grows within a step. A guess.
-constexpr std::size_t kGrowthPages = 16;
-// Above the bound, requests placed in order begin the largest hole from this many bytes on.
-constexpr std::size_t kLargeBytes = std::size_t{8} << 20;
-
-}  // namespace
-
 BoundedHeap::BoundedHeap(DeviceMemory& memory, bool is_plain, BlockStatistics& statistics,
-                         const std::vector<BoundedHeap*>& all)
+                         MemoryBound& bound, const std::vector<BoundedHeap*>& all)
     : memory_(memory),
       statistics_(statistics),
       reserved_part_(statistics),
       all_(all),
-      blocks_(memory, is_plain, statistics),
-      bound_(memory.page_bytes()) {}
+      blocks_(memory, is_plain, statistics, bound.shadow()),
+      bound_(bound) {}
 
 bool BoundedHeap::is_above_bound(std::size_t bytes, std::size_t more) const {
-    return static_cast<std::int64_t>(blocks_.reserved_bytes() + more) >
+    return static_cast<std::int64_t>(reserved_bytes() + more) >
            bound_.most(round_up(bytes, kBlockAlignment));
 }
 
-void BoundedHeap::count_reserved(bool moves_once) {
-    const std::size_t reserved = blocks_.reserved_bytes();
-    bound_.note_mapped(static_cast<std::int64_t>(blocks_.mapped_bytes()),
-                       static_cast<std::int64_t>(reserved), moves_once);
+std::size_t BoundedHeap::reserved_bytes() const {
+    std::size_t bytes = 0;
+    for (const BoundedHeap* const heap : all_) bytes += heap->blocks_.reserved_bytes();
+    return bytes;
+}
+
+void BoundedHeap::count_reserved() {
     // Counts the same segments as segments_of() returns.
-    reserved_part_.set(blocks_.stretches(), reserved);
+    reserved_part_.set(blocks_.stretches(), blocks_.reserved_bytes());
 }
 
 void BoundedHeap::release_spare() {
@@ -62,63 +58,59 @@ void BoundedHeap::gather_for_arena(const ArenaRange& range, const std::vector<Ar
 }
 
 // Called if no range is free: grows the heap within the bound.
-Block* BoundedHeap::place_with_more(Lock& lock, const Wanted& wanted, const Book& book) {
-    Block* const block = grow(lock, wanted, book);
+Block* BoundedHeap::place_with_more(Lock& lock, const Wanted& wanted, const RepeatedSteps& steps) {
+    Block* const block = grow(lock, wanted, steps);
     release_spare();
     return block;
 }
 
-Block* BoundedHeap::grow(Lock& lock, const Wanted& wanted, const Book& book) {
-    const std::size_t missing = blocks_.missing_for(wanted.bytes, wanted.stream, wanted.placement);
+Block* BoundedHeap::grow(Lock& lock, const Wanted& wanted, const RepeatedSteps& steps) {
+    const std::size_t missing = blocks_.missing_for(wanted.bytes, wanted.stream);
     blocks_.unmap_old();
+    std::optional<MoveBudget::Charge> charge;
     if (is_above_bound(wanted.bytes, missing)) {
-        if (Block* block = place_within_bound(wanted, book)) return block;
+        charge.emplace(bound_.budget());
+        if (Block* block = place_within_bound(wanted, steps)) return block;
     }
-    for (bool is_last = false;; is_last = true) {
+    enum class Attempt : std::uint8_t { as_it_is, by_moves, all_given_back };
+    for (Attempt attempt = Attempt::as_it_is;;) {
         try {
-            blocks_.grow(wanted.bytes, wanted.stream, wanted.placement);
-            count_reserved(wanted.placement == Placement::in_order);
-            Block* block = blocks_.place(wanted.bytes, wanted.stream, wanted.placement);
-            // If the hole was filled to its end, no hole is left behind which blocks can be placed
-            // in order.
-            if (block == nullptr) {
-                block = blocks_.place(wanted.bytes, wanted.stream, Placement::best_fit);
-            }
-            if (block != nullptr) return block;
+            blocks_.grow(wanted.bytes, wanted.stream);
+            count_reserved();
+            if (Block* block = blocks_.place(wanted.bytes, wanted.stream)) return block;
         } catch (const OutOfDeviceMemory&) {
             blocks_.put_back();
             count_reserved();
-            // Gives all idle memory back before the next try. The device, or other libraries, may
-            // need memory that this allocator could not use.
-            give_back_everywhere(lock);
-            if (is_last) throw;
+            if (attempt == Attempt::as_it_is) {
+                // The device is full: idle frames move at any price, which waits for nobody.
+                if (Block* block = place_within_bound(wanted, steps)) return block;
+                attempt = Attempt::by_moves;
+            } else {
+                // The device, or other libraries, may need memory that this allocator cannot use.
+                give_back_everywhere(lock);
+                if (attempt == Attempt::all_given_back) throw;
+                attempt = Attempt::all_given_back;
+            }
         }
     }
 }
 
-Block* BoundedHeap::place_within_bound(const Wanted& wanted, const Book& book) {
-    // See Note [Blocks in order].
-    if (wanted.placement == Placement::in_order) {
-        const Placement hole =
-            wanted.bytes < kLargeBytes ? Placement::best_fit : Placement::largest_hole;
-        if (Block* block = blocks_.place(wanted.bytes, wanted.stream, hole)) return block;
-    }
+Block* BoundedHeap::place_within_bound(const Wanted& wanted, const RepeatedSteps& steps) {
     if (blocks_.has_withheld()) {
         try {
             blocks_.free_withheld();
         } catch (const DeviceCallError&) {
             // The blocks stay withheld.
         }
-        if (Block* block = blocks_.place(wanted.bytes, wanted.stream, wanted.placement)) {
+        if (Block* block = blocks_.place(wanted.bytes, wanted.stream)) {
             return block;
         }
     }
     if (blocks_.is_plain()) return nullptr;
     // A block that the plan expects to stay must not keep the frames of a place.
-    if (wanted.is_planned) return place_in_idle(wanted, {{0, book.arena_bytes()}});
-    if (Block* block = place_in_idle(wanted, book.needed_places())) return block;
-    if (blocks_.available_bytes() >=
-        blocks_.missing_for(wanted.bytes, wanted.stream, wanted.placement)) {
+    if (wanted.is_expected) return place_in_idle(wanted, {{0, steps.arena_bytes()}});
+    if (Block* block = place_in_idle(wanted, steps.needed_places())) return block;
+    if (blocks_.available_bytes() >= blocks_.missing_for(wanted.bytes, wanted.stream)) {
         return nullptr;
     }
     blocks_.put_back();
@@ -129,39 +121,28 @@ Block* BoundedHeap::place_within_bound(const Wanted& wanted, const Book& book) {
 // null. Takes no frame from the ranges `kept` of the arena.
 Block* BoundedHeap::place_in_idle(const Wanted& wanted, const std::vector<ArenaRange>& kept) {
     if (blocks_.recall_for(wanted.bytes, wanted.stream, kept)) {
-        return blocks_.place(wanted.bytes, wanted.stream, Placement::best_fit);
+        return blocks_.place(wanted.bytes, wanted.stream);
     }
-    gather([&] { blocks_.gather(wanted.bytes, wanted.stream, wanted.placement, kept); });
+    gather([&] { blocks_.gather(wanted.bytes, wanted.stream, kept); });
     return nullptr;
 }
 
 // Called if a place of the arena is not free: its frames may be elsewhere, or not there yet.
 Block* BoundedHeap::place_with_frames(std::int64_t planned, std::size_t bytes, Stream stream,
-                                      const Book& book) {
+                                      const RepeatedSteps& steps) {
+    const MoveBudget::Charge charge(bound_.budget());
     const auto offset = static_cast<std::size_t>(planned);
     if (blocks_.recall(offset, bytes)) {
         count_reserved();
         if (Block* block = blocks_.place_at(planned, bytes, stream)) return block;
     }
     if (!blocks_.is_unmapped(offset, bytes)) return nullptr;
-    // See Note [Steps that grow]: the stretched part of the arena is mapped when a request comes to
-    // it.
-    const bool is_longer = offset + bytes > book.arena_bytes();
-    const std::size_t wanted =
-        is_longer ? round_up(bytes, kGrowthPages * memory_.page_bytes()) : bytes;
-    const std::size_t missing = blocks_.arena_missing(offset, wanted);
+    const std::size_t missing = blocks_.arena_missing(offset, bytes);
     // The memory of this place moved away; it is idle elsewhere by now, or needed.
-    if (is_above_bound(bytes, missing)) {
-        gather_for_arena({offset, offset + wanted}, book.needed_places());
-    }
-    // A request may only seem to be of a longer step; then a longer arena would be idle.
-    const std::size_t more = missing - std::min(missing, blocks_.available_bytes());
-    if (is_longer && is_above_bound(bytes, more)) {
-        blocks_.put_back();
-        return nullptr;
-    }
+    if (is_above_bound(bytes, missing))
+        gather_for_arena({offset, offset + bytes}, steps.needed_places());
     try {
-        blocks_.fill_arena(offset, wanted);
+        blocks_.fill_arena(offset, bytes);
     } catch (const OutOfDeviceMemory&) {
         release_spare();
         return nullptr;
@@ -224,7 +205,8 @@ void BoundedHeap::take_out(Lock& lock, const BlockHeap::Leaving& leaving) {
 
 void BoundedHeap::retire_excess(std::size_t arena_kept) {
     if (blocks_.is_plain()) return;
-    const std::int64_t excess = static_cast<std::int64_t>(blocks_.reserved_bytes()) - bound_.most();
+    const MoveBudget::Charge charge(bound_.budget());
+    const std::int64_t excess = static_cast<std::int64_t>(reserved_bytes()) - bound_.most();
     try {
         if (excess > 0) blocks_.retire(static_cast<std::size_t>(excess), arena_kept);
     } catch (const DeviceCallError&) {

@@ -8,8 +8,8 @@
 
 #include "allocator/block_heap.h"
 #include "allocator/block_statistics.h"
-#include "allocator/book.h"
 #include "allocator/memory_bound.h"
+#include "allocator/repeated_steps.h"
 #include "device/device_memory.h"
 
 namespace gapless::runtime {
@@ -31,45 +31,33 @@ class Unlocked {
 
 class BoundedHeap {
   public:
-    // `all` are the heaps on this device, this one included. They share the statistics, and give
-    // idle memory back when one of them finds the device full.
+    // `all` are the heaps on this device, this one included. They share the statistics and the
+    // bound, and give idle memory back when one of them finds the device full.
     BoundedHeap(DeviceMemory& memory, bool is_plain, BlockStatistics& statistics,
-                const std::vector<BoundedHeap*>& all);
+                MemoryBound& bound, const std::vector<BoundedHeap*>& all);
 
     BlockHeap& blocks() { return blocks_; }
     const BlockHeap& blocks() const { return blocks_; }
-    const MemoryBound& bound() const { return bound_; }
     std::size_t page_bytes() const { return memory_.page_bytes(); }
 
     // A request without a planned place, or whose planned place is occupied.
     struct Wanted {
         std::size_t bytes;
         Stream stream;
-        bool is_planned;  // the plan expects it, and has no place for it
-        Placement placement;
+        bool is_expected;  // the plan expects it, and has no place for it
     };
-    // Returns a block for the request. Takes no frame of a place that the running step of `book`
-    // still needs, if others suffice. Throws OutOfDeviceMemory, DeviceCallError.
-    Block* place(Lock& lock, const Wanted& wanted, const Book& book) {
-        Block* block = blocks_.place(wanted.bytes, wanted.stream, wanted.placement);
-        return block != nullptr ? block : place_with_more(lock, wanted, book);
+    // Returns a block for the request. Takes no frame of a place that the running step still
+    // needs, if others suffice. Throws OutOfDeviceMemory, DeviceCallError.
+    Block* place(Lock& lock, const Wanted& wanted, const RepeatedSteps& steps) {
+        Block* block = blocks_.place(wanted.bytes, wanted.stream);
+        return block != nullptr ? block : place_with_more(lock, wanted, steps);
     }
-    // Returns a block at an offset of the arena of `book`, or null if the place is occupied.
-    Block* place_at(std::int64_t offset, std::size_t bytes, Stream stream, const Book& book) {
+    // Returns a block at an offset of the arena, or null if the place is occupied.
+    Block* place_at(std::int64_t offset, std::size_t bytes, Stream stream,
+                    const RepeatedSteps& steps) {
         Block* block = blocks_.place_at(offset, bytes, stream);
-        return block != nullptr ? block : place_with_frames(offset, bytes, stream, book);
+        return block != nullptr ? block : place_with_frames(offset, bytes, stream, steps);
     }
-    // Counts a block that has just come into use.
-    void count(const Block& block) {
-        statistics_.allocated(block.requested, block.bytes);
-        bound_.allocated(block.bytes);
-    }
-    // Throws what BlockHeap::free() throws.
-    void free(Block& block) {
-        bound_.freed(block.bytes);
-        blocks_.free(block);
-    }
-
     // Returns true if reserving `more` bytes for a request of `bytes` bytes would exceed the bound.
     bool is_above_bound(std::size_t bytes, std::size_t more) const;
     // Maps the first `bytes` bytes of the arena. Above the bound, only spare frames are mapped, if
@@ -80,9 +68,8 @@ class BoundedHeap {
     // Puts back gathered frames and gives spare ones back to the device, after each attempt to find
     // memory: they are reserved but lie in no segment, so statistics would not add up.
     void release_spare();
-    // Counts the reserved bytes, after any change. Frames that moved since the last call do not
-    // count if `moves_once`: see Note [Memory in bounds], the price.
-    void count_reserved(bool moves_once = false);
+    // Counts the reserved bytes, after any change.
+    void count_reserved();
 
     // Waits for streams, then frees the withheld blocks.
     void settle(Lock& lock);
@@ -99,13 +86,14 @@ class BoundedHeap {
     void retire_excess(std::size_t arena_kept);
 
   private:
+    std::size_t reserved_bytes() const;
     void take_out(Lock& lock, const BlockHeap::Leaving& leaving);
-    Block* place_with_more(Lock& lock, const Wanted& wanted, const Book& book);
-    Block* grow(Lock& lock, const Wanted& wanted, const Book& book);
-    Block* place_within_bound(const Wanted& wanted, const Book& book);
+    Block* place_with_more(Lock& lock, const Wanted& wanted, const RepeatedSteps& steps);
+    Block* grow(Lock& lock, const Wanted& wanted, const RepeatedSteps& steps);
+    Block* place_within_bound(const Wanted& wanted, const RepeatedSteps& steps);
     Block* place_in_idle(const Wanted& wanted, const std::vector<ArenaRange>& kept);
     Block* place_with_frames(std::int64_t offset, std::size_t bytes, Stream stream,
-                             const Book& book);
+                             const RepeatedSteps& steps);
     template <class Gather>
     void gather(const Gather& gather_frames);
 
@@ -114,7 +102,7 @@ class BoundedHeap {
     ReservedPart reserved_part_;
     const std::vector<BoundedHeap*>& all_;
     BlockHeap blocks_;
-    MemoryBound bound_;
+    MemoryBound& bound_;
 };
 
 }  // namespace gapless::runtime

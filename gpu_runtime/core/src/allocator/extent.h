@@ -33,6 +33,9 @@ class Extent {
     Address end() const { return begin_ + bytes_; }
     std::size_t bytes() const { return bytes_; }
     bool is_plain() const { return is_plain_; }
+    // Addresses of a closed extent get no new memory.
+    bool is_closed() const { return is_closed_; }
+    void close() { is_closed_ = true; }
 
     // Maps frames side by side, from `address` on, and makes them accessible by one call. Throws
     // DeviceCallError; the frames are then unmapped once settle() has returned.
@@ -89,6 +92,7 @@ class Extent {
     Address begin_;
     std::size_t bytes_;
     bool is_plain_;
+    bool is_closed_ = false;
     std::vector<Pages> frames_;  // by number of the page, up to the last that was ever mapped
 };
 

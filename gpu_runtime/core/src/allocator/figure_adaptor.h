@@ -15,15 +15,14 @@ struct Figures {
     std::int64_t allocated_bytes = 0, allocated_peak = 0;  // requests rounded up to blocks
     std::int64_t reserved_bytes = 0, reserved_peak = 0;    // physical memory
     std::int64_t arena_bytes = 0;                          // the arena's part of reserved bytes
-    std::int64_t live_peak = 0;  // peak of allocated bytes since the beginning
-    std::int64_t steps = 0, planned_steps = 0;
-    std::int64_t planned_requests = 0;   // served at their places
-    std::int64_t escaping_requests = 0;  // planned without a place, since they outlive their step
-    std::int64_t grown_requests = 0;     // larger than their planned places
-    std::int64_t fallback_requests =
-        0;  // in steps of a likely kind, at no planned place; grown ones too
-    std::int64_t fallback_bytes = 0;
-    std::int64_t missing_requests = 0;
+    std::int64_t live_peak = 0;                      // peak of allocated bytes since the beginning
+    std::int64_t shadow_bytes = 0, shadow_peak = 0;  // what PyTorch's allocator would reserve
+    std::int64_t requests_above_shadow = 0;     // after which reserved bytes are above the shadow's
+    std::int64_t steps = 0, planned_steps = 0;  // all, and those that followed their plans
+    std::int64_t planned_requests = 0;          // served at their places
+    std::int64_t escaping_requests =
+        0;  // expected by a plan without a place: they outlive the step
+    std::int64_t unexpected_requests = 0;           // after a step had left its plan
     std::int64_t moved_bytes = 0;                   // bytes of frames that moved to other addresses
     std::int64_t refused_frees = 0;                 // frees for which the device refused a call
     std::int64_t paused_bytes = 0, kept_bytes = 0;  // paused memory, and its part on the host
@@ -39,11 +38,11 @@ class FigureAdaptor : public Observed {
         const Served served = Observed::allocate(lock, bytes, stream);
         requested_bytes_ += static_cast<std::int64_t>(bytes);
         counted_.requested_peak = std::max(counted_.requested_peak, requested_bytes_);
-        counted_.allocated_peak = std::max(counted_.allocated_peak, this->live_bytes());
-        if (served.mismatch != nullptr) {
-            ++counted_.fallback_requests;
-            counted_.fallback_bytes += static_cast<std::int64_t>(bytes);
-        }
+        counted_.allocated_peak = std::max(counted_.allocated_peak, this->bound().live_bytes());
+        counted_.shadow_peak =
+            std::max(counted_.shadow_peak, this->bound().shadow().reserved_bytes());
+        counted_.requests_above_shadow +=
+            this->bound().shadow().reserved_bytes() < this->statistics().gauge().reserved_bytes;
         return served;
     }
     void free(BoundedHeap& heap, Block& block) noexcept {
@@ -55,15 +54,13 @@ class FigureAdaptor : public Observed {
             ++counted_.refused_frees;
         }
     }
-    StepEnd end_step() {
-        const StepEnd end = Observed::end_step();
+    StepEnd end_step(Lock& lock, bool completed) {
+        const StepEnd end = Observed::end_step(lock, completed);
         ++counted_.steps;
-        if (end.kind < 0) return end;
-        ++counted_.planned_steps;
+        counted_.planned_steps += end.is_planned;
         counted_.planned_requests += end.planned;
         counted_.escaping_requests += end.escaping;
-        counted_.grown_requests += end.grown;
-        counted_.missing_requests += end.missing;
+        counted_.unexpected_requests += end.unexpected;
         return end;
     }
 
@@ -71,11 +68,12 @@ class FigureAdaptor : public Observed {
         const BlockHeap& blocks = this->heap().blocks();
         Figures figures = counted_;
         figures.requested_bytes = requested_bytes_;
-        figures.allocated_bytes = this->live_bytes();
+        figures.allocated_bytes = this->bound().live_bytes();
         figures.reserved_bytes = static_cast<std::int64_t>(reserved_bytes(this->heaps()));
         figures.reserved_peak = this->statistics().reserved_peak();
+        figures.shadow_bytes = this->bound().shadow().reserved_bytes();
         figures.arena_bytes = static_cast<std::int64_t>(blocks.arena_bytes());
-        figures.live_peak = this->heap().bound().live_peak();
+        figures.live_peak = this->bound().live_peak();
         figures.moved_bytes = static_cast<std::int64_t>(blocks.moved_bytes() - moved_before_);
         for (const BoundedHeap* heap : this->heaps()) {
             for (const auto& [begin, run] : heap->blocks().paused_runs()) {
@@ -89,7 +87,8 @@ class FigureAdaptor : public Observed {
     void reset_peaks() {
         counted_ = {};
         counted_.requested_peak = requested_bytes_;
-        counted_.allocated_peak = this->live_bytes();
+        counted_.allocated_peak = this->bound().live_bytes();
+        counted_.shadow_peak = this->bound().shadow().reserved_bytes();
         this->statistics().reset_reserved_peak();
         moved_before_ = this->heap().blocks().moved_bytes();
     }

@@ -10,15 +10,15 @@ namespace gapless::runtime {
 
 namespace {
 
-// A range of arena bytes and the slot that has it.
+// A range of arena bytes and the request that has it.
 struct Piece {
     std::int64_t end;
-    std::int32_t slot;
+    std::int32_t request;
 };
 using Pieces = std::map<std::int64_t, Piece>;  // by begin offset
 
 struct Sweep {
-    Pieces first;  // the first slot of a step at each byte
+    Pieces first;  // the first request of a step at each byte
     Pieces last;
 };
 
@@ -32,54 +32,54 @@ void cut(Pieces& pieces, std::int64_t at) {
     below->second.end = at;
 }
 
-void fill_holes(Pieces& pieces, std::int64_t begin, std::int64_t end, std::int32_t slot) {
+void fill_holes(Pieces& pieces, std::int64_t begin, std::int64_t end, std::int32_t request) {
     auto next = pieces.upper_bound(begin);
     if (next != pieces.begin()) begin = std::max(begin, std::prev(next)->second.end);
     while (begin < end) {
         const std::int64_t stop = next == pieces.end() ? end : std::min(end, next->first);
-        if (begin < stop) pieces.emplace_hint(next, begin, Piece{stop, slot});
+        if (begin < stop) pieces.emplace_hint(next, begin, Piece{stop, request});
         if (next == pieces.end()) return;
         begin = next->second.end;
         ++next;
     }
 }
 
-void take(Sweep& made, KindPlan& kind, std::size_t slot, std::int64_t begin) {
+void take(Sweep& made, StepPlan& plan, std::size_t request) {
+    const std::int64_t begin = plan.offset[request];
     if (begin == kNoPlace) return;
-    const auto bytes = round_up(static_cast<std::size_t>(kind.most[slot]), kBlockAlignment);
+    const auto bytes = round_up(static_cast<std::size_t>(plan.bytes[request]), kBlockAlignment);
     const std::int64_t end = begin + static_cast<std::int64_t>(bytes);
-    const auto number = static_cast<std::int32_t>(slot);
+    const auto number = static_cast<std::int32_t>(request);
     cut(made.last, begin);
     cut(made.last, end);
     auto piece = made.last.lower_bound(begin);
     while (piece != made.last.end() && piece->first < end) {
-        const std::int32_t before = piece->second.slot;
-        if (kind.stream[before] != kind.stream[slot]) kind.handed_over[before] = 1;
+        const std::int32_t before = piece->second.request;
+        if (plan.stream[before] != plan.stream[request]) plan.handed_over[before] = 1;
         piece = made.last.erase(piece);
     }
     made.last.emplace_hint(piece, begin, Piece{end, number});
     fill_holes(made.first, begin, end, number);
 }
 
-Sweep sweep(KindPlan& kind) {
+Sweep sweep(StepPlan& plan) {
     Sweep made;
-    for (std::size_t slot = 0; slot < kind.slot_count(); ++slot) {
-        take(made, kind, slot, kind.offset[slot]);
-        take(made, kind, slot, kind.spare[slot]);
+    for (std::size_t request = 0; request < plan.request_count(); ++request) {
+        take(made, plan, request);
     }
     return made;
 }
 
-// Bytes that some kind uses at some time of its step.
+// Bytes that some plan uses at some time of its step.
 struct Taken {
     std::int64_t begin, end;
     Stream stream;   // the first stream there
-    bool is_shared;  // other kinds give these bytes to another stream first
+    bool is_shared;  // other plans give these bytes to another stream first
 };
 
-// Sorted by offset and merged as far as possible. One sweep over the piece ends of all kinds, so
-// that kinds are not compared in pairs.
-std::vector<Taken> taken_first(const std::vector<KindPlan>& kinds,
+// Sorted by offset and merged as far as possible. One sweep over the piece ends of all plans, so
+// that plans are not compared in pairs.
+std::vector<Taken> taken_first(const std::vector<StepPlan>& plans,
                                const std::vector<Sweep>& sweeps) {
     struct Edge {
         std::int64_t at;
@@ -87,9 +87,9 @@ std::vector<Taken> taken_first(const std::vector<KindPlan>& kinds,
         int change;
     };
     std::vector<Edge> edges;
-    for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
-        for (const auto& [begin, piece] : sweeps[kind].first) {
-            const Stream stream = kinds[kind].stream[piece.slot];
+    for (std::size_t plan = 0; plan < plans.size(); ++plan) {
+        for (const auto& [begin, piece] : sweeps[plan].first) {
+            const Stream stream = plans[plan].stream[piece.request];
             edges.push_back({begin, stream, 1});
             edges.push_back({piece.end, stream, -1});
         }
@@ -115,23 +115,23 @@ std::vector<Taken> taken_first(const std::vector<KindPlan>& kinds,
     return taken;
 }
 
-// Marks the last slots of a step whose bytes another stream takes first in a next step.
-void mark_last(KindPlan& kind, const Pieces& last, const std::vector<Taken>& taken) {
+// Marks the last requests of a step whose bytes another stream takes first in a next step.
+void mark_last(StepPlan& plan, const Pieces& last, const std::vector<Taken>& taken) {
     for (const auto& [begin, piece] : last) {
-        const Stream stream = kind.stream[piece.slot];
+        const Stream stream = plan.stream[piece.request];
         auto meets = std::ranges::upper_bound(taken, begin, {}, &Taken::end);
         for (; meets != taken.end() && meets->begin < piece.end; ++meets) {
             if (!meets->is_shared && meets->stream == stream) continue;
-            kind.handed_over[piece.slot] = 1;
+            plan.handed_over[piece.request] = 1;
             break;
         }
     }
 }
 
-bool share_one_stream(const std::vector<KindPlan>& kinds) {
+bool share_one_stream(const std::vector<StepPlan>& plans) {
     const Stream* one = nullptr;
-    for (const KindPlan& kind : kinds) {
-        for (const Stream& stream : kind.stream) {
+    for (const StepPlan& plan : plans) {
+        for (const Stream& stream : plan.stream) {
             if (one == nullptr) one = &stream;
             if (stream != *one) return false;
         }
@@ -141,14 +141,14 @@ bool share_one_stream(const std::vector<KindPlan>& kinds) {
 
 }  // namespace
 
-void mark_hand_overs(std::vector<KindPlan>& kinds) {
-    for (KindPlan& kind : kinds) kind.handed_over.assign(kind.slot_count(), 0);
-    if (share_one_stream(kinds)) return;
+void mark_hand_overs(std::vector<StepPlan>& plans) {
+    for (StepPlan& plan : plans) plan.handed_over.assign(plan.request_count(), 0);
+    if (share_one_stream(plans)) return;
     std::vector<Sweep> sweeps;
-    for (KindPlan& kind : kinds) sweeps.push_back(sweep(kind));
-    const std::vector<Taken> taken = taken_first(kinds, sweeps);
-    for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
-        mark_last(kinds[kind], sweeps[kind].last, taken);
+    for (StepPlan& plan : plans) sweeps.push_back(sweep(plan));
+    const std::vector<Taken> taken = taken_first(plans, sweeps);
+    for (std::size_t plan = 0; plan < plans.size(); ++plan) {
+        mark_last(plans[plan], sweeps[plan].last, taken);
     }
 }
 

@@ -72,17 +72,6 @@ std::optional<GaplessBlock> block_of(const BlockHeap& heap, Address address) {
     return std::nullopt;
 }
 
-std::vector<ArenaBlock> blocks_in_arena(const BlockHeap& heap) {
-    std::vector<ArenaBlock> blocks;
-    for (const Block* block = heap.first_of_arena(); block != nullptr; block = block->behind) {
-        if (block->state != BlockState::used && block->state != BlockState::withheld) continue;
-        blocks.push_back({static_cast<std::int64_t>(block->address - block->extent->begin()),
-                          static_cast<std::int64_t>(block->bytes), block->request, block->kind,
-                          block->slot});
-    }
-    return blocks;
-}
-
 std::int64_t offset_in_arena(const BlockHeap& heap, Address address) {
     const Extent* extent = heap.extent_of(address);
     if (extent == nullptr || !heap.is_in_arena(*heap.first_of(*extent))) return -1;

@@ -10,17 +10,10 @@
 
 namespace gapless::runtime {
 
-// A block in use in the arena. `kind` and `slot` refer to the book that served the request.
-struct ArenaBlock {
-    std::int64_t offset, bytes, request;
-    std::int32_t kind, slot;
-};
-
 std::vector<SegmentOfBlocks> segments_of(const BlockHeap& heap);
 // The segment or the block in which an address lies, if it has memory.
 std::optional<GaplessSegment> segment_of(const BlockHeap& heap, Address address);
 std::optional<GaplessBlock> block_of(const BlockHeap& heap, Address address);
-std::vector<ArenaBlock> blocks_in_arena(const BlockHeap& heap);
 // Returns the offset of an address in the arena, or -1 outside of it.
 std::int64_t offset_in_arena(const BlockHeap& heap, Address address);
 

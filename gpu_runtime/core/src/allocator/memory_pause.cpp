@@ -7,7 +7,7 @@ namespace gapless::runtime {
 namespace {
 
 void count_reserved(const Heaps& heaps) {
-    for (BoundedHeap* const heap : heaps) heap->count_reserved(true);
+    for (BoundedHeap* const heap : heaps) heap->count_reserved();
 }
 
 }  // namespace

@@ -16,17 +16,18 @@ template <class Observed>
 class OverwriteAdaptor : public Observed {
   public:
     // `check` is null if the check is off; else it is an adaptor over `memory` and outlives this.
-    OverwriteAdaptor(OverwriteCheck* check, DeviceMemory& memory, bool is_plain)
-        : Observed(check != nullptr ? *check : memory, is_plain), check_(check) {}
+    OverwriteAdaptor(OverwriteCheck* check, DeviceMemory& memory, bool is_plain,
+                     double share_of_moves)
+        : Observed(check != nullptr ? *check : memory, is_plain, share_of_moves), check_(check) {}
 
     Served allocate(Lock& lock, std::size_t bytes, Stream stream) {
         const Served served = Observed::allocate(lock, bytes, stream);
-        if (check_ != nullptr) check_->enter(*served.block, this->steps());
+        if (check_ != nullptr) check_->enter(*served.block, this->steps().steps());
         return served;
     }
     void free(BoundedHeap& heap, Block& block) {
         if (check_ != nullptr && !heap.blocks().is_paused(block)) {
-            check_->leave(block, this->steps());
+            check_->leave(block, this->steps().steps());
         }
         Observed::free(heap, block);
     }

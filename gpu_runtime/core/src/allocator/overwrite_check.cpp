@@ -19,8 +19,6 @@ Tenant tenant_of(const Block& block, std::int64_t step) {
             .bytes = block.requested,
             .stream = block.stream,
             .request = block.request,
-            .kind = block.kind,
-            .slot = block.slot,
             .step = step};
 }
 

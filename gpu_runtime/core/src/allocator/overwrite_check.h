@@ -17,10 +17,8 @@ struct Tenant {
     Address address = 0;
     std::size_t bytes = 0;  // requested bytes; 0 if there is no such block
     Stream stream = kNoStream;
-    std::int64_t request = -1;  // number of the request since the process began
-    std::int32_t kind = -1;     // of its step, in the book of that time
-    std::int32_t slot = -1;
-    std::int64_t step = -1;  // the step that freed it, or that requested it
+    std::int32_t request = -1;  // number of the request in its step; -1 outside of steps
+    std::int64_t step = -1;     // the step that freed it, or that requested it
 };
 
 // Free memory that a program wrote to.

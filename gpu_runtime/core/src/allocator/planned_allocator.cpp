@@ -7,10 +7,11 @@
 
 namespace gapless::runtime {
 
-PlannedAllocator::PlannedAllocator(DeviceMemory& memory, bool is_plain, bool is_checked)
+PlannedAllocator::PlannedAllocator(DeviceMemory& memory, bool is_plain, bool is_checked,
+                                   double share_of_moves)
     : device_(memory),
       check_(is_checked ? std::make_unique<OverwriteCheck>(device_) : nullptr),
-      blocks_(check_.get(), device_, is_plain) {}
+      blocks_(check_.get(), device_, is_plain, share_of_moves) {}
 
 Address PlannedAllocator::allocate(std::size_t bytes, Stream stream) {
     if (bytes == 0) return 0;
@@ -47,32 +48,35 @@ bool PlannedAllocator::use_on(Address address, Stream stream) {
     return block != nullptr;
 }
 
-StepEnd PlannedAllocator::begin_step(std::int32_t label) {
-    require_label(label);
+void PlannedAllocator::begin_step(std::int32_t label) {
     Lock lock(mutex_);
-    if (blocks_.in_step()) throw std::logic_error("a step begins within a step");
-    blocks_.prepare_step(lock);
-    return blocks_.begin_step(label);
+    blocks_.begin_step(lock, label);
 }
 
-StepEnd PlannedAllocator::end_step() {
+StepEnd PlannedAllocator::end_step(bool completed) {
     Lock lock(mutex_);
-    if (!blocks_.in_step()) throw std::logic_error("a step ends that did not begin");
-    const StepEnd end = blocks_.end_step();
-    blocks_.tidy_after_step(lock);
-    return end;
+    return blocks_.end_step(lock, completed);
 }
 
-void PlannedAllocator::adopt_book(Book book) {
-    Lock lock(mutex_);
-    if (blocks_.in_step()) throw std::logic_error("a book is adopted between steps");
-    blocks_.adopt(lock, std::move(book));
-}
-
-void PlannedAllocator::drop_book() {
+std::vector<StepKind> PlannedAllocator::to_plan() const {
     const Lock lock(mutex_);
-    if (blocks_.in_step()) throw std::logic_error("a book is dropped between steps");
-    blocks_.drop_book();
+    return blocks_.steps().to_plan();
+}
+
+std::vector<StepKind> PlannedAllocator::kinds() const {
+    const Lock lock(mutex_);
+    return blocks_.steps().kinds();
+}
+
+bool PlannedAllocator::has_plans() const {
+    const Lock lock(mutex_);
+    return blocks_.steps().has_plans();
+}
+
+void PlannedAllocator::adopt(std::vector<StepPlan> plans, std::size_t arena_bytes) {
+    Lock lock(mutex_);
+    if (blocks_.steps().in_step()) throw std::logic_error("plans are adopted between steps");
+    blocks_.adopt(lock, std::move(plans), arena_bytes);
 }
 
 std::size_t PlannedAllocator::give_back() {
@@ -119,21 +123,6 @@ std::size_t PlannedAllocator::resume(const std::optional<std::string>& tag) {
 std::vector<std::pair<Address, std::size_t>> PlannedAllocator::paused_blocks() const {
     const Lock lock(mutex_);
     return runtime::paused_blocks(blocks_.heaps());
-}
-
-std::vector<ArenaBlock> PlannedAllocator::blocks_in_arena() const {
-    const Lock lock(mutex_);
-    return runtime::blocks_in_arena(blocks_.heap().blocks());
-}
-
-std::vector<LogEntry> PlannedAllocator::take_log() {
-    const Lock lock(mutex_);
-    return blocks_.take_log();
-}
-
-void PlannedAllocator::drop_log() {
-    const Lock lock(mutex_);
-    blocks_.drop_log();
 }
 
 Figures PlannedAllocator::figures() const {

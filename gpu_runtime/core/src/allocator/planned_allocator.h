@@ -11,7 +11,6 @@
 
 #include "allocator/figure_adaptor.h"
 #include "allocator/heap_segments.h"
-#include "allocator/log_adaptor.h"
 #include "allocator/mismatch_adaptor.h"
 #include "allocator/overwrite_adaptor.h"
 #include "allocator/overwrite_check.h"
@@ -30,23 +29,29 @@ class PlannedAllocator final : public ServingAllocator {
     // With `is_plain`, memory comes from plain allocations: see DeviceMemory. With `is_checked`,
     // writes to free memory are searched for: see Note [Writes after free]. Throws DeviceCallError
     // if the device cannot do so.
-    explicit PlannedAllocator(DeviceMemory& memory, bool is_plain = false, bool is_checked = false);
+    // `share_of_moves` is the share of time that moves below the shadow may take.
+    explicit PlannedAllocator(DeviceMemory& memory, bool is_plain = false, bool is_checked = false,
+                              double share_of_moves = MoveBudget::kUnlimited);
 
     Address allocate(std::size_t bytes, Stream stream) override;
     bool free(Address address) noexcept override;
     bool use_on(Address address, Stream stream) override;
 
     // Throws std::logic_error if a step is running (steps do not nest), and std::invalid_argument
-    // for a label that no kind can have. Returns how the requests since the last step were served.
-    StepEnd begin_step(std::int32_t label);
-    StepEnd end_step();
+    // for a negative label.
+    void begin_step(std::int32_t label);
+    // A step that an exception ended is not `completed`, and teaches nothing.
+    StepEnd end_step(bool completed);
+    // The kinds of step to be planned together; empty if all that repeat are planned.
+    std::vector<StepKind> to_plan() const;
+    std::vector<StepKind> kinds() const;
+    bool has_plans() const;
 
-    // Replaces the book in force; blocks in the arena stay. Throws OutOfDeviceMemory or
-    // DeviceCallError, with the former book still in force, and std::logic_error within a step.
-    void adopt_book(Book book);
-    // Drops the book: its arena becomes ordinary memory.
-    void drop_book();
-    // Keeps the arena of a book.
+    // Replaces the plans in force; blocks in the arena stay. Throws std::invalid_argument,
+    // OutOfDeviceMemory or DeviceCallError, with the former plans still in force, and
+    // std::logic_error within a step.
+    void adopt(std::vector<StepPlan> plans, std::size_t arena_bytes);
+    // Keeps the arena of the plans.
     std::size_t give_back() override;
 
     // Gives requests of the calling thread a tag from now on; the empty tag is none. Returns the
@@ -59,10 +64,6 @@ class PlannedAllocator final : public ServingAllocator {
     std::size_t resume(const std::optional<std::string>& tag);
     std::vector<std::pair<Address, std::size_t>> paused_blocks() const;
 
-    std::vector<ArenaBlock> blocks_in_arena() const;
-
-    std::vector<LogEntry> take_log();
-    void drop_log();
     Figures figures() const;
     void reset_peaks();
     GaplessStatistics statistics() const override;
@@ -91,7 +92,7 @@ class PlannedAllocator final : public ServingAllocator {
     std::mutex& mutex() const override { return mutex_; }
 
   private:
-    using Blocks = MismatchAdaptor<FigureAdaptor<LogAdaptor<OverwriteAdaptor<PlannedBlocks>>>>;
+    using Blocks = MismatchAdaptor<FigureAdaptor<OverwriteAdaptor<PlannedBlocks>>>;
 
     Heaps heaps_of(const std::optional<std::string>& tag);
 

@@ -1,46 +1,58 @@
 #include "allocator/planned_blocks.h"
 
 #include <exception>
+#include <utility>
+
+#include "allocator/hand_overs.h"
 
 namespace gapless::runtime {
 
-namespace {
-
-// Steps in which blocks are placed in order, see Note [Blocks in order]. A guess.
-constexpr std::int64_t kStepsInOrder = 4;
-// Blocks are placed in order until this multiple of the live peak has moved.
-constexpr std::int64_t kMostMovedInOrder = 2;
-
-}  // namespace
-
 Served PlannedBlocks::allocate(Lock& lock, std::size_t bytes, Stream stream) {
-    if (BoundedHeap* const heap = tagged_.of_thread()) {
-        Block* const block = heap->place(lock, {bytes, stream, false, Placement::best_fit}, Book());
-        block->request = kNoRequest;
-        heap->count(*block);
-        return {block, nullptr};
+    // First, as PyTorch's allocator does, or the shadow would reserve more than that.
+    for (BoundedHeap* const heap : heaps_) {
+        if (heap->blocks().has_withheld()) heap->blocks().collect();
     }
+    const Address in_shadow = bound_.shadow().allocate(bytes, stream);
     try {
-        Book::Place planned = adoption_.book().request(stream, bytes);
-        Block* block = place_as_planned(planned, bytes, stream);
-        const std::int64_t request = next_request_++;
-        if (block == nullptr) {
-            const bool is_planned = planned.slot >= 0 && !planned.mismatch;
-            block = heap_.place(lock, {bytes, stream, is_planned, placement()}, adoption_.book());
-        }
-        block->request = request;
-        block->kind = planned.kind;
-        block->slot = planned.slot;
-        heap_.count(*block);
-        // Outside of steps, an unexpected request is not a mismatch.
-        if (!planned.mismatch || !in_step_) return {block, nullptr};
-        mismatch_ = *planned.mismatch;
-        mismatch_.step = steps_;
-        return {block, &mismatch_};
+        Block& block = place(lock, bytes, stream);
+        block.in_shadow = in_shadow;
+        bound_.allocated(block.bytes);
+        statistics_.allocated(block.requested, block.bytes);
+        mismatch_ = steps_.take_mismatch();
+        return {&block, mismatch_ ? &*mismatch_ : nullptr};
     } catch (...) {
-        heap_.blocks().put_back();
+        bound_.shadow().free(in_shadow);
+        for (BoundedHeap* const heap : heaps_) heap->blocks().put_back();
         throw;
     }
+}
+
+Block& PlannedBlocks::place(Lock& lock, std::size_t bytes, Stream stream) {
+    if (BoundedHeap* const heap = tagged_.of_thread()) {
+        Block& block = *heap->place(lock, {bytes, stream, false}, {});
+        block.step = block.request = -1;
+        return block;
+    }
+    const RepeatedSteps::Place planned = steps_.next(stream, bytes);
+    Block* block = nullptr;
+    if (planned.offset != kNoPlace) {
+        block = heap_.place_at(planned.offset, bytes, stream, steps_);
+        if (block == nullptr) steps_.leave_occupied(stream, bytes);
+    }
+    if (block != nullptr) {
+        block->is_handed_over = planned.handed_over;
+    } else {
+        const bool is_expected = planned.is_expected && planned.offset == kNoPlace;
+        block = heap_.place(lock, {bytes, stream, is_expected}, steps_);
+    }
+    steps_.note_request(*block);
+    return *block;
+}
+
+void PlannedBlocks::free(BoundedHeap& heap, Block& block) {
+    steps_.note_free(block);
+    bound_.freed(block.bytes);
+    heap.blocks().free(block);
 }
 
 std::pair<BoundedHeap*, Block*> PlannedBlocks::find(Address address) {
@@ -60,67 +72,37 @@ const BoundedHeap* PlannedBlocks::heap_at(Address address) const {
 std::size_t PlannedBlocks::give_back(Lock& lock) {
     std::size_t bytes = 0;
     for (BoundedHeap* const heap : heaps_) {
-        bytes += heap->give_back(lock, heap == &heap_ ? adoption_.book().arena_bytes() : 0);
+        bytes += heap->give_back(lock, heap == &heap_ ? steps_.arena_bytes() : 0);
         heap->blocks().release_host();
     }
+    bound_.shadow().give_back();
     return bytes;
 }
 
-// Returns null if the request has no place, or if its places are occupied.
-Block* PlannedBlocks::place_as_planned(Book::Place& planned, std::size_t bytes, Stream stream) {
-    if (planned.offset == kNoPlace) return nullptr;
-    Book& book = adoption_.book();
-    Block* block = heap_.place_at(planned.offset, bytes, stream, book);
-    if (block == nullptr && planned.spare != kNoPlace) {
-        block = heap_.place_at(planned.spare, bytes, stream, book);
-    }
-    if (block != nullptr) {
-        block->is_handed_over = planned.handed_over;
-        return block;
-    }
-    book.was_in_use();
-    planned.mismatch = Mismatch{.kind = MismatchKind::in_use,
-                                .stream = stream,
-                                .bytes = bytes,
-                                .request = planned.slot,
-                                .step_kind = planned.kind};
-    return nullptr;
+void PlannedBlocks::begin_step(Lock& lock, std::int32_t label) {
+    steps_.begin_step(label);
+    arena_.restore(lock, steps_.arena_bytes(), is_bounded());
 }
 
-// See Note [Blocks in order]: the first steps create blocks that stay.
-Placement PlannedBlocks::placement() const {
-    const bool is_in_order = in_step_ && adoption_.book().arena_bytes() == 0 &&
-                             steps_ < kStepsInOrder &&
-                             static_cast<std::int64_t>(heap_.blocks().moved_bytes()) <=
-                                 kMostMovedInOrder * heap_.bound().live_peak();
-    return is_in_order ? Placement::in_order : Placement::best_fit;
-}
-
-StepEnd PlannedBlocks::begin_step(std::int32_t label) {
-    const StepEnd between = adoption_.book().end_step();
-    adoption_.book().begin_step(label);
-    in_step_ = true;
-    return between;
-}
-
-StepEnd PlannedBlocks::end_step() {
-    const StepEnd end = adoption_.book().end_step();
-    adoption_.book().begin_step(kBetweenSteps);
-    in_step_ = false;
-    ++steps_;
-    return end;
-}
-
-void PlannedBlocks::tidy_after_step(Lock& lock) noexcept {
+StepEnd PlannedBlocks::end_step(Lock& lock, bool completed) {
+    const StepEnd end = steps_.end_step(completed);
     try {
         for (BoundedHeap* const heap : heaps_) {
             if (heap->blocks().has_gone()) heap->settle(lock);
         }
-        adoption_.restore_arena(lock, is_bounded());
-        heap_.retire_excess(adoption_.book().arena_bytes());
+        arena_.restore(lock, steps_.arena_bytes(), is_bounded());
+        heap_.retire_excess(steps_.arena_bytes());
     } catch (const std::exception&) {
         // The device refuses for now; the memory stays where it is.
     }
+    return end;
+}
+
+void PlannedBlocks::adopt(Lock& lock, std::vector<StepPlan> plans, std::size_t arena_bytes) {
+    require_plans(plans, arena_bytes);
+    mark_hand_overs(plans);
+    arena_.make_room(lock, arena_bytes, is_bounded());
+    steps_.adopt(std::move(plans), arena_bytes);
 }
 
 }  // namespace gapless::runtime

@@ -3,14 +3,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <utility>
+#include <vector>
 
+#include "allocator/arena.h"
 #include "allocator/block.h"
-#include "allocator/book.h"
-#include "allocator/book_adoption.h"
 #include "allocator/bounded_heap.h"
 #include "allocator/memory_pause.h"
 #include "allocator/mismatch.h"
+#include "allocator/repeated_steps.h"
 #include "allocator/tagged_heaps.h"
 
 namespace gapless::runtime {
@@ -24,8 +26,8 @@ struct Served {
 
 // Note [Observers are adaptors]
 // ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-// Rationale. The log, the figures, the mismatches and the search for overwrites each watch every
-// request. If all of them are part of one allocator, no reader can tell what places a block.
+// Rationale. The figures, the mismatches and the search for overwrites each watch every request.
+//  If all of them are part of one allocator, no reader can tell what places a block.
 // Approach. This class places blocks and watches nothing. Each observer is an adaptor in a file of
 // its own: a class template that derives from what it observes, and adds its work to allocate(),
 // free(), begin_step() and end_step() where it has any. The allocator names the whole row of them.
@@ -35,12 +37,13 @@ struct Served {
 // The caller holds the lock. A function that takes it releases it while the host waits.
 class PlannedBlocks {
   public:
-    PlannedBlocks(DeviceMemory& memory, bool is_plain)
-        : heap_(memory, is_plain, statistics_, heaps_),
-          tagged_(memory, is_plain, statistics_, heaps_),
-          adoption_(heap_) {
+    // `share_of_moves` as MoveBudget says.
+    PlannedBlocks(DeviceMemory& memory, bool is_plain, double share_of_moves)
+        : bound_(memory.page_bytes(), memory.total_bytes(), share_of_moves),
+          heap_(memory, is_plain, statistics_, bound_, heaps_),
+          tagged_(memory, is_plain, statistics_, bound_, heaps_),
+          arena_(heap_) {
         heaps_.push_back(&heap_);
-        adoption_.drop();
     }
     PlannedBlocks(const PlannedBlocks&) = delete;
     PlannedBlocks& operator=(const PlannedBlocks&) = delete;
@@ -49,18 +52,16 @@ class PlannedBlocks {
     // Throws OutOfDeviceMemory, DeviceCallError.
     Served allocate(Lock& lock, std::size_t bytes, Stream stream);
     // Throws what BlockHeap::free() throws.
-    void free(BoundedHeap& heap, Block& block) { heap.free(block); }
+    void free(BoundedHeap& heap, Block& block);
 
-    // Each returns how the requests since the last step, or within it, were served.
-    StepEnd begin_step(std::int32_t label);
-    StepEnd end_step();
-    // Move memory to where the next step needs it. The device may refuse; then memory stays where
-    // it is.
-    void prepare_step(Lock& lock) { adoption_.restore_arena(lock, is_bounded()); }
-    void tidy_after_step(Lock& lock) noexcept;
+    // Each also moves memory to where the next step needs it. The device may refuse; then memory
+    // stays where it is.
+    void begin_step(Lock& lock, std::int32_t label);
+    StepEnd end_step(Lock& lock, bool completed);
 
-    void adopt(Lock& lock, Book book) { adoption_.adopt(lock, std::move(book), is_bounded()); }
-    void drop_book() { adoption_.drop(); }
+    // Replaces the plans, between steps; blocks in the arena stay. Throws what require_plans()
+    // throws, OutOfDeviceMemory and DeviceCallError, with the former plans still in force.
+    void adopt(Lock& lock, std::vector<StepPlan> plans, std::size_t arena_bytes);
     std::size_t give_back(Lock& lock);
 
     // The heap without a tag, which alone has an arena.
@@ -69,37 +70,28 @@ class PlannedBlocks {
     // That heap, and those of tags.
     const Heaps& heaps() const { return heaps_; }
     TaggedHeaps& tagged() { return tagged_; }
+    const RepeatedSteps& steps() const { return steps_; }
+    const MemoryBound& bound() const { return bound_; }
     // The block in use at an address and its heap, or nulls.
     std::pair<BoundedHeap*, Block*> find(Address address);
     // The heap that has an address, or null.
     const BoundedHeap* heap_at(Address address) const;
-    // Bytes of all blocks in use.
-    std::int64_t live_bytes() const {
-        std::int64_t bytes = 0;
-        for (const BoundedHeap* heap : heaps_) bytes += heap->bound().live_bytes();
-        return bytes;
-    }
     BlockStatistics& statistics() { return statistics_; }
     const BlockStatistics& statistics() const { return statistics_; }
-    bool in_step() const { return in_step_; }
-    // Number of steps that have ended.
-    std::int64_t steps() const { return steps_; }
 
   private:
-    Block* place_as_planned(Book::Place& planned, std::size_t bytes, Stream stream);
-    Placement placement() const;
+    Block& place(Lock& lock, std::size_t bytes, Stream stream);
     // Before the first step there is no live peak to compare an arena with.
-    bool is_bounded() const { return steps_ > 0; }
+    bool is_bounded() const { return steps_.steps() > 0; }
 
     BlockStatistics statistics_;
+    MemoryBound bound_;
     Heaps heaps_;
     BoundedHeap heap_;
     TaggedHeaps tagged_;
-    BookAdoption adoption_;
-    bool in_step_ = false;
-    std::int64_t steps_ = 0;
-    std::int64_t next_request_ = 0;
-    Mismatch mismatch_{};  // of the last request that had one
+    Arena arena_;
+    RepeatedSteps steps_;
+    std::optional<Mismatch> mismatch_;  // of the last request that had one
 };
 
 }  // namespace gapless::runtime

@@ -11,14 +11,18 @@
 
 namespace gapless::runtime {
 
-// Blocks of one tag have a heap of their own, so that its frames can be paused alone. No plan and
-// no log knows these blocks.
+// Blocks of one tag have a heap of their own, so that its frames can be paused alone. No plan
+// knows these blocks.
 class TaggedHeaps {
   public:
     // `heaps` gets each heap that is made here.
     TaggedHeaps(DeviceMemory& memory, bool is_plain, BlockStatistics& statistics,
-                std::vector<BoundedHeap*>& heaps)
-        : memory_(memory), is_plain_(is_plain), statistics_(statistics), heaps_(heaps) {}
+                MemoryBound& bound, std::vector<BoundedHeap*>& heaps)
+        : memory_(memory),
+          is_plain_(is_plain),
+          statistics_(statistics),
+          bound_(bound),
+          heaps_(heaps) {}
 
     // Gives requests of the calling thread a tag from now on; the empty tag is none. Returns the
     // tag before.
@@ -29,7 +33,7 @@ class TaggedHeaps {
             tags_.erase(std::this_thread::get_id());
         } else {
             const auto [entry, is_new] =
-                by_tag_.try_emplace(tag, memory_, is_plain_, statistics_, heaps_);
+                by_tag_.try_emplace(tag, memory_, is_plain_, statistics_, bound_, heaps_);
             if (is_new) heaps_.push_back(&entry->second);
         }
         return before;
@@ -48,6 +52,7 @@ class TaggedHeaps {
     DeviceMemory& memory_;
     const bool is_plain_;
     BlockStatistics& statistics_;
+    MemoryBound& bound_;
     std::vector<BoundedHeap*>& heaps_;
     std::map<std::string, BoundedHeap> by_tag_;
     std::map<std::thread::id, std::string> tags_;  // of threads that have one

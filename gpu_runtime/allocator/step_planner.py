@@ -1,0 +1,182 @@
+"""Plans the steps of a program that repeat, beside it, and has the allocator serve the plans."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from gpu_runtime._core import PlannedAllocator, StepEnd, StepKind
+from gpu_runtime.allocator.planning_thread import PlanningThread
+from gpu_runtime.allocator.step_problem import StepProblem, step_problem
+from planners.errors import DeviceError, GaplessError
+from planners.judged_run import run
+from planners.model.bounds import bounds_of
+from planners.model.budget import Budget
+from planners.model.plan import Result, Status
+from planners.registry import ChosenPlanner
+
+# Beside the program, or between its steps, where it waits.
+Planning = Literal["beside", "between"]
+
+
+@dataclass(frozen=True)
+class PlannedSteps:
+    """The problem of the steps that repeat, and a valid plan of it."""
+
+    problem: StepProblem
+    result: Result
+
+    @property
+    def arena_bytes(self) -> int:
+        """Bytes of the arena: the peak of the plan."""
+        assert self.result.plan is not None
+        return self.result.plan.peak
+
+    @property
+    def is_optimal(self) -> bool:
+        """Return True if no plan of this problem has a smaller arena, by proof."""
+        return self.result.status is Status.OPTIMAL
+
+
+class StepPlanner:
+    """Makes plans of the steps that an allocator serves, and has it adopt them.
+
+    A kind of step is planned when it was seen twice, together with all kinds that repeat. A thread
+    beside the program makes the plan; the allocator adopts it at the end of a later step.
+    """
+
+    def __init__(
+        self,
+        allocator: PlannedAllocator,
+        planner: ChosenPlanner,
+        budget: Budget,
+        planning: Planning = "beside",
+    ) -> None:
+        self.allocator = allocator
+        self.planned: PlannedSteps | None = None
+        # Number of adopted plans, and the reason why the last plan was not adopted.
+        self.plans = 0
+        self.reason = ""
+        # By number of a kind: the steps that followed its plan, and all, since the last reset.
+        self.followed: dict[int, list[int]] = {}
+        self._planner = planner
+        self._budget = budget
+        self._planning = planning
+        self._thread: PlanningThread[PlannedSteps] = PlanningThread()
+        # The numbers of the kinds that a planner works on, or was asked for in vain.
+        self._asked: list[int] = []
+
+    @property
+    def status(self) -> str:
+        """The quality of the plan in force, or why there is none."""
+        if self.planned is None:
+            return "unplanned" if self.reason else "profiling"
+        return "optimal" if self.planned.is_optimal else "feasible"
+
+    @property
+    def kinds(self) -> Sequence[StepKind]:
+        """The kinds of step that were seen more than once."""
+        return [kind for kind in self.allocator.kinds() if kind.seen > 1]
+
+    def reset_counts(self) -> None:
+        """Count from now."""
+        self.followed.clear()
+
+    def begin_step(self, label: int) -> None:
+        """Begin a step."""
+        try:
+            self.allocator.begin_step(label)
+        except RuntimeError:
+            raise DeviceError(
+                "step: a step begins within a step; a step ends before the next one begins"
+            ) from None
+
+    def end_step(self, *, completed: bool) -> StepEnd:
+        """End a step; a step that was not completed is not recorded."""
+        try:
+            end = self.allocator.end_step(completed)
+        except RuntimeError:
+            raise DeviceError(
+                "step: a step ends that did not begin; begin_step() comes before"
+            ) from None
+        counts = self.followed.setdefault(end.kind, [0, 0])
+        counts[0] += end.is_planned
+        counts[1] += 1
+        if self.planned is not None and not self.allocator.has_plans:
+            self.planned, self.reason = None, "the steps left the plan"
+        self.finish_planning(wait=False)
+        if completed and not end.is_planned and not self._thread.is_busy:
+            self._plan_news()
+        return end
+
+    def wait_for_planning(self) -> None:
+        """Wait for the plan that is being made; a later step adopts it."""
+        self._thread.wait()
+
+    def finish_planning(self, *, wait: bool = True) -> None:
+        """Adopt the plan that was made, between two steps."""
+        self._adopt_made(lambda: self._thread.take(wait=wait))
+
+    def _plan_news(self) -> None:
+        """Plan the steps that repeat, if there are any that have no plan and were not tried."""
+        kinds = self.allocator.to_plan()
+        numbers = [kind.number for kind in kinds]
+        if not kinds or numbers == self._asked:
+            return
+        self._asked = numbers
+
+        def plan() -> PlannedSteps:
+            return plan_steps(kinds, self._planner, self._budget)
+
+        if self._planning == "beside":
+            self._thread.start(plan)
+        else:
+            self._adopt_made(plan)
+
+    def _adopt_made(self, make: Callable[[], PlannedSteps | None]) -> None:
+        """Adopt what a call makes; if that fails, training goes on as before."""
+        try:
+            planned = make()
+            if planned is not None:
+                self._adopt(planned)
+        except KeyboardInterrupt:
+            # The interrupted plan is made again after the next step.
+            self._asked = []
+            raise
+        except Exception as error:  # a planner may be anybody's
+            self._refuse(error)
+
+    def _adopt(self, planned: PlannedSteps) -> None:
+        assert planned.result.plan is not None
+        most = self.allocator.figures().shadow_peak
+        if planned.arena_bytes > most:
+            raise GaplessError(
+                f"a plan needs at most the {most:,} bytes that PyTorch would reserve, found "
+                f"{planned.arena_bytes:,}"
+            )
+        self.allocator.adopt(planned.problem.plans(planned.result.plan), planned.arena_bytes)
+        self.planned, self.reason = planned, ""
+        self.plans += 1
+        self._asked = []
+
+    def _refuse(self, error: Exception) -> None:
+        is_ours = isinstance(error, GaplessError)
+        self.reason = str(error) if is_ours else f"an arena cannot be had: {error}"
+        warnings.warn(
+            f"training goes on without a new plan: {self.reason}", RuntimeWarning, stacklevel=8
+        )
+
+
+def plan_steps(kinds: Sequence[StepKind], planner: ChosenPlanner, budget: Budget) -> PlannedSteps:
+    """Plan kinds of step; raise ``GaplessError`` if there is no valid plan."""
+    problem = step_problem(kinds)
+    result = run(problem.problem, planner, budget, bounds_of(problem.problem))
+    if result.interrupted:
+        # At Ctrl-C a planner may return its best plan instead of raising. Ctrl-C is meant for the
+        # whole program, so it is raised again.
+        raise KeyboardInterrupt
+    if result.plan is None or not result.valid:
+        raise GaplessError(f"planner {planner.label}: {result.status.value}, {result.reason}")
+    return PlannedSteps(problem, result)

@@ -1,0 +1,56 @@
+// How much time planned memory may spend on keeping reserved bytes below PyTorch's.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <limits>
+
+namespace gapless::runtime {
+
+// Note [Moves on a budget]
+// ~~~~~~~~~~~~~~~~~~~~~~~~
+// Rationale. Below the shadow, a byte less costs device calls: frames that move, and pages that go
+// back to the device. What a byte is worth is the user's to say.
+// Approach. The user allows a share of the program's time. The time that such calls took, host work
+// included, is a running sum. While it is below the allowed share of the time since the beginning,
+// the heap moves frames rather than grow; otherwise it grows up to the shadow.
+// Limits. A device that is busy with other processes may make calls slower after they were allowed.
+class MoveBudget {
+  public:
+    static constexpr double kUnlimited = std::numeric_limits<double>::infinity();
+
+    // `share` is of the time since now: 0 allows none, kUnlimited all.
+    explicit MoveBudget(double share) : share_(share) {}
+
+    bool is_left() const {
+        if (share_ == 0 || share_ == kUnlimited) return share_ > 0;
+        return to_seconds(spent_) <= share_ * to_seconds(Clock::now() - begin_);
+    }
+    double spent_seconds() const { return to_seconds(spent_); }
+
+    // Adds the time of its life to what is spent.
+    class Charge {
+      public:
+        explicit Charge(MoveBudget& budget) : budget_(budget) {}
+        Charge(const Charge&) = delete;
+        Charge& operator=(const Charge&) = delete;
+        ~Charge() { budget_.spent_ += Clock::now() - begin_; }
+
+      private:
+        MoveBudget& budget_;
+        const std::chrono::steady_clock::time_point begin_ = Clock::now();
+    };
+
+  private:
+    using Clock = std::chrono::steady_clock;
+
+    static double to_seconds(Clock::duration duration) {
+        return std::chrono::duration<double>(duration).count();
+    }
+
+    const double share_;
+    const Clock::time_point begin_ = Clock::now();
+    Clock::duration spent_{};
+};
+
+}  // namespace gapless::runtime

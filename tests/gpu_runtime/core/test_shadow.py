@@ -1,0 +1,144 @@
+"""What planned memory reserves, held against PyTorch's allocator on the same requests."""
+
+from __future__ import annotations
+
+import math
+from random import Random
+
+import pytest
+
+from gpu_runtime._core import (
+    CountingMemory,
+    LedgerMemory,
+    PlannedAllocator,
+    PytorchExpandable,
+    ServingOnlineAllocator,
+    SimulatedMemory,
+)
+
+pytestmark = pytest.mark.core
+
+PAGE = 2 << 20
+PLENTY = 1 << 40
+
+
+def random_size(random: Random, unit: int) -> int:
+    """Return a size of up to 100 units; a unit below a page gives every size below a page too."""
+    return unit * round(math.exp(random.uniform(0, 4.6))) - (unit < PAGE and random.randrange(unit))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_shadow_reserves_what_the_online_allocator_reserves(seed: int) -> None:
+    random = Random(seed)
+    allocator = PlannedAllocator(LedgerMemory(PAGE, PLENTY), share_of_moves=0)
+    counted = CountingMemory(LedgerMemory(PAGE, PLENTY))
+    online = ServingOnlineAllocator(PytorchExpandable(counted), counted)
+    live: list[tuple[int, int]] = []
+    for turn in range(3000):
+        if live and random.random() < 0.35 + len(live) / 400:
+            block, other = live.pop(random.randrange(len(live)))
+            allocator.free(block)
+            online.free(other)
+        else:
+            size = random_size(random, random.choice((700, 300_000, PAGE)))
+            stream = random.randrange(3)
+            live.append((allocator.allocate(size, stream), online.allocate(size, stream)))
+        if turn % 700 == 699:
+            assert (allocator.give_back() > 0) == (online.give_back() > 0)
+        assert allocator.figures().shadow_bytes == online.figures().reserved_bytes
+    assert allocator.figures().shadow_peak >= allocator.figures().shadow_bytes > 0
+
+
+def test_a_block_that_another_stream_uses_keeps_its_memory_in_the_shadow_too() -> None:
+    memory = SimulatedMemory(PAGE, 60 * PAGE)
+    allocator = PlannedAllocator(memory, share_of_moves=0)
+    reserved = []
+    for is_finished in (False, False, True):
+        if is_finished:
+            memory.finish(7)
+        block = allocator.allocate(10 * PAGE)
+        memory.submit(7)
+        allocator.use_on(block, 7)
+        allocator.free(block)
+        reserved.append(allocator.figures().shadow_bytes // PAGE)
+    assert reserved == [10, 20, 20]
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01, math.inf])
+@pytest.mark.parametrize("seed", range(4))
+def test_reserved_bytes_are_never_above_the_shadow(seed: int, share: float) -> None:
+    random = Random(seed)
+    allocator = PlannedAllocator(LedgerMemory(PAGE, PLENTY), share_of_moves=share)
+    live: list[int] = []
+    for turn in range(4000):
+        if turn % 500 == 0:
+            low = random.random()
+        if live and random.random() < 0.3 + low / 2:
+            allocator.free(live.pop(random.randrange(len(live))))
+        else:
+            live.append(allocator.allocate(random_size(random, PAGE), random.randrange(2)))
+        figures = allocator.figures()
+        assert figures.reserved_bytes <= figures.shadow_bytes
+    assert figures.requests_above_shadow == 0
+    if share == math.inf:
+        assert figures.reserved_peak <= figures.live_peak * 257 // 256 + 4 * PAGE
+    allocator.check()
+
+
+def fragmented(share: float, memory: SimulatedMemory | LedgerMemory) -> PlannedAllocator:
+    """Return an allocator with 100 idle frames in pieces of ten."""
+    allocator = PlannedAllocator(memory, share_of_moves=share)
+    blocks = [allocator.allocate(10 * PAGE) for _ in range(20)]
+    for block in blocks[::2]:
+        allocator.free(block)
+    return allocator
+
+
+def test_without_a_budget_nothing_moves_below_the_shadow() -> None:
+    still, moving = (fragmented(share, LedgerMemory(PAGE, PLENTY)) for share in (0, math.inf))
+    for allocator in (still, moving):
+        allocator.allocate(30 * PAGE)
+    assert still.figures().moved_bytes == 0
+    assert still.figures().reserved_bytes == still.figures().shadow_bytes == 230 * PAGE
+    assert moving.figures().moved_bytes > 0
+    assert moving.figures().reserved_bytes <= moving.figures().live_peak * 257 // 256 + 4 * PAGE
+
+
+@pytest.mark.parametrize("share", [0.0, math.inf])
+@pytest.mark.parametrize("others", [0, 150], ids=["alone", "beside others"])
+def test_on_a_full_device_frames_move_before_memory_is_short(others: int, share: float) -> None:
+    memory = SimulatedMemory(PAGE, (200 + others) * PAGE)
+    if others:
+        memory.create_pages(others * PAGE)
+    allocator = fragmented(share, memory)
+    allocator.allocate(100 * PAGE)
+    figures = allocator.figures()
+    assert (figures.moved_bytes, figures.reserved_bytes) == (100 * PAGE, 200 * PAGE)
+    allocator.check()
+    with pytest.raises(MemoryError):
+        allocator.allocate(PAGE)
+    assert allocator.figures().requests_above_shadow == 0
+
+
+def test_a_request_that_fails_leaves_no_idle_memory() -> None:
+    allocator = PlannedAllocator(LedgerMemory(PAGE, 20 * PAGE))
+    allocator.allocate(PAGE)
+    with pytest.raises(MemoryError):
+        allocator.allocate(20 * PAGE)
+    assert allocator.figures().reserved_bytes == PAGE
+
+
+def test_requests_above_the_shadow_are_counted() -> None:
+    # Two streams' small blocks lie in a page each, as PyTorch's do; a tag has a page more.
+    allocator = PlannedAllocator(LedgerMemory(PAGE, PLENTY))
+    allocator.allocate(1000)
+    allocator.allocate(1000, 1)
+    assert allocator.figures().requests_above_shadow == 0
+    allocator.set_tag("weights")
+    for _ in range(3):
+        allocator.allocate(1000)
+    figures = allocator.figures()
+    assert (figures.reserved_bytes, figures.shadow_bytes) == (3 * PAGE, 2 * PAGE)
+    assert figures.requests_above_shadow == 3
+    allocator.reset_peaks()
+    assert allocator.figures().requests_above_shadow == 0
