@@ -8,7 +8,13 @@ namespace gapless::runtime {
 void Arena::make_room(Lock& lock, std::size_t wanted, bool is_bounded) {
     BlockHeap& blocks = heap_.blocks();
     // Blocks that stay would be in the way of new places. Addresses are plentiful.
-    if (!blocks.is_plain() && !blocks.is_paused() && blocks.is_arena_in_use()) blocks.close_arena();
+    if (!blocks.is_plain() && !blocks.is_paused() && blocks.is_arena_in_use()) {
+        try {
+            blocks.close_arena();
+        } catch (const DeviceCallError&) {
+            // A stream is captured or destroyed, or the device refuses: the blocks stay in the way.
+        }
+    }
     try {
         obtain(lock, wanted, is_bounded);
         blocks.put_back();

@@ -38,12 +38,37 @@ Block* BlockHeap::place(std::size_t requested, Stream stream) {
     } else {
         add_latest(heap);
         const auto fit = heap.free.lower_bound({bytes, 0, nullptr});
-        if (fit == heap.free.end()) return nullptr;
+        if (fit == heap.free.end()) return place_in_open_arena(requested, stream);
         found = fit->block;
         heap.free.erase(fit);
     }
     if (found->bytes > bytes) index(*split(*found, bytes));
     return use(*found, requested, stream);
+}
+
+Block* BlockHeap::place_in_open_arena(std::size_t requested, Stream stream) {
+    if (arena_ == nullptr || !is_arena_open_) return nullptr;
+    const Sized wanted{round_up(requested, kBlockAlignment), 0, nullptr};
+    for (const Stream owner : {stream, kNoStream}) {
+        const BySize& ranges = heap_of(owner).in_arena;
+        const auto fit = ranges.lower_bound(wanted);
+        if (fit == ranges.end()) continue;
+        const auto offset = static_cast<std::int64_t>(fit->address - arena_->begin());
+        return place_at(offset, requested, stream);
+    }
+    return nullptr;
+}
+
+void BlockHeap::open_arena() {
+    if (std::exchange(is_arena_open_, true)) return;
+    for (const auto& [address, block] : arena_free_) {
+        heap_of(block->stream).in_arena.insert(sized(*block));
+    }
+}
+
+void BlockHeap::shut_arena() {
+    is_arena_open_ = false;
+    for (auto& [stream, heap] : heaps_) heap.in_arena.clear();
 }
 
 Block* BlockHeap::place_at(std::int64_t offset, std::size_t requested, Stream stream) {
@@ -71,15 +96,14 @@ Block* BlockHeap::place_at(std::int64_t offset, std::size_t requested, Stream st
         return nullptr;
     }
     Block* found = first;
-    if (first->address == address && first->bytes > bytes) {
+    if (first->address == address && first->bytes > bytes && !is_arena_open_) {
         return use(*split_front(*first, bytes, entry), requested, stream);
     }
+    unindex(*first);
     if (first->address < address) {
-        // The part before `address` stays free and keeps its index entry.
         found = split(*first, address - first->address);
+        index(*first);
         if (last == first) last = found;
-    } else {
-        arena_free_.erase(entry);
     }
     if (last != found) unindex(*last);
     if (last->end() > address + bytes) index(*split(*last, address + bytes - last->address));
@@ -363,6 +387,7 @@ void BlockHeap::index(Block& block) {
     const bool is_hole = block.state == BlockState::hole;
     if (is_in_arena(block)) {
         (is_hole ? arena_holes_ : arena_free_).insert({block.address, &block});
+        if (is_arena_open_ && !is_hole) heap_of(block.stream).in_arena.insert(sized(block));
     } else {
         StreamHeap& heap = heap_of(block.stream);
         (is_hole ? heap.holes : heap.free).insert(sized(block));
@@ -374,6 +399,7 @@ void BlockHeap::unindex(Block& block) {
     if (is_in_arena(block)) {
         ByAddress& ranges = is_hole ? arena_holes_ : arena_free_;
         ranges.erase(ranges.find(block.address));
+        if (is_arena_open_ && !is_hole) heap_of(block.stream).in_arena.erase(sized(block));
     } else {
         StreamHeap& heap = heap_of(block.stream);
         (is_hole ? heap.holes : heap.free).erase(sized(block));
@@ -395,17 +421,18 @@ bool BlockHeap::is_one_range(const Block& one, const Block& other) const {
 Block* BlockHeap::add_free(Block& block) {
     const Block* latest = is_in_arena(block) ? nullptr : heap_of(block.stream).latest;
     Block* whole = &block;
-    // A free block of the arena that only grows at its end keeps its index entry.
+    // A free block of the arena that only grows at its end keeps its index entry by address.
+    const bool is_by_address = is_in_arena(block) && !is_arena_open_;
     bool is_indexed = false;
     if (block.before != nullptr && block.before != latest && is_one_range(*block.before, block)) {
         whole = block.before;
-        is_indexed = is_in_arena(*whole);
+        is_indexed = is_by_address;
         if (!is_indexed) unindex(*whole);
         absorb(*whole);
     }
     if (whole->behind != nullptr && whole->behind != latest &&
         is_one_range(*whole, *whole->behind)) {
-        if (is_in_arena(*whole) && !is_indexed) {
+        if (is_by_address && !is_indexed) {
             Block* const behind = whole->behind;
             absorb_before(*behind);
             return behind;

@@ -38,9 +38,11 @@ namespace gapless::runtime {
 // names its best address. It gets that address if every byte there is free, and any other place if
 // not. A wrong plan, a wrong guess of the running step, or a damaged file can cost memory, but
 // never data. The planned addresses lie in the *arena*, one extent whose free ranges are looked up
-// by address. All other free ranges are looked up by size. A request that no plan expects stays
-// outside of the arena as long as there is room, because in the arena it could block a planned
-// place.
+// by address. All other free ranges are looked up by size. While a step follows a plan, a request
+// without a place stays outside of the arena, where it could block a planned place. At all other
+// times the arena is *open*: its free ranges are looked up by size too, after those outside. So a
+// step that leaves its plan finds the memory of the places that it does not reach, and no frame has
+// to move.
 // Streams. A free range belongs to the stream that used it last, because work that is submitted
 // later to the same stream runs later. In the arena, a plan may give a range to another stream.
 // That stream then waits, on the device, for marks that were set when the block was freed. If the
@@ -133,6 +135,9 @@ class BlockHeap {
 
     // Returns the block in use that begins at an address, or null.
     Block* find(Address address) const { return used_.find(address); }
+    // While the arena is open, place() also looks there, in ranges of the stream or of nobody.
+    void open_arena();
+    void shut_arena();
     // Returns true if a block in use, or a withheld one, lies in the arena.
     bool is_arena_in_use() const;
     // Makes the arena ordinary memory. Throws DeviceCallError if the device refuses a wait.
@@ -292,11 +297,14 @@ class BlockHeap {
     };
     using ByAddress = std::pmr::set<Placed, std::less<>>;
     static Sized sized(Block& block) { return {block.bytes, block.address, &block}; }
-    // The free ranges and holes of one stream outside of the arena.
+    // The free ranges and holes of one stream outside of the arena, and its free ranges in the
+    // open arena.
     struct StreamHeap {
-        explicit StreamHeap(std::pmr::memory_resource* memory) : free(memory), holes(memory) {}
+        explicit StreamHeap(std::pmr::memory_resource* memory)
+            : free(memory), holes(memory), in_arena(memory) {}
         BySize free;
         BySize holes;
+        BySize in_arena;
         Block* tail = nullptr;  // the hole at which the heap grows
         // The block that was freed last. It is not indexed and not merged yet, because programs
         // often request the size that they have just freed.
@@ -332,6 +340,7 @@ class BlockHeap {
     // Merges the block before, which is not indexed, into a free block of the arena.
     void absorb_before(Block& block);
     Block* use(Block& block, std::size_t bytes, Stream stream);
+    Block* place_in_open_arena(std::size_t bytes, Stream stream);
 
     void index(Block& block);
     void unindex(Block& block);
@@ -404,7 +413,7 @@ class BlockHeap {
     std::vector<Pages> unmap_frames(Extent& extent, Address begin, Address end);
     void count_stretches(const PausedRun& run, int change);
     void end_pause(Address begin, const PausedRun& run);
-    void open_arena(std::size_t bytes);
+    void reserve_arena(std::size_t bytes);
     void fill(Block* hole, Address begin, Address end);
     void take_shared_frames(Leaving& leaving);
     void take_idle_extents(Leaving& leaving, std::size_t arena_kept);
@@ -451,6 +460,7 @@ class BlockHeap {
 
     Extent* arena_ = nullptr;
     std::size_t arena_bytes_ = 0;
+    bool is_arena_open_ = true;
     ByAddress arena_free_;
     ByAddress arena_holes_;
 

@@ -42,6 +42,11 @@ void BlockHeap::check() const {
                         const auto found = arena_free_.find(block->address);
                         require(found != arena_free_.end() && found->block == block,
                                 "a free block of the arena is found by its address");
+                        const auto heap = heaps_.find(block->stream);
+                        require((heap != heaps_.end() && heap->second.in_arena.contains(
+                                                             sized(const_cast<Block&>(*block)))) ==
+                                    is_arena_open_,
+                                "a free block of the arena is found by its size while it is open");
                     } else {
                         require(block->marks.empty(), "only blocks of the arena have marks");
                         require(heaps_.at(block->stream)

@@ -158,7 +158,7 @@ void BlockHeap::fill_arena(std::size_t offset, std::size_t bytes) {
     const std::size_t last = round_up(offset + bytes, page_bytes_);
     if (arena_missing(first, last - first) == 0) return;
     if (is_plain_) return replace_arena(last);
-    open_arena(last);
+    reserve_arena(last);
     require_free(arena_missing(first, last - first));
     const Address begin = arena_->begin() + first, end = arena_->begin() + last;
     for (;;) {
@@ -171,7 +171,7 @@ void BlockHeap::fill_arena(std::size_t offset, std::size_t bytes) {
 
 void BlockHeap::refill_arena(std::size_t bytes) {
     const std::size_t last = round_up(bytes, page_bytes_);
-    open_arena(last);
+    reserve_arena(last);
     const Address end = arena_->begin() + last;
     while (available_bytes() > 0 && !arena_holes_.empty() && arena_holes_.begin()->address < end) {
         Block* const hole = arena_holes_.begin()->block;
@@ -180,7 +180,7 @@ void BlockHeap::refill_arena(std::size_t bytes) {
 }
 
 // Reserves the addresses of the arena. Throws OutOfDeviceMemory if `bytes` exceeds them.
-void BlockHeap::open_arena(std::size_t bytes) {
+void BlockHeap::reserve_arena(std::size_t bytes) {
     if (arena_ == nullptr) {
         const std::size_t range = std::max(round_up(kArenaBytes, page_bytes_), bytes);
         arena_ = &add_extent(Extent::paged(memory_, range), BlockState::hole, kNoStream);
@@ -228,6 +228,7 @@ void BlockHeap::close_arena() {
     Block* block = first_.at(std::exchange(arena_, nullptr));
     arena_bytes_ = 0;
     arena_free_.clear();
+    for (auto& [stream, heap] : heaps_) heap.in_arena.clear();
     arena_holes_.clear();
     for (; block != nullptr; block = block->behind) {
         if (block->stream == kNoStream) block->stream = 0;

@@ -48,7 +48,7 @@ void BlockHeap::gather(std::size_t requested, Stream stream, const std::vector<A
 }
 
 void BlockHeap::gather_for_arena(const ArenaRange& range, const std::vector<ArenaRange>& kept) {
-    open_arena(range.end);
+    reserve_arena(range.end);
     const std::size_t missing = arena_missing(range.begin, range.end - range.begin);
     std::vector<Range> all_kept = addresses_of(kept);
     all_kept.push_back(addresses_of({range}).front());

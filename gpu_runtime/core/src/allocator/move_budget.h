@@ -13,14 +13,21 @@ namespace gapless::runtime {
 // back to the device. What a byte is worth is the user's to say.
 // Approach. The user allows a share of the program's time. The time that such calls took, host work
 // included, is a running sum. While it is below the allowed share of the time since the beginning,
-// the heap moves frames rather than grow; otherwise it grows up to the shadow.
+// the heap moves frames rather than grow; otherwise it grows up to the shadow. The time begins with
+// the first step: what a program does not spend while it is set up is not spent in its steps.
 // Limits. A device that is busy with other processes may make calls slower after they were allowed.
 class MoveBudget {
   public:
     static constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 
-    // `share` is of the time since now: 0 allows none, kUnlimited all.
+    // `share` is of the time since the beginning: 0 allows none, kUnlimited all.
     explicit MoveBudget(double share) : share_(share) {}
+
+    // The beginning is now, and nothing is spent.
+    void begin_again() {
+        begin_ = Clock::now();
+        spent_ = {};
+    }
 
     bool is_left() const {
         if (share_ == 0 || share_ == kUnlimited) return share_ > 0;
@@ -49,7 +56,7 @@ class MoveBudget {
     }
 
     const double share_;
-    const Clock::time_point begin_ = Clock::now();
+    Clock::time_point begin_ = Clock::now();
     Clock::duration spent_{};
 };
 

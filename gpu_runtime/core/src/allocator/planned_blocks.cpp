@@ -39,6 +39,7 @@ Block& PlannedBlocks::place(Lock& lock, std::size_t bytes, Stream stream) {
         block = heap_.place_at(planned.offset, bytes, stream, steps_);
         if (block == nullptr) steps_.leave_occupied(stream, bytes);
     }
+    if (!steps_.is_following()) heap_.blocks().open_arena();
     if (block != nullptr) {
         block->is_handed_over = planned.handed_over;
     } else {
@@ -80,17 +81,21 @@ std::size_t PlannedBlocks::give_back(Lock& lock) {
 }
 
 void PlannedBlocks::begin_step(Lock& lock, std::int32_t label) {
+    if (steps_.steps() == 0) bound_.budget().begin_again();
     steps_.begin_step(label);
+    if (!steps_.is_following()) return;
+    const MoveBudget::Charge charge(bound_.budget());
     arena_.restore(lock, steps_.arena_bytes(), is_bounded());
+    heap_.blocks().shut_arena();
 }
 
 StepEnd PlannedBlocks::end_step(Lock& lock, bool completed) {
     const StepEnd end = steps_.end_step(completed);
+    heap_.blocks().open_arena();
     try {
         for (BoundedHeap* const heap : heaps_) {
             if (heap->blocks().has_gone()) heap->settle(lock);
         }
-        arena_.restore(lock, steps_.arena_bytes(), is_bounded());
         heap_.retire_excess(steps_.arena_bytes());
     } catch (const std::exception&) {
         // The device refuses for now; the memory stays where it is.

@@ -41,7 +41,7 @@ RepeatedSteps::Followed* RepeatedSteps::expected(std::int32_t label) {
 }
 
 RepeatedSteps::Place RepeatedSteps::next(Stream stream, std::size_t bytes) {
-    if (followed_ == nullptr || has_left_) return {};
+    if (!is_following()) return {};
     const StepPlan& plan = followed_->plan;
     if (next_ == plan.request_count()) {
         leave(MismatchKind::extra, stream, bytes);
@@ -185,7 +185,7 @@ void RepeatedSteps::adopt(std::vector<StepPlan> plans, std::size_t arena_bytes) 
 
 std::vector<ArenaRange> RepeatedSteps::needed_places() const {
     std::vector<ArenaRange> places;
-    if (followed_ == nullptr || has_left_) return places;
+    if (!is_following()) return places;
     const StepPlan& plan = followed_->plan;
     for (const std::int32_t request : followed_->by_offset) {
         if (static_cast<std::size_t>(request) < next_) continue;

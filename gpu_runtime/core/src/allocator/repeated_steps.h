@@ -70,6 +70,8 @@ class RepeatedSteps {
     // Replaces the plans, between steps. Throws what require_plans() throws.
     void adopt(std::vector<StepPlan> plans, std::size_t arena_bytes);
     bool has_plans() const { return !plans_.empty(); }
+    // Returns true while the running step equals the plan that it follows.
+    bool is_following() const { return followed_ != nullptr && !has_left_; }
     std::size_t arena_bytes() const { return arena_bytes_; }
     // The places of requests that the running step has still to make while it follows its plan:
     // disjoint ranges, in the order of their addresses.
