@@ -60,7 +60,7 @@ StepEnd PlannedAllocator::end_step(bool completed) {
 
 std::vector<StepKind> PlannedAllocator::to_plan() const {
     const Lock lock(mutex_);
-    return blocks_.steps().to_plan();
+    return blocks_.to_plan();
 }
 
 std::vector<StepKind> PlannedAllocator::kinds() const {

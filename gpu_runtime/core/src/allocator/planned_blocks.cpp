@@ -103,9 +103,15 @@ StepEnd PlannedBlocks::end_step(Lock& lock, bool completed) {
     return end;
 }
 
+std::vector<StepKind> PlannedBlocks::to_plan() const {
+    if (steps_.has_plans() && !bound_.budget().is_left()) return {};
+    return steps_.to_plan();
+}
+
 void PlannedBlocks::adopt(Lock& lock, std::vector<StepPlan> plans, std::size_t arena_bytes) {
     require_plans(plans, arena_bytes);
     mark_hand_overs(plans);
+    const MoveBudget::Charge charge(bound_.budget());
     arena_.make_room(lock, arena_bytes, is_bounded());
     steps_.adopt(std::move(plans), arena_bytes);
 }

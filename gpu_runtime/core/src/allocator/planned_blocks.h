@@ -59,6 +59,9 @@ class PlannedBlocks {
     void begin_step(Lock& lock, std::int32_t label);
     StepEnd end_step(Lock& lock, bool completed);
 
+    // The kinds to plan together, if one is new. Plans in force are replaced while the budget
+    // lasts, since frames move to new places.
+    std::vector<StepKind> to_plan() const;
     // Replaces the plans, between steps; blocks in the arena stay. Throws what require_plans()
     // throws, OutOfDeviceMemory and DeviceCallError, with the former plans still in force.
     void adopt(Lock& lock, std::vector<StepPlan> plans, std::size_t arena_bytes);
