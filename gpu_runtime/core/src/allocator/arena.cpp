@@ -31,7 +31,6 @@ void Arena::make_room(Lock& lock, std::size_t wanted, bool is_bounded) {
     }
     bytes_ = wanted;
     heap_.count_reserved();
-    heap_.retire_excess(bytes_);
 }
 
 void Arena::obtain(Lock& lock, std::size_t wanted, bool is_bounded) {

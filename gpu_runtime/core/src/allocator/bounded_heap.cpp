@@ -31,6 +31,7 @@ std::size_t BoundedHeap::reserved_bytes() const {
 void BoundedHeap::count_reserved() {
     // Counts the same segments as segments_of() returns.
     reserved_part_.set(blocks_.stretches(), blocks_.reserved_bytes());
+    bound_.reserved(reserved_bytes());
 }
 
 void BoundedHeap::release_spare() {
@@ -71,6 +72,8 @@ Block* BoundedHeap::grow(Lock& lock, const Wanted& wanted, const RepeatedSteps& 
     if (is_above_bound(wanted.bytes, missing)) {
         charge.emplace(bound_.budget());
         if (Block* block = place_within_bound(wanted, steps)) return block;
+    } else if (bound_.was_reserved(reserved_bytes() + missing)) {
+        charge.emplace(bound_.budget());
     }
     enum class Attempt : std::uint8_t { as_it_is, by_moves, all_given_back };
     for (Attempt attempt = Attempt::as_it_is;;) {
@@ -203,10 +206,9 @@ void BoundedHeap::take_out(Lock& lock, const BlockHeap::Leaving& leaving) {
     blocks_.finish(leaving);
 }
 
-void BoundedHeap::retire_excess(std::size_t arena_kept) {
+void BoundedHeap::retire_above(std::int64_t most, std::size_t arena_kept) {
     if (blocks_.is_plain()) return;
-    const MoveBudget::Charge charge(bound_.budget());
-    const std::int64_t excess = static_cast<std::int64_t>(reserved_bytes()) - bound_.most();
+    const std::int64_t excess = static_cast<std::int64_t>(reserved_bytes()) - most;
     try {
         if (excess > 0) blocks_.retire(static_cast<std::size_t>(excess), arena_kept);
     } catch (const DeviceCallError&) {

@@ -82,8 +82,8 @@ class BoundedHeap {
     std::size_t give_back(Lock& lock, std::size_t arena_kept);
     // Gives back all idle memory of all heaps.
     void give_back_everywhere(Lock& lock);
-    // Gives idle memory above the bound back to the device, as soon as its streams are done.
-    void retire_excess(std::size_t arena_kept);
+    // Gives idle memory beyond `most` bytes back to the device, as soon as its streams are done.
+    void retire_above(std::int64_t most, std::size_t arena_kept);
 
   private:
     std::size_t reserved_bytes() const;

@@ -45,17 +45,18 @@ class MemoryBound {
 
     // The most bytes to reserve while a block of `more` bytes is added to those in use.
     std::int64_t most(std::size_t more = 0) const {
-        const std::int64_t shadow = shadow_.reserved_bytes();
-        if (!budget_.is_left()) return shadow;
+        return budget_.is_left() ? least(more) : shadow_.reserved_bytes();
+    }
+    // The same with moves at any price.
+    std::int64_t least(std::size_t more = 0) const {
         const std::int64_t live =
             std::max(live_peak_, live_bytes_ + static_cast<std::int64_t>(more));
-        return std::min(shadow, live + live / kShare + slack_);
+        return std::min(shadow_.reserved_bytes(), live + live / kShare + slack_);
     }
-    void set_reserved(std::int64_t bytes) {
-        reserved_bytes_ = bytes;
-        most_reserved_ = std::max(most_reserved_, bytes);
-    }
-    std::int64_t reserved_bytes() const { return reserved_bytes_; }
+    // Note the reserved bytes of this moment.
+    void reserved(std::size_t bytes) { reserved_peak_ = std::max(reserved_peak_, bytes); }
+    // Returns true if so many bytes were reserved at some time.
+    bool was_reserved(std::size_t bytes) const { return bytes <= reserved_peak_; }
 
   private:
     // Guesses: reserved bytes may be 1/256 above the live peak, and pages for small programs.
@@ -65,7 +66,7 @@ class MemoryBound {
     ShadowAllocator shadow_;
     MoveBudget budget_;
     std::int64_t live_bytes_ = 0, live_peak_ = 0;
-    std::int64_t reserved_bytes_ = 0, most_reserved_ = 0;
+    std::size_t reserved_peak_ = 0;
 };
 
 }  // namespace gapless::runtime

@@ -96,7 +96,8 @@ StepEnd PlannedBlocks::end_step(Lock& lock, bool completed) {
         for (BoundedHeap* const heap : heaps_) {
             if (heap->blocks().has_gone()) heap->settle(lock);
         }
-        heap_.retire_excess(steps_.arena_bytes());
+        const MoveBudget::Charge charge(bound_.budget());
+        heap_.retire_above(bound_.most(), steps_.arena_bytes());
     } catch (const std::exception&) {
         // The device refuses for now; the memory stays where it is.
     }
@@ -111,9 +112,12 @@ std::vector<StepKind> PlannedBlocks::to_plan() const {
 void PlannedBlocks::adopt(Lock& lock, std::vector<StepPlan> plans, std::size_t arena_bytes) {
     require_plans(plans, arena_bytes);
     mark_hand_overs(plans);
-    const MoveBudget::Charge charge(bound_.budget());
+    // A first plan moves memory to its places once, at any price. Its steps then move nothing.
+    std::optional<MoveBudget::Charge> charge;
+    if (steps_.has_plans()) charge.emplace(bound_.budget());
     arena_.make_room(lock, arena_bytes, is_bounded());
     steps_.adopt(std::move(plans), arena_bytes);
+    heap_.retire_above(bound_.least(), arena_bytes);
 }
 
 }  // namespace gapless::runtime
