@@ -1,6 +1,7 @@
 #include "allocator/planned_blocks.h"
 
 #include <exception>
+#include <optional>
 #include <utility>
 
 #include "allocator/hand_overs.h"
@@ -105,19 +106,20 @@ StepEnd PlannedBlocks::end_step(Lock& lock, bool completed) {
 }
 
 std::vector<StepKind> PlannedBlocks::to_plan() const {
-    if (steps_.has_plans() && !bound_.budget().is_left()) return {};
+    if (has_planned_ && !bound_.budget().is_left()) return {};
     return steps_.to_plan();
 }
 
 void PlannedBlocks::adopt(Lock& lock, std::vector<StepPlan> plans, std::size_t arena_bytes) {
     require_plans(plans, arena_bytes);
     mark_hand_overs(plans);
-    // A first plan moves memory to its places once, at any price. Its steps then move nothing.
+    // The first plan moves memory to its places once, at any price. Its steps then move nothing.
     std::optional<MoveBudget::Charge> charge;
-    if (steps_.has_plans()) charge.emplace(bound_.budget());
+    if (has_planned_) charge.emplace(bound_.budget());
     arena_.make_room(lock, arena_bytes, is_bounded());
     steps_.adopt(std::move(plans), arena_bytes);
-    heap_.retire_above(bound_.least(), arena_bytes);
+    has_planned_ = true;
+    heap_.retire_above(charge ? bound_.most() : bound_.least(), arena_bytes);
 }
 
 }  // namespace gapless::runtime
