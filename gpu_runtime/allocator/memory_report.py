@@ -118,12 +118,14 @@ class MemoryReport:
         memory taken from the device.
     reserved_now
         Reserved bytes of this moment.
-    pytorch_bytes, pytorch_now
-        Bytes that PyTorch's allocator with expandable segments would reserve for the same requests:
-        their peak, and those of this moment.
+    default_bytes, default_now
+        Bytes that PyTorch's allocator would reserve for the same requests by default: their peak,
+        and those of this moment.
+    expandable_bytes, expandable_now
+        The same with expandable segments.
     requests_above_pytorch
-        Number of requests after which more was reserved than PyTorch would have: small blocks lay
-        in too many pages.
+        Number of requests after which more was reserved than by the better of both: small blocks
+        lay in too many pages.
     arena_bytes, lower_bound
         Bytes of the arena with the places of all kinds, and a proven lower bound on them. 0 without
         a plan.
@@ -157,8 +159,10 @@ class MemoryReport:
     allocated_bytes: int
     reserved_bytes: int
     reserved_now: int
-    pytorch_bytes: int
-    pytorch_now: int
+    default_bytes: int
+    default_now: int
+    expandable_bytes: int
+    expandable_now: int
     requests_above_pytorch: int
     arena_bytes: int
     lower_bound: int
@@ -172,6 +176,11 @@ class MemoryReport:
     device: DeviceUse | None = None
     last_step: DeviceUse | None = None
     pause: PauseReport | None = None
+
+    @property
+    def pytorch_bytes(self) -> int:
+        """Peak of what the better of PyTorch's two allocators would reserve."""
+        return min(self.default_bytes, self.expandable_bytes)
 
     @property
     def efficiency(self) -> float:
@@ -195,7 +204,8 @@ class MemoryReport:
             ("allocated", _amount(self.allocated_bytes, "in whole blocks")),
             ("reserved", _amount(self.reserved_bytes, f"efficiency {self.efficiency:.2%}")),
         ]
-        rows.append(("PyTorch", _amount(self.pytorch_bytes, "with expandable segments")))
+        rows.append(("PyTorch", _amount(self.default_bytes, "by default")))
+        rows.append(("", _amount(self.expandable_bytes, "with expandable segments")))
         if self.requests_above_pytorch:
             rows.append(("", f"{self.requests_above_pytorch:,} requests took more than PyTorch"))
         if self.arena_bytes:

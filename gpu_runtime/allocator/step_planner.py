@@ -150,7 +150,8 @@ class StepPlanner:
 
     def _adopt(self, planned: PlannedSteps) -> None:
         assert planned.result.plan is not None
-        most = self.allocator.figures().shadow_peak
+        figures = self.allocator.figures()
+        most = min(figures.default_peak, figures.expandable_peak)
         if planned.arena_bytes > most:
             raise GaplessError(
                 f"a plan needs at most the {most:,} bytes that PyTorch would reserve, found "

@@ -153,7 +153,7 @@ def _plan_notes(plan: MemoryReport) -> list[str]:
     lines = [
         f"plan by {plan.planner}, {plan.status}{again}: arena {plan.arena_bytes:,} "
         f"bytes, lower bound {plan.lower_bound:,}; {plan.planned_steps} of {plan.steps} steps "
-        f"followed it; PyTorch would reserve {gib(plan.pytorch_bytes)} GiB"
+        f"followed it; PyTorch would reserve at least {gib(plan.pytorch_bytes)} GiB"
     ]
     shown = plan.mismatches[:SHOWN_MISMATCHES]
     lines += [f"mismatch: {mismatch}" for mismatch in shown]

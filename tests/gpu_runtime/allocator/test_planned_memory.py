@@ -164,7 +164,7 @@ def test_the_report_as_text() -> None:
     assert values["reserved"] == (
         f"{report.reserved_bytes:,} bytes, efficiency {124_928 / report.reserved_bytes:.2%}"
     )
-    assert values["PyTorch"] == f"{report.pytorch_bytes:,} bytes, with expandable segments"
+    assert values["PyTorch"] == f"{report.default_bytes:,} bytes, by default"
     assert values["arena"] == "4,096 bytes"
     assert values["outlives"] == "0 bytes, at most, of one step"
     assert values["bound"] == "4,096 bytes, no plan needs less"

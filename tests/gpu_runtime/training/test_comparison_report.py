@@ -89,7 +89,7 @@ def test_the_last_line_says_what_was_compared() -> None:
     plan, verdict = notes(findings())
     assert plan == (
         "plan by auto, optimal: arena 3,221,225,472 bytes, lower bound 3,221,225,472; 30 of 30 "
-        "steps followed it; PyTorch would reserve 5.000 GiB"
+        "steps followed it; PyTorch would reserve at least 5.000 GiB"
     )
     assert verdict == (
         "bit-identical: 4 losses, 4 gradients of 2 steps, 2 parameters and 1 buffer at the end, "

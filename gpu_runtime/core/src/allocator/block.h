@@ -47,6 +47,11 @@ enum class BlockState : std::uint8_t {
     closed,   // a hole of a former arena, which serves no request any more
 };
 
+// The addresses of a block in the simulations of PyTorch's two allocators; 0 for none.
+struct ShadowPlace {
+    Address by_default = 0, expandable = 0;
+};
+
 struct Block {
     Address address = 0;
     std::size_t bytes = 0;
@@ -59,7 +64,7 @@ struct Block {
     StreamMarks marks;            // of a free arena block: work to wait for as well
     std::vector<Stream> used_on;  // of a block in use: other streams
     std::size_t requested = 0;
-    Address in_shadow = 0;        // its address in the shadow
+    ShadowPlace in_shadow;
     std::int64_t step = -1;       // that requested it; -1 outside of steps
     std::int32_t request = -1;    // number of the request in that step
     std::int64_t vacated_in = 0;  // of a vacated block: the number of its generation

@@ -15,8 +15,10 @@ struct Figures {
     std::int64_t allocated_bytes = 0, allocated_peak = 0;  // requests rounded up to blocks
     std::int64_t reserved_bytes = 0, reserved_peak = 0;    // physical memory
     std::int64_t arena_bytes = 0;                          // the arena's part of reserved bytes
-    std::int64_t live_peak = 0;                      // peak of allocated bytes since the beginning
-    std::int64_t shadow_bytes = 0, shadow_peak = 0;  // what PyTorch's allocator would reserve
+    std::int64_t live_peak = 0;  // peak of allocated bytes since the beginning
+    // What PyTorch's allocator would reserve, by default and with expandable segments.
+    std::int64_t default_bytes = 0, default_peak = 0;
+    std::int64_t expandable_bytes = 0, expandable_peak = 0;
     std::int64_t requests_above_shadow = 0;     // after which reserved bytes are above the shadow's
     std::int64_t steps = 0, planned_steps = 0;  // all, and those that followed their plans
     std::int64_t planned_requests = 0;          // served at their places
@@ -39,10 +41,11 @@ class FigureAdaptor : public Observed {
         requested_bytes_ += static_cast<std::int64_t>(bytes);
         counted_.requested_peak = std::max(counted_.requested_peak, requested_bytes_);
         counted_.allocated_peak = std::max(counted_.allocated_peak, this->bound().live_bytes());
-        counted_.shadow_peak =
-            std::max(counted_.shadow_peak, this->bound().shadow().reserved_bytes());
+        const ShadowAllocator& shadow = this->bound().shadow();
+        counted_.default_peak = std::max(counted_.default_peak, shadow.default_bytes());
+        counted_.expandable_peak = std::max(counted_.expandable_peak, shadow.expandable_bytes());
         counted_.requests_above_shadow +=
-            this->bound().shadow().reserved_bytes() < this->statistics().gauge().reserved_bytes;
+            shadow.reserved_bytes() < this->statistics().gauge().reserved_bytes;
         return served;
     }
     void free(BoundedHeap& heap, Block& block) noexcept {
@@ -71,7 +74,8 @@ class FigureAdaptor : public Observed {
         figures.allocated_bytes = this->bound().live_bytes();
         figures.reserved_bytes = static_cast<std::int64_t>(reserved_bytes(this->heaps()));
         figures.reserved_peak = this->statistics().reserved_peak();
-        figures.shadow_bytes = this->bound().shadow().reserved_bytes();
+        figures.default_bytes = this->bound().shadow().default_bytes();
+        figures.expandable_bytes = this->bound().shadow().expandable_bytes();
         figures.arena_bytes = static_cast<std::int64_t>(blocks.arena_bytes());
         figures.live_peak = this->bound().live_peak();
         figures.moved_bytes = static_cast<std::int64_t>(blocks.moved_bytes() - moved_before_);
@@ -88,7 +92,8 @@ class FigureAdaptor : public Observed {
         counted_ = {};
         counted_.requested_peak = requested_bytes_;
         counted_.allocated_peak = this->bound().live_bytes();
-        counted_.shadow_peak = this->bound().shadow().reserved_bytes();
+        counted_.default_peak = this->bound().shadow().default_bytes();
+        counted_.expandable_peak = this->bound().shadow().expandable_bytes();
         this->statistics().reset_reserved_peak();
         moved_before_ = this->heap().blocks().moved_bytes();
     }

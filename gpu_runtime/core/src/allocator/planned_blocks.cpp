@@ -13,7 +13,7 @@ Served PlannedBlocks::allocate(Lock& lock, std::size_t bytes, Stream stream) {
     for (BoundedHeap* const heap : heaps_) {
         if (heap->blocks().has_withheld()) heap->blocks().collect();
     }
-    const Address in_shadow = bound_.shadow().allocate(bytes, stream);
+    const ShadowPlace in_shadow = bound_.shadow().allocate(bytes, stream);
     try {
         Block& block = place(lock, bytes, stream);
         block.in_shadow = in_shadow;
