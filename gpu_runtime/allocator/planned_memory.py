@@ -45,7 +45,7 @@ class PlannedMemory:
 
     A step that made the same requests and frees as an earlier one, from end to end, is planned.
     From then on request k of such a step goes to offset k of an arena. All other requests go to a
-    heap, which reserves no more than PyTorch's allocator with expandable segments would for the same
+    heap, which reserves no more than the better of PyTorch's two allocators would for the same
     requests, and moves idle memory to where it is needed.
 
     Parameters

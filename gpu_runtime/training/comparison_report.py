@@ -28,9 +28,9 @@ COLUMNS = columns_of(
     "whole\nrun", "device", "step\nms", "worst\nms", "to\ndefault", "fallback", "mismatches",
 )  # fmt: skip
 UNITS = (
-    "memory in GiB, peaks of the timed steps; efficiency: allocated / reserved; PyTorch: what it "
-    "would reserve with expandable segments; whole run: reserved, first steps included; device: "
-    "taken by the process"
+    "memory in GiB, peaks of the timed steps; efficiency: allocated / reserved; PyTorch: what the "
+    "better of its two allocators would reserve; whole run: reserved, first steps included; "
+    "device: taken by the process"
 )
 
 

@@ -33,10 +33,10 @@ struct StepEnd {
 // Approach. A step is recorded from end to end: streams, sizes and order of its requests, and the
 // frees between them. Steps with equal records are of one kind. A kind that was seen twice can be
 // planned. At the beginning of a step the expected kind is the one that followed last time, or else
-// the planned one that was seen last. While
-// the requests are those of its plan, they get its places. From the first request that differs, or
-// whose place is occupied, the rest of the step is the heap's. A plan that was left kMostLeft times
-// in a row goes, and its kind has to repeat twice as often to be planned anew.
+// the planned one that was seen last. While the requests are those of its plan, they get its
+// places. From the first request that differs, or whose place is occupied, the rest of the step is
+// the heap's. A plan that was left kMostLeft times in a row goes, and its kind has to repeat twice
+// as often to be planned anew.
 // Limits. A program that draws the kinds of its steps at random follows a plan only by luck.
 class RepeatedSteps {
   public:
