@@ -20,7 +20,7 @@ from planners.errors import DeviceError, MissingDependencyError
 SOURCES = Path(__file__).parent
 SOURCE = SOURCES / "decorator.cpp"
 # Versions of PyTorch whose allocator interface `passing_on.h` implements.
-VERSIONS = ((2, 11), (2, 12), (2, 13))
+VERSIONS = ((2, 11), (2, 12), (2, 13), (2, 14), (2, 15))
 # Major version of CUDA whose headers the libraries in the wheel were compiled with.
 BUILT_CUDA = "13"
 
@@ -63,9 +63,9 @@ def require_version(version: str) -> None:
     """Refuse a PyTorch whose allocator has an unknown interface."""
     major, minor = (int(part) for part in version.split(".")[:2])
     if (major, minor) not in VERSIONS:
-        known = ", ".join(f"{one}.{other}" for one, other in VERSIONS)
+        first, last = (".".join(map(str, one)) for one in (VERSIONS[0], VERSIONS[-1]))
         raise UnknownPyTorchError(
-            f"planned memory serves PyTorch {known}, found {version}; install one of these"
+            f"planned memory serves PyTorch {first} to {last}, found {version}; install one of these"
         )
 
 

@@ -259,6 +259,12 @@ class Decorator final : public PassingOn {
     std::shared_ptr<c10::GatheredContext> own_context_of(const void* address) override {
         return core_.owns(number(address)) ? history_.context_of(number(address)) : nullptr;
     }
+    bool annotate_own(const void* address, const std::string& metadata) override {
+        GaplessBlock block{};
+        if (!core_.block_of(number(address), &block)) return false;
+        if (history_.is_watched()) history_.annotated(block, metadata);
+        return true;
+    }
 
   private:
     struct Device {

@@ -77,6 +77,14 @@ class EventHistory {
         note(TraceEntry::FREE_COMPLETED, block, std::move(context), metadata);
     }
 
+    // Only PyTorch 2.14 and newer call this; older ones know no such action.
+    void annotated(const GaplessBlock& block, const std::string& metadata) {
+        auto context = gather(RecordContext::ALL);
+        const auto action = c10::CachingDeviceAllocator::parseTraceEntryAction("annotate");
+        const std::lock_guard lock(mutex_);
+        note(action, block, std::move(context), metadata);
+    }
+
     std::shared_ptr<c10::GatheredContext> context_of(std::uint64_t address) {
         const std::lock_guard lock(mutex_);
         const auto found = contexts_.find(address);

@@ -1,5 +1,5 @@
 // An allocator for PyTorch that passes every call on to another one. Only this file knows the
-// differences between versions of PyTorch; it supports 2.11, 2.12 and 2.13.
+// differences between versions of PyTorch; it supports 2.11 to 2.15.
 #pragma once
 
 #include <c10/cuda/CUDACachingAllocator.h>
@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#if TORCH_VERSION_MAJOR != 2 || TORCH_VERSION_MINOR < 11 || TORCH_VERSION_MINOR > 13
-#error "the decorator of PyTorch's allocator is written for PyTorch 2.11, 2.12 and 2.13"
+#if TORCH_VERSION_MAJOR != 2 || TORCH_VERSION_MINOR < 11 || TORCH_VERSION_MINOR > 15
+#error "the decorator of PyTorch's allocator is written for PyTorch 2.11 to 2.15"
 #endif
 #define GAPLESS_TORCH_IS_AT_LEAST(minor) (TORCH_VERSION_MINOR >= (minor))
 
@@ -194,12 +194,20 @@ class PassingOn : public CUDAAllocator {
         return block;
     }
 #endif
+#if GAPLESS_TORCH_IS_AT_LEAST(14)
+    bool supportsUserMetadata() override { return inner_.supportsUserMetadata(); }
+    void annotateMemory(const void* address, const std::string& metadata) override {
+        if (!annotate_own(address, metadata)) inner_.annotateMemory(address, metadata);
+    }
+#endif
 
   protected:
     // Makes a block of the inner allocator be freed through this one.
     virtual void adopt(DataPtr& block) = 0;
     // Returns the place in the program that requested a block of this allocator; null if unknown.
     virtual std::shared_ptr<c10::GatheredContext> own_context_of(const void* address) = 0;
+    // Adds text to the history of a block of this allocator; returns false if it has no such block.
+    virtual bool annotate_own(const void* address, const std::string& metadata) = 0;
 
     CUDAAllocator& inner_;
 };

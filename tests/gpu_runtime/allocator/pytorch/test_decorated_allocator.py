@@ -61,8 +61,8 @@ def test_no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_pytorch_that_is_not_served(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
-    monkeypatch.setattr(torch, "__version__", "2.15.0")
-    reason = "planned memory serves PyTorch 2.11, 2.12, 2.13, found 2.15.0; install one of these"
+    monkeypatch.setattr(torch, "__version__", "2.16.0")
+    reason = "planned memory serves PyTorch 2.11 to 2.15, found 2.16.0; install one of these"
     assert refusal(strict=True) == reason
     memory = PlannedMemory("naive")
     with pytest.warns(RuntimeWarning) as warned:
