@@ -144,7 +144,7 @@ def _hulls(rows: NDArray[np.int64]) -> tuple[IntColumn, IntColumn, NDArray[np.in
     tensor, start, end = rows[:, np.lexsort((rows[1], rows[0]))]
     first = np.flatnonzero(np.diff(tensor, prepend=-1))
     last = np.append(first[1:], len(tensor)) - 1
-    # Intervals of one tensor are in different kinds, or before and after its gap: they are disjoint.
+    # Intervals of one tensor are disjoint: in different kinds, or before and after its gap.
     between = np.flatnonzero((np.diff(tensor) == 0) & (start[1:] > end[:-1]))
     gaps = np.stack([tensor[between], end[between], start[between + 1]], axis=1)
     return start[first], end[last], gaps

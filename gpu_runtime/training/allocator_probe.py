@@ -6,9 +6,9 @@ from contextlib import AbstractContextManager, nullcontext
 
 import torch
 
-from gpu_runtime.allocator.step_planner import Planning
 from gpu_runtime.allocator.memory_report import MemoryReport
 from gpu_runtime.allocator.planned_memory import PlannedMemory
+from gpu_runtime.allocator.step_planner import Planning
 from gpu_runtime.online.online_memory import OnlineMemory
 from gpu_runtime.training.run_result import DeviceCounts, PeakFigures
 from gpu_runtime.training.training_run import ONLINE, Allocator

@@ -65,7 +65,8 @@ def require_version(version: str) -> None:
     if (major, minor) not in VERSIONS:
         first, last = (".".join(map(str, one)) for one in (VERSIONS[0], VERSIONS[-1]))
         raise UnknownPyTorchError(
-            f"planned memory serves PyTorch {first} to {last}, found {version}; install one of these"
+            f"planned memory serves PyTorch {first} to {last}, found {version}; "
+            "install one of these"
         )
 
 

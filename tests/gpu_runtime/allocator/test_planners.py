@@ -215,18 +215,18 @@ def test_a_device_that_refuses_an_arena() -> None:
     training, program = Training(), small_program(False)
     training.step(program)
     training.allocator.give_back()
+    training.memory.begin_step()
+    blocks = []
+    for index, request in enumerate(program):
+        for block in [block for block in blocks if block.request.end <= index]:
+            blocks.remove(block)
+            training.free(block)
+        blocks.append(training.make(request))
+    for block in blocks:
+        training.free(block)
+    training.device.fail_after(0, 1 << 30)
     with pytest.warns(RuntimeWarning, match="cannot be had"):
-        # The device refuses from the last free of the step on.
-        with training.memory.step():
-            blocks = []
-            for index, request in enumerate(program):
-                for block in [block for block in blocks if block.request.end <= index]:
-                    blocks.remove(block)
-                    training.free(block)
-                blocks.append(training.make(request))
-            for block in blocks:
-                training.free(block)
-            training.device.fail_after(0, 1 << 30)
+        training.memory.end_step()
     training.device.fail_after(0, 0)
     assert training.memory.report().status == "unplanned"
     training.run(program, SETTLED_STEPS)

@@ -20,9 +20,7 @@ PLAN = MemoryReport(
     status="optimal",
     reason="",
     plans=1,
-    kinds=(
-        KindReport("step", 34, 2_000, 3 * GIB, 30),
-    ),
+    kinds=(KindReport("step", 34, 2_000, 3 * GIB, 30),),
     requested_bytes=3 * GIB,
     allocated_bytes=4 * GIB,
     reserved_bytes=4 * GIB + (1 << 20),
@@ -45,8 +43,7 @@ PLAN = MemoryReport(
 )
 
 MISMATCHES = tuple(
-    MismatchRecord("size", 3, number, 2 * GIB, GIB, 0, "train.py:7 in step")
-    for number in range(7)
+    MismatchRecord("size", 3, number, 2 * GIB, GIB, 0, "train.py:7 in step") for number in range(7)
 )
 
 CHECK = RunResult(
