@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from time import perf_counter
 
 import torch
 
 from gpu_runtime.allocator.memory_report import MemoryReport
 from gpu_runtime.allocator.planned_memory import PlannedMemory
+from gpu_runtime.allocator.pytorch.request_clock import RequestClock, RequestTime
 from gpu_runtime.allocator.step_planner import Planning
 from gpu_runtime.online.online_memory import OnlineMemory
 from gpu_runtime.training.run_result import DeviceCounts, PeakFigures
@@ -26,6 +29,15 @@ class AllocatorProbe:
     def step(self) -> AbstractContextManager[object]:
         """Return the context of a training step."""
         return nullcontext()
+
+    def timed_step(self) -> AbstractContextManager[object]:
+        """Return the context of a training step in which the allocator's time is read."""
+        return self.step()
+
+    @property
+    def step_times(self) -> tuple[RequestTime, ...]:
+        """The allocator's time in each timed step; empty if there is no clock."""
+        return ()
 
     def wait_for_planning(self) -> None:
         """Return when no plan is in the making."""
@@ -55,6 +67,28 @@ class NativeProbe(AllocatorProbe):
 
     def __init__(self) -> None:
         self._before = DeviceCounts(0, 0)
+        self._clock: RequestClock | None = None
+        self._step_times: list[RequestTime] = []
+
+    @contextmanager
+    def timed_step(self) -> Iterator[None]:
+        if self._clock is None:
+            self._clock = RequestClock(torch)
+        before = self._clock.start()
+        begin = perf_counter()
+        with self.step():
+            begun = perf_counter()
+            yield
+            end = perf_counter()
+        ended = perf_counter()
+        read = self._clock.stop() - before
+        # The begin and the end of a step may move memory.
+        marks = begun - begin + ended - end
+        self._step_times.append(RequestTime(read.seconds + marks, read.events))
+
+    @property
+    def step_times(self) -> tuple[RequestTime, ...]:
+        return tuple(self._step_times)
 
     def reset_peaks(self) -> None:
         torch.cuda.reset_peak_memory_stats()

@@ -46,6 +46,8 @@ def run_program(
             whole_run_reserved=scene.whole_run_reserved,
             device_bytes=scene.device_bytes,
             counts=scene.counts,
+            allocator_seconds=tuple(time.seconds for time in probe.step_times),
+            allocator_events=tuple(time.events for time in probe.step_times),
             plan=probe.plan() if scene.is_check else scene.plan,
             note=probe.note(),
             losses=tuple(map(tuple, scene.losses)) if scene.is_check else (),

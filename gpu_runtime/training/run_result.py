@@ -46,6 +46,10 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True, tag="result"):
     device_bytes: int | None = None
     # Device calls within the turns; None if the allocator does not count them.
     counts: DeviceCounts | None = None
+    # Seconds in the allocator, and requests and frees, in the first step of each turn; empty if
+    # the device has none that PyTorch calls.
+    allocator_seconds: tuple[float, ...] = ()
+    allocator_events: tuple[int, ...] = ()
     # The report on planned memory: of steps after the warm-up, or of all steps of a check. None
     # without planned memory.
     plan: MemoryReport | None = None

@@ -145,7 +145,7 @@ class Scene:
     @contextmanager
     def step(self) -> Iterator[None]:
         self.losses.append([])
-        with self._watched(), self._probe.step():
+        with self._watched(), self._probed():
             yield
         self.taken += 1
         its = self.run
@@ -178,6 +178,14 @@ class Scene:
         if self.is_cuda and self.rank == 0 and self.taken >= self.run.timed_until:
             return profiled_step(self._traces)
         return nullcontext()
+
+    def _probed(self) -> AbstractContextManager[object]:
+        """Return the context of a step; the first of each turn, which is not timed, has a clock."""
+        in_turns = self.taken - self.run.warm_up
+        is_first = in_turns >= 0 and in_turns % (1 + self.run.turn_steps) == 0
+        if is_first and self.taken < self.run.timed_until and not self.is_check:
+            return self._probe.timed_step()
+        return self._probe.step()
 
     def _end_turn(self) -> None:
         self._settle()

@@ -22,6 +22,7 @@
 #include "joint_statistics.h"
 #include "passing_on.h"
 #include "serving.h"
+#include "timed_allocator.h"
 
 namespace gapless {
 
@@ -105,11 +106,7 @@ class Decorator final : public PassingOn {
         if (block.get() == nullptr) return;
         if (core_.use_on(number(block.get()), number(stream.stream()))) return;
         if (block.get_deleter() != &free) return inner_.recordStream(block, stream);
-        // PyTorch's allocator knows its blocks by their deleter.
-        struct Borrowed {
-            DataPtr block;
-            ~Borrowed() { block.release_context(); }
-        } const own{{block.get(), block.get(), inner_deleter_, block.device()}};
+        const Borrowed own(block, inner_deleter_);
         inner_.recordStream(own.block, stream);
     }
 
@@ -476,6 +473,15 @@ class Decorator final : public PassingOn {
     std::vector<std::uint64_t> postponed_;  // blocks that are freed when no capture runs
 };
 
+// Puts an allocator before the one in force.
+void put_before(CUDAAllocator& inner, CUDAAllocator& outer) {
+    allocator.store(&outer);
+    // Also for callers that get the allocator by kind of device, such as torch.accelerator.
+    if (c10::GetAllocator(c10::DeviceType::CUDA) == &inner) {
+        c10::SetAllocator(c10::DeviceType::CUDA, &outer, 255);
+    }
+}
+
 const char* decorate(const GaplessServing& core) {
     if (core.version != GAPLESS_SERVING_VERSION || core.bytes != sizeof(GaplessServing)) {
         return "the decorator of PyTorch's allocator and gapless's core are of different versions";
@@ -484,11 +490,7 @@ const char* decorate(const GaplessServing& core) {
     CUDAAllocator* inner = get();
     if (inner == nullptr) return "PyTorch has no allocator of CUDA memory";
     decorator = new Decorator(*inner, core);
-    allocator.store(decorator);
-    // Also for callers that get the allocator by kind of device, such as torch.accelerator.
-    if (c10::GetAllocator(c10::DeviceType::CUDA) == inner) {
-        c10::SetAllocator(c10::DeviceType::CUDA, decorator, 255);
-    }
+    put_before(*inner, *decorator);
     return nullptr;
 }
 
@@ -506,4 +508,20 @@ extern "C" __attribute__((visibility("default"))) const char* gapless_decorate(
         error = found.what();
         return error.c_str();
     }
+}
+
+// Begins or stops timing the requests and frees of the allocator in force; from the first call on
+// they pass through a TimedAllocator. Writes the nanoseconds and the number of events so far.
+extern "C" __attribute__((visibility("default"))) void gapless_time_requests(bool is_on,
+                                                                             std::int64_t* so_far) {
+    using gapless::TimedAllocator;
+    if (TimedAllocator::only == nullptr) {
+        c10::cuda::CUDACachingAllocator::CUDAAllocator* const inner =
+            c10::cuda::CUDACachingAllocator::get();
+        TimedAllocator::only = new TimedAllocator(*inner);
+        gapless::put_before(*inner, *TimedAllocator::only);
+    }
+    TimedAllocator::is_on = is_on;
+    so_far[0] = TimedAllocator::time.nanoseconds;
+    so_far[1] = TimedAllocator::time.events;
 }

@@ -56,6 +56,17 @@ inline void raise_own_peaks(DeviceStats& stats, const DeviceStats& before) {
 #endif
 }
 
+// A block with the deleter by which the allocator that made it knows it.
+struct Borrowed {
+    Borrowed(const DataPtr& its, c10::DeleterFnPtr deleter)
+        : block(its.get(), its.get(), deleter, its.device()) {}
+    Borrowed(const Borrowed&) = delete;
+    Borrowed& operator=(const Borrowed&) = delete;
+    ~Borrowed() { block.release_context(); }
+
+    DataPtr block;
+};
+
 class PassingOn : public CUDAAllocator {
   public:
     explicit PassingOn(CUDAAllocator& inner) : inner_(inner) {}

@@ -17,6 +17,7 @@
 #include "fake_core.h"
 
 extern "C" const char* gapless_decorate(const GaplessServing* core);
+extern "C" void gapless_time_requests(bool is_on, std::int64_t* so_far);
 
 namespace {
 
@@ -508,6 +509,24 @@ void many_threads() {
     require(is_ours(get()->allocate(512).get()), "all pools are closed");
 }
 
+void requests_and_frees_are_timed() {
+    std::int64_t before[2], after[2];
+    gapless_time_requests(true, before);
+    for (const bool serves : {true, false}) {
+        core.is_serving = serves;
+        get()->allocate(512).clear();
+        get()->raw_delete(get()->raw_alloc(700));
+        get()->raw_delete(get()->raw_alloc_with_stream(700, nullptr));
+    }
+    DataPtr late = get()->allocate(512);
+    gapless_time_requests(false, after);
+    same(after[1] - before[1], 13, "events");
+    require(after[0] > before[0], "they take time");
+    late.clear();
+    gapless_time_requests(false, before);
+    same(before[1], after[1], "events once the clock is off");
+}
+
 void it_is_decorated_once() {
     require(
         std::string(gapless_decorate(&fake::serving)) == "PyTorch's allocator is decorated already",
@@ -547,6 +566,7 @@ const std::map<std::string, void (*)()> cases{
     CASE(what_the_core_refused_is_told),
     CASE(a_core_may_come_later),
     CASE(many_threads),
+    CASE(requests_and_frees_are_timed),
     CASE(it_is_decorated_once),
 #undef CASE
 };
@@ -554,7 +574,7 @@ const std::map<std::string, void (*)()> cases{
 }  // namespace
 
 int main(int count, char** arguments) {
-    if (count != 2) {
+    if (count == 1) {
         for (const auto& [name, run] : cases) std::cout << name << "\n";
         return 0;
     }
@@ -568,6 +588,8 @@ int main(int count, char** arguments) {
     DataPtr before;
     if (is_before) before = get()->allocate(512);
     require(gapless_decorate(&fake::serving) == nullptr, "it is decorated");
+    std::int64_t so_far[2];
+    if (count == 3) gapless_time_requests(true, so_far);
     cases.at(arguments[1])();
     before.clear();
     same(inner().blocks() + core.blocks.size(), 0u, "blocks in the end");
