@@ -32,9 +32,20 @@ class MoveBudget {
 
     bool is_left() const {
         if (share_ == 0 || share_ == kUnlimited) return share_ > 0;
-        return to_seconds(spent_) <= share_ * to_seconds(Clock::now() - begin_);
+        return left_seconds() >= 0;
+    }
+    // The time that may be spent now; negative if too much was spent.
+    double left_seconds() const {
+        if (share_ == kUnlimited) return kUnlimited;
+        return share_ * to_seconds(Clock::now() - begin_) - spent_seconds();
     }
     double spent_seconds() const { return to_seconds(spent_); }
+
+    // Takes back a part of what was spent.
+    void refund(double seconds) {
+        spent_ -=
+            std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+    }
 
     // Adds the time of its life to what is spent.
     class Charge {

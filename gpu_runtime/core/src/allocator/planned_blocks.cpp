@@ -1,7 +1,6 @@
 #include "allocator/planned_blocks.h"
 
 #include <exception>
-#include <optional>
 #include <utility>
 
 #include "allocator/hand_overs.h"
@@ -85,6 +84,8 @@ void PlannedBlocks::begin_step(Lock& lock, std::int32_t label) {
     if (steps_.steps() == 0) bound_.budget().begin_again();
     steps_.begin_step(label);
     if (!steps_.is_following()) return;
+    const bool is_whole = heap_.blocks().arena_missing(0, steps_.arena_bytes()) == 0;
+    if (!is_whole && !bound_.budget().is_left()) return steps_.forgo();
     const MoveBudget::Charge charge(bound_.budget());
     arena_.restore(lock, steps_.arena_bytes(), is_bounded());
     heap_.blocks().shut_arena();
@@ -106,7 +107,7 @@ StepEnd PlannedBlocks::end_step(Lock& lock, bool completed) {
 }
 
 std::vector<StepKind> PlannedBlocks::to_plan() const {
-    if (has_planned_ && !bound_.budget().is_left()) return {};
+    if (has_planned_ && bound_.budget().left_seconds() < seconds_to_adopt_) return {};
     return steps_.to_plan();
 }
 
@@ -114,12 +115,16 @@ void PlannedBlocks::adopt(Lock& lock, std::vector<StepPlan> plans, std::size_t a
     require_plans(plans, arena_bytes);
     mark_hand_overs(plans);
     // The first plan moves memory to its places once, at any price. Its steps then move nothing.
-    std::optional<MoveBudget::Charge> charge;
-    if (has_planned_) charge.emplace(bound_.budget());
-    arena_.make_room(lock, arena_bytes, is_bounded());
-    steps_.adopt(std::move(plans), arena_bytes);
-    has_planned_ = true;
-    heap_.retire_above(charge ? bound_.most() : bound_.least(), arena_bytes);
+    const bool is_first = !std::exchange(has_planned_, true);
+    const double spent_before = bound_.budget().spent_seconds();
+    {
+        const MoveBudget::Charge charge(bound_.budget());
+        arena_.make_room(lock, arena_bytes, is_bounded());
+        steps_.adopt(std::move(plans), arena_bytes);
+        heap_.retire_above(is_first ? bound_.least() : bound_.most(), arena_bytes);
+    }
+    seconds_to_adopt_ = bound_.budget().spent_seconds() - spent_before;
+    if (is_first) bound_.budget().refund(seconds_to_adopt_);
 }
 
 }  // namespace gapless::runtime

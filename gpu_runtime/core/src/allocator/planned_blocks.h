@@ -59,8 +59,8 @@ class PlannedBlocks {
     void begin_step(Lock& lock, std::int32_t label);
     StepEnd end_step(Lock& lock, bool completed);
 
-    // The kinds to plan together, if one is new. After the first plan, others are made while the
-    // budget lasts, since frames move to new places.
+    // The kinds to plan together, if one is new. After the first plan, others are made once the
+    // budget has saved what the last one took, since frames move to new places.
     std::vector<StepKind> to_plan() const;
     // Replaces the plans, between steps; blocks in the arena stay. Throws what require_plans()
     // throws, OutOfDeviceMemory and DeviceCallError, with the former plans still in force.
@@ -95,6 +95,7 @@ class PlannedBlocks {
     Arena arena_;
     RepeatedSteps steps_;
     bool has_planned_ = false;
+    double seconds_to_adopt_ = 0;       // of the last plans
     std::optional<Mismatch> mismatch_;  // of the last request that had one
 };
 

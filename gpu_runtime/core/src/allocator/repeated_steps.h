@@ -55,6 +55,8 @@ class RepeatedSteps {
     };
     // Returns the place of the next request. O(1).
     Place next(Stream stream, std::size_t bytes);
+    // The running step, which made no request yet, does without its plan.
+    void forgo() { has_left_ = true; }
     // The step leaves its plan, because the place that next() returned is occupied.
     void leave_occupied(Stream stream, std::size_t bytes);
     // Returns how the last request made the step leave its plan, once.
