@@ -20,7 +20,7 @@ from tests.gpu_runtime.allocator.check_sizes import SIZE, STEPS, WRONG_IN
 
 def run_steps(is_wrong: str) -> dict[str, Any]:
     """Train, use a tensor after its end in one step, and return what the steps said."""
-    memory = PlannedMemory(check=True)
+    memory = PlannedMemory(check=True, _planning="between")
     memory.install()
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 512)).cuda()

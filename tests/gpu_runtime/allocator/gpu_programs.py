@@ -102,7 +102,7 @@ def train(allocator: str, name: str, incident: str) -> dict[str, Any]:
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     host = torch.randn(STEPS, 48, 64, 256)
     steps: list[dict[str, str]] = []
-    fallback: list[int] = []
+    unexpected: list[int] = []
     errors: list[str] = []
 
     def step(number: int) -> Tensor:
@@ -140,11 +140,11 @@ def train(allocator: str, name: str, incident: str) -> dict[str, Any]:
                 "parameters": digest(iter(parameters)),
             }
         )
-        fallback.append(memory.report().fallback_requests if memory else 0)
+        unexpected.append(memory.report().unexpected_requests if memory else 0)
     return {
         "steps": steps,
         "errors": errors,
-        "fallback": fallback,
+        "unexpected": unexpected,
         "report": memory.report().to_json() if memory else None,
     }
 
@@ -153,6 +153,7 @@ class Witness(torch.autograd.Function):
     """Writes down in which thread its backward runs, and asks for memory there."""
 
     threads: ClassVar[set[int]] = set()
+    asks_for_more: ClassVar[bool] = False
 
     @staticmethod
     def forward(_context: Any, x: Tensor) -> Tensor:
@@ -161,6 +162,8 @@ class Witness(torch.autograd.Function):
     @staticmethod
     def backward(_context: Any, gradient: Tensor) -> Tensor:
         Witness.threads.add(threading.get_ident())
+        if Witness.asks_for_more:
+            torch.empty(12_345, device="cuda")
         return gradient * 2
 
 
@@ -175,17 +178,17 @@ def backward_thread() -> dict[str, Any]:
             model.zero_grad(set_to_none=True)
             loss_of(Witness.apply(model(torch.ones(64, 256, device="cuda")))).backward()
 
-    for _ in range(6):
+    for _ in range(8):
         step(Tensor.sum)
     before = memory.report()
-    # Asks for what no step did, forwards and backwards.
+    # Each leaves the plan once: in the forward pass, then in the backward pass.
     step(lambda out: out.exp().square().sum())
+    Witness.asks_for_more = True
+    step(Tensor.sum)
     return {
         "own thread": threading.get_ident() not in Witness.threads and bool(Witness.threads),
-        "fallback before": before.fallback_requests,
-        "planned": before.planned_requests,
         "planned steps": before.planned_steps,
-        "places": sorted({mismatch.where for mismatch in memory.report().mismatches}),
+        "places": [mismatch.where for mismatch in memory.report().mismatches],
     }
 
 
@@ -218,13 +221,13 @@ def side_stream() -> dict[str, Any]:
     report = memory.report()
     planner = memory._planner
     assert planner is not None
-    assert planner.book is not None
-    streams = {stream for kind in planner.book.problem.kinds for stream in kind.stream.tolist()}
+    assert planner.planned is not None
+    kinds = planner.planned.problem.kinds
+    streams = {stream for kind in kinds for stream in kind.requests[:, 0].tolist()}
     return {
         "wrong": wrong,
         "shared in planned steps": all(shared[-report.planned_steps :]),
         "planned steps": report.planned_steps,
-        "fallback": report.fallback_requests,
         "streams": len(streams),
     }
 
@@ -249,11 +252,12 @@ def exit_with_live_tensors() -> dict[str, Any]:
     model = model_of("mlp").cuda()
     for _ in range(12):
         with memory.step():
-            out = model(torch.ones(16384, 256, device="cuda"))
-            out.sum().backward()
-            ALIVE[:] = [out]
+            ALIVE.clear()
+            ALIVE.append(model(torch.ones(16384, 256, device="cuda")))
+            ALIVE[0].sum().backward()
+    report = memory.report()
     ALIVE.append(torch.ones(1000, device="cuda"))
-    return {"planned steps": memory.report().planned_steps}
+    return {"planned steps": report.planned_steps, "escaping": report.escaping_requests}
 
 
 PROGRAMS = {

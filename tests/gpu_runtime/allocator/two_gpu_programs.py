@@ -170,7 +170,8 @@ def _install(allocator: str, device: int) -> PlannedMemory | None:
     if allocator == "native":
         return None
     arena: Literal["vmm", "cudaMalloc"] = "cudaMalloc" if allocator == "plain" else "vmm"
-    memory = PlannedMemory(planner="auto", time_limit=5.0, device=device, arena=arena)
+    # So that which steps are planned does not hang on how long the planner takes.
+    memory = PlannedMemory(time_limit=5.0, device=device, arena=arena, _planning="between")
     memory.install()
     return memory
 

@@ -19,10 +19,12 @@ from torch import distributed, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 
+from gpu_runtime.integrations import callback_step
 from tests.gpu_runtime.allocator.gpu_programs import digest, model_of
 from tests.gpu_runtime.integrations.programs import (
     STEPS,
     Checkpointed,
+    Planned,
     Run,
     lightning,
     train_once,
@@ -92,5 +94,7 @@ if __name__ == "__main__":
     os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
     rank = os.environ["RANK"]
     run = Run(allocator, f"cuda:{rank}" if device == "cuda" else "cpu", folder)
-    PROGRAMS[name](run)
+    vars(callback_step)["PlannedMemory"] = Planned
+    with run.simulation:
+        PROGRAMS[name](run)
     Path(folder, f"{rank}.json").write_text(json.dumps(run.to_json()), encoding="utf-8")

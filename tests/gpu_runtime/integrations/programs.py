@@ -1,8 +1,7 @@
 """Programs as people write them, each for a process of its own: an allocator is installed once.
 
 ``python -m tests.gpu_runtime.integrations.programs NAME native|planned cuda|cpu`` prints one line
-of JSON, the last. On a CPU nobody asks the allocator; that the programs run, and their steps begin
-and end, is seen there all the same.
+of JSON, the last. On a CPU an allocator over simulated memory is asked for the storages of tensors.
 """
 
 from __future__ import annotations
@@ -13,7 +12,8 @@ import signal
 import sys
 import tempfile
 import threading
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from functools import partial
 from typing import Any
 
 import torch
@@ -23,21 +23,15 @@ from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader, Dataset
 
 from gpu_runtime import PlannedMemory
-from gpu_runtime._core import PlannedAllocator, SimulatedMemory
+from gpu_runtime._core import LedgerMemory, PlannedAllocator
+from gpu_runtime.integrations import callback_step
 from tests.gpu_runtime.allocator.gpu_programs import digest, model_of
+from tests.gpu_runtime.online.allocating_mode import AllocatingMode
 
 STEPS = 10
 MICROBATCHES = 4
-
-
-def planned_memory(device: torch.device) -> PlannedMemory:
-    """Return what plans the memory of a device, installed."""
-    memory = PlannedMemory("auto", time_limit=5.0, device=device.index or 0)
-    if device.type == "cuda":
-        memory.install()
-    else:
-        memory.attach(PlannedAllocator(SimulatedMemory(1 << 16, 1 << 20)))
-    return memory
+# Steps so short would be over before a plan that is made beside them.
+Planned = partial(PlannedMemory, time_limit=5.0, _planning="between")
 
 
 class Run:
@@ -48,6 +42,7 @@ class Run:
         self.folder = folder  # for checkpoints
         self.planned = allocator == "planned"
         self.memory: PlannedMemory | None = None
+        self.simulation = ExitStack()
         self.losses: list[str] = []
         self.parameters = ""
         self.also: dict[str, Any] = {}
@@ -57,15 +52,18 @@ class Run:
 
     def install(self) -> None:
         """Do what a user does before all else."""
-        if self.planned:
-            self.memory = planned_memory(self.device)
+        if not self.planned:
+            return
+        self.memory = Planned(device=self.device.index or 0)
+        if self.device.type == "cuda":
+            self.memory.install()
+            return
+        allocator = PlannedAllocator(LedgerMemory(2 << 20, 1 << 40))
+        self.memory.attach(allocator)
+        self.simulation.enter_context(AllocatingMode(allocator, 64))
 
     def step(self) -> AbstractContextManager[None]:
-        if self.memory is None:
-            return nullcontext()
-        # Steps so short would be over before the first plan.
-        self.memory.wait_for_planning()
-        return self.memory.step()
+        return nullcontext() if self.memory is None else self.memory.step()
 
     def batch(self, number: int) -> Tensor:
         drawn = torch.randn(self.rows, 64, 256, generator=torch.Generator().manual_seed(number))
@@ -527,11 +525,13 @@ def main(name: str, allocator: str, device: str) -> dict[str, Any]:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     with tempfile.TemporaryDirectory() as folder:
         run = Run(allocator, device, folder)
-        (PROGRAMS | CUDA_PROGRAMS)[name](run)
+        with run.simulation:
+            (PROGRAMS | CUDA_PROGRAMS)[name](run)
         return run.to_json()
 
 
 if __name__ == "__main__":
     # What deterministic algorithms ask of cuBLAS.
     os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
+    vars(callback_step)["PlannedMemory"] = Planned
     print(json.dumps(main(*sys.argv[1:])))

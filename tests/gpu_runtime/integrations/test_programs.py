@@ -11,23 +11,23 @@ from tests.gpu_runtime.integrations.both_allocators import run_on_two
 
 pytestmark = pytest.mark.torch
 
-# Of `programs.STEPS`, of `MICROBATCHES`, and of what a program does to them.
+# The steps of each program, and the fewest that follow a plan.
 STEPS = {
-    "plain_loop": 10,
-    "accumulation_in_a_step": 10,
-    "accumulation_over_steps": 20,
-    "checkpoint_and_resume": 20,
-    "compiled": 10,
-    "autocast": 10,
-    "activation_checkpointing": 10,
-    "workers_forked": 10,
-    "workers_spawned": 10,
-    "threads": 10,
-    "interrupted_cell": 21,
-    "trainer": 10,
-    "trainer_resumed": 15,
-    "trainer_interrupted": 14,
-    "lightning": 20,
+    "plain_loop": (10, 6),
+    "accumulation_in_a_step": (10, 6),
+    "accumulation_over_steps": (20, 1),
+    "checkpoint_and_resume": (20, 6),
+    "compiled": (10, 6),
+    "autocast": (10, 6),
+    "activation_checkpointing": (10, 6),
+    "workers_forked": (10, 1),
+    "workers_spawned": (10, 1),
+    "threads": (10, 6),
+    "interrupted_cell": (21, 6),
+    "trainer": (10, 1),
+    "trainer_resumed": (15, 1),
+    "trainer_interrupted": (14, 1),
+    "lightning": (20, 1),
 }
 
 
@@ -51,7 +51,9 @@ def test_a_program_on_a_cpu(name: str) -> None:
     native, planned = (main(name, kind, "cpu") for kind in ("native", "planned"))
     assert planned["losses"] == native["losses"] != []
     assert planned["parameters"] == native["parameters"] != ""
-    assert planned["report"]["steps"] == STEPS[name]
+    steps, planned_steps = STEPS[name]
+    assert planned["report"]["steps"] == steps
+    assert planned["report"]["planned_steps"] >= planned_steps
     assert planned.get("wrong", []) == []
 
 

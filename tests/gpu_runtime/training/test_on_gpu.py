@@ -29,10 +29,8 @@ from instances.extract.eager.trace_settings import TraceSettings
 pytestmark = pytest.mark.gpu
 
 PAGE_BYTES = 2 << 20
-# The arena, the heap's halves of pages and its smaller blocks each leave part of a page.
-PART_PAGES = 3
-
-
+# Pages above the bound on reserved bytes: its slack, and parts of pages.
+SLACK_PAGES = 7
 TIMED_STEPS = 10
 
 
@@ -96,23 +94,22 @@ def test_the_plan_served_the_steps_that_were_checked(model: str) -> None:
 
 
 @each_model
-def test_reserved_memory_is_the_plans(model: str) -> None:
+def test_reserved_memory_is_little_more_than_what_lives(model: str) -> None:
     found = timing(model, Allocator.PLANNED)
     assert found.plan is not None
     assert found.peaks is not None
-    planned = found.plan.arena_bytes
-    assert planned >= found.plan.lower_bound > 0
-    assert found.peaks.reserved <= max(planned * 1.001, planned + PART_PAGES * PAGE_BYTES)
+    assert found.peaks.reserved >= found.plan.arena_bytes >= found.plan.lower_bound > 0
+    assert found.plan.reserved_bytes <= found.plan.pytorch_bytes
+    assert found.plan.requests_above_pytorch == 0
+    assert found.peaks.reserved <= found.peaks.allocated * 257 / 256 + SLACK_PAGES * PAGE_BYTES
 
 
 @each_model
-def test_no_steady_step_falls_back(model: str) -> None:
+def test_every_steady_step_follows_its_plan(model: str) -> None:
     plan = timing(model, Allocator.PLANNED).plan
     assert plan is not None
     assert plan.planned_steps >= TIMED_STEPS
-    assert plan.fallback_requests == 0
-    assert plan.fallback_bytes == 0
-    assert plan.missing_requests == 0
+    assert plan.unexpected_requests == 0
     assert plan.mismatches == ()
 
 
