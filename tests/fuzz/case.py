@@ -20,7 +20,7 @@ from tests.fuzz.arguments import changed
 REFUSALS = (TypeError, ValueError, IndexError, OverflowError, MemoryError, TimeoutError, OSError)
 # The core's words for a call at the wrong time.
 WRONG_TIME = re.compile(
-    r"one question at a time|a step (begins|ends)|a book is (adopted|dropped)|"
+    r"one question at a time|a step (begins|ends)|plans are adopted between|"
     r"has an allocator, whose blocks may be in use|memory disappears or is copied while a stream|"
     r"memory is paused and resumed while no graph|plain memory cannot be paused|"
     r"a pool of which no block is in use is needed"

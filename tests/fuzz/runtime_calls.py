@@ -7,8 +7,6 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-import numpy as np
-
 from gpu_runtime import _core
 from tests.fuzz import online_calls
 from tests.fuzz.case import Case
@@ -18,27 +16,30 @@ PAGE = 1 << 16
 BLOCK = _core.BLOCK_ALIGNMENT
 SIZES = (0, 1, 511, 512, 513, 5000, PAGE // 2, PAGE, 3 * PAGE + 1)
 STREAMS = (0, 1, 2, 1 << 63)
-ROLES = (_core.FIRST_ROLE, _core.FIRST_ROLE + 1)
-LABELS = (0, 0, 1, _core.BETWEEN_STEPS)
+LABELS = (0, 0, 1, -1)
 
 Allocator = _core.PlannedAllocator
-Book = _core.Book
-Record = _core.ProgramRecord
 Simulated = _core.SimulatedMemory
 
 
-def kind_columns(rng: Random, arena: int) -> list[Any]:
-    """Return the columns of a right plan of a kind of step."""
-    count = rng.randint(0, 8)
-    least = [rng.choice(SIZES[1:]) for _ in range(count)]
-    most = [size + rng.choice((0, 0, 1, PAGE)) for size in least]
-    return [
+def plans(case: Case) -> tuple[list[Any], int]:
+    """Return plans of a few kinds of step over one arena, and its bytes."""
+    rng = case.rng
+    arena = rng.choice((0, PAGE, 4 * PAGE, 9 * PAGE))
+    made = []
+    for _ in range(rng.choice((0, 1, 3, 5))):
+        sizes = [rng.choice(SIZES[1:]) for _ in range(rng.randint(0, 8))]
         # As NumPy has handles of 64 bits, with a sign.
-        column(rng.choice((*STREAMS[:3], -(1 << 63), *ROLES)) for _ in range(count)),
-        column(least),
-        column(most),
-        *(column(drawn_offset(rng, size, arena) for size in most) for _ in range(2)),
-    ]
+        streams = column(rng.choice((*STREAMS[:3], -(1 << 63))) for _ in sizes)
+        offsets = column(drawn_offset(rng, size, arena) for size in sizes)
+        kind = rng.choice((-1, 0, 1, 2))
+        plan = case.call("StepPlan", _core.StepPlan, kind, streams, column(sizes), offsets)
+        if plan is not None:
+            case.call("StepPlan", read, plan)
+            made.append(plan)
+    if rng.random() < 0.5:
+        made = case.call("with_hand_overs", _core.with_hand_overs, made, arena) or made
+    return made, arena
 
 
 def drawn_offset(rng: Random, size: int, arena: int) -> int:
@@ -46,101 +47,6 @@ def drawn_offset(rng: Random, size: int, arena: int) -> int:
     if blocks < 0 or rng.random() < 0.2:
         return _core.NO_PLACE
     return rng.choice((0, blocks, rng.randint(0, blocks))) * BLOCK
-
-
-def kinds(case: Case) -> tuple[list[Any], int]:
-    """Return plans of a few kinds of step over one arena, and its bytes."""
-    rng = case.rng
-    arena = rng.choice((0, PAGE, 4 * PAGE, 9 * PAGE))
-    made = []
-    for _ in range(rng.choice((0, 1, 3, 5))):
-        plan = case.call("KindPlan", _core.KindPlan, rng.choice(LABELS), *kind_columns(rng, arena))
-        if plan is not None:
-            case.call("KindPlan", read, plan)
-            made.append(plan)
-    if rng.random() < 0.5:
-        made = case.call("with_hand_overs", _core.with_hand_overs, made, arena) or made
-    return made, arena
-
-
-def books(case: Case) -> None:
-    """Ask a book, and what books are made from; neither has memory."""
-    rng = case.rng
-    records(case)
-    book = case.call("Book", Book, *kinds(case))
-    if book is None:
-        return
-    case.call("Book", read, book)
-    for _ in range(rng.randint(0, 4)):
-        case.call("Book.begin_step", Book.begin_step, book, rng.choice(LABELS))
-        for _ in range(rng.randint(0, 12)):
-            stream, size = rng.choice((*STREAMS, *ROLES)), rng.choice(SIZES)
-            place = case.call("Book.request", Book.request, book, stream, size)
-            if place is not None:
-                case.call("Place", read, place)
-        end = case.call("Book.end_step", Book.end_step, book)
-        if end is not None:
-            case.call("StepEnd", read, end)
-
-
-def records(case: Case) -> None:
-    """Read the logs of an allocator, and go on with the kinds that were learnt."""
-    rng = case.rng
-    record = case.call("ProgramRecord", Record, []) or Record([])
-    allocator = Allocator(Simulated(PAGE, 512 * PAGE))
-    addresses: list[int] = []
-    logs = []
-    for _ in range(rng.randint(1, 12)):
-        allocator.begin_step(rng.choice((0, 0, 1)))
-        for size in SIZES[1 : rng.randint(2, len(SIZES))]:
-            addresses.append(allocator.allocate(size, rng.choice(STREAMS[:3])))
-            if rng.random() < 0.7:
-                allocator.free(addresses.pop(rng.randrange(len(addresses))))
-        allocator.end_step()
-        rows = allocator.take_log() if rng.random() < 0.9 else column(SIZES)
-        logs.append(rows)
-        numbers = [rng.randint(-1, 3) for _ in range(rng.randint(0, 3))]
-        case.call("ProgramRecord.add", Record.add, record, rows, numbers)
-        case.call("ProgramRecord.saw", Record.saw, record, numbers)
-        case.call("ProgramRecord.stays", Record.stays, record, column(range(9)))
-        case.call("ProgramRecord", read, record)
-        case.call("ProgramRecord.live_bytes", Record.live_bytes, record)
-        for kind in record.kinds():
-            case.call("KindRecord", read, kind)
-        if rng.random() < 0.2:
-            case.call("ProgramRecord.lose_track", Record.lose_track, record)
-        if rng.random() < 0.2:
-            record = case.call("ProgramRecord", Record, record.kinds()) or record
-    trials(case, logs)
-    columns = (column(SIZES[: rng.choice((2, 2, 3))]) for _ in range(6))
-    flags = np.ones(2, dtype=np.uint8)
-    later = {rng.randint(0, 3): column(SIZES[:2])}
-    kind = case.call("KindRecord", _core.KindRecord, 3, 0, *columns, flags, flags, later, 2, 1)
-    if kind is not None:
-        case.call("ProgramRecord", Record, [kind])
-    made = case.call("Book.with_hand_overs", Book.with_hand_overs, *kinds(case))
-    if made is not None:
-        case.call("adopt_book", Allocator.adopt_book, allocator, made)
-        case.call("Book", read, made)
-        case.call("Book.request", Book.request, made, 0, BLOCK)
-
-
-def trials(case: Case, logs: list[Any]) -> None:
-    """Try a book, or none, on the logs of some steps."""
-    rng = case.rng
-    peaks = (0, 512 * PAGE, 512 * PAGE, 512 * PAGE, -1, 1 << 62)
-    live, peak = rng.choice((0, 5 * PAGE, -PAGE, 1 << 62)), rng.choice(peaks)
-    made = (rng.choice((0, PAGE, PAGE, PAGE)), rng.random() < 0.3, live, peak)
-    terms = case.call("TrialTerms", _core.TrialTerms, *made)
-    if terms is None:
-        return
-    case.call("TrialTerms", read, terms)
-    book = case.call("Book", Book, *kinds(case)) if rng.random() < 0.7 else None
-    row = [rng.choice((0, 512, -1)), rng.choice((512, -512, PAGE)), rng.choice((-1, 0, 3))]
-    guests = np.array([row] * rng.randint(0, 2), dtype=np.int64).reshape(-1, 3)
-    outcome = case.call("try_book", _core.try_book, logs, terms, book, guests)
-    if outcome is not None:
-        case.call("TrialOutcome", read, outcome)
 
 
 def device(case: Case) -> Any:
@@ -162,7 +68,8 @@ def allocator_over(case: Case, memory: Any) -> Any:
     if memory is None:
         return None
     is_plain, is_checked = case.rng.random() < 0.3, case.rng.random() < 0.3
-    return case.call("PlannedAllocator", Allocator, memory, is_plain, is_checked)
+    share = case.rng.choice((0.0, 0.01, float("inf"), -1.0, float("nan")))
+    return case.call("PlannedAllocator", Allocator, memory, is_plain, is_checked, share)
 
 
 def steps(case: Case) -> None:
@@ -205,27 +112,26 @@ def step(case: Case, _memory: Any, allocator: Any, _address: int) -> None:
         case.call("StepEnd", read, end)
 
 
-def book(case: Case, _memory: Any, allocator: Any, _address: int) -> None:
-    """Change the book, mostly between steps, and begin one that it may know."""
+def plan(case: Case, _memory: Any, allocator: Any, _address: int) -> None:
+    """Change the plans, mostly between steps, and begin a step that one may expect."""
     if case.rng.random() < 0.7:
         case.call("end_step", Allocator.end_step, allocator)
-    if case.rng.random() < 0.2:
-        case.call("drop_book", Allocator.drop_book, allocator)
-        return
-    case.call("adopt_book", Allocator.adopt_book, allocator, *kinds(case))
+    case.call("adopt", Allocator.adopt, allocator, *plans(case))
     if case.rng.random() < 0.7:
         case.call("begin_step", Allocator.begin_step, allocator, case.rng.choice(LABELS))
 
 
 def look(case: Case, _memory: Any, allocator: Any, _address: int) -> None:
+    for mismatch in case.call("mismatches", Allocator.mismatches, allocator) or []:
+        case.call("Mismatch", read, mismatch)
     for name in (*LOOKS, "give_back"):
         case.call(name, getattr(Allocator, name), allocator)
+    for kind in case.call("kinds", Allocator.kinds, allocator) or []:
+        case.call("StepKind", read, kind)
     case.call("PlannedAllocator", read, allocator)
     figures = case.call("figures", Allocator.figures, allocator)
     if figures is not None:
         case.call("Figures", read, figures)
-    for mismatch in case.call("mismatches", Allocator.mismatches, allocator) or []:
-        case.call("Mismatch", read, mismatch)
     look_for_overwrites(case, allocator, case.rng.random() < 0.5)
 
 
@@ -298,10 +204,10 @@ def waits_of(memory: Any) -> Any:
 
 
 LOOKS = (
-    "take_log", "drop_log", "blocks_in_arena", "reset_peaks", "mismatch_counts", "check",
+    "to_plan", "reset_peaks", "mismatch_counts", "check",
 )  # fmt: skip
 STEPS: tuple[Callable[[Case, Any, Any, int], Any], ...] = (
-    *[allocate] * 8, *[free] * 4, use_on, use_on, step, step, book, book, look, listen, work,
+    *[allocate] * 8, *[free] * 4, use_on, use_on, step, step, plan, plan, look, listen, work,
     pause,
 )  # fmt: skip
 
@@ -320,8 +226,7 @@ def work_together(case: Case, memory: Any, allocator: Any) -> None:
                 read(memory)
                 asked.free(address)
                 asked.figures()
-                asked.take_log()
-                asked.blocks_in_arena()
+                asked.kinds()
                 asked.give_back()
 
     case.together("allocate", serve)
@@ -351,24 +256,16 @@ CALLS: dict[Callable[[Case], None], tuple[str, ...]] = {
         "DeviceMemory", *of(_core.DeviceMemory), "SimulatedMemory", "SimulatedMemory.submit",
         "SimulatedMemory.finish", "SimulatedMemory.work_at_events",
         "SimulatedMemory.set_captured", "SimulatedMemory.fail_after",
-        *of(Simulated), "Wait", *of(_core.Wait), "BLOCK_ALIGNMENT", "NO_PLACE", "BETWEEN_STEPS",
-        "FIRST_ROLE", "KindPlan", *of(_core.KindPlan), "with_hand_overs", "MismatchKind",
+        *of(Simulated), "Wait", *of(_core.Wait), "BLOCK_ALIGNMENT", "NO_PLACE", "OUTLIVES",
+        "StepPlan", *of(_core.StepPlan), "with_hand_overs", "StepKind", *of(_core.StepKind),
+        "MismatchKind",
         "Mismatch", *of(_core.Mismatch), "StepEnd", *of(_core.StepEnd), "Figures",
-        *of(_core.Figures), "LogKind", "PlannedAllocator", *of(Allocator),
-        "PlannedAllocator.begin_step", "PlannedAllocator.end_step", "PlannedAllocator.adopt_book",
-        "PlannedAllocator.drop_book", *(f"PlannedAllocator.{name}" for name in LOOKS),
+        *of(_core.Figures), "PlannedAllocator", *of(Allocator), "PlannedAllocator.kinds",
+        "PlannedAllocator.begin_step", "PlannedAllocator.end_step", "PlannedAllocator.adopt",
+        *(f"PlannedAllocator.{name}" for name in LOOKS),
         "PlannedAllocator.figures", "PlannedAllocator.mismatches", "PlannedAllocator.on_mismatch",
         "PlannedAllocator.set_tag", "PlannedAllocator.pause", "PlannedAllocator.resume",
         "PlannedAllocator.paused_blocks",
-    ),
-    books: (
-        "Book", *of(Book), "Book.begin_step", "Book.request", "Book.end_step",
-        "Book.with_hand_overs",
-        "Place", *of(_core.Place), "ProgramRecord", *of(Record), "ProgramRecord.add",
-        "ProgramRecord.saw", "ProgramRecord.stays", "ProgramRecord.live_bytes",
-        "ProgramRecord.kinds", "ProgramRecord.lose_track", "KindRecord", *of(_core.KindRecord),
-        "MOST_KINDS", "REPEATED", "TrialTerms", *of(_core.TrialTerms), "try_book",
-        "TrialOutcome", *of(_core.TrialOutcome),
     ),
     overwrites: (
         "PlannedAllocator.take_overwrites", "Overwrite", *of(_core.Overwrite), "Tenant",

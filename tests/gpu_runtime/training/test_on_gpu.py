@@ -100,7 +100,6 @@ def test_reserved_memory_is_little_more_than_what_lives(model: str) -> None:
     assert found.peaks is not None
     assert found.peaks.reserved >= found.plan.arena_bytes >= found.plan.lower_bound > 0
     assert found.plan.reserved_bytes <= found.plan.pytorch_bytes
-    assert found.plan.requests_above_pytorch == 0
     assert found.peaks.reserved <= found.peaks.allocated * 257 / 256 + SLACK_PAGES * PAGE_BYTES
 
 
