@@ -36,6 +36,7 @@ THREADS = ("-fsanitize=thread", "-fno-sanitize-recover=all")
         pytest.param(
             "segment_counts", ALLOCATORS, SANITIZED, id="segments in statistics and snapshots"
         ),
+        pytest.param("move_budget", ALLOCATORS, SANITIZED, id="the budget of moves"),
         pytest.param("stress", ALLOCATORS, SANITIZED, id="many threads on one allocator"),
         pytest.param("stress", ALLOCATORS, THREADS, id="races of threads", marks=pytest.mark.slow),
     ],
