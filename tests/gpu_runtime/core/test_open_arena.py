@@ -10,7 +10,7 @@ from tests.gpu_runtime.core.small_plans import small_plan
 
 pytestmark = pytest.mark.core
 
-PAGE = 4096
+PAGE = 2 << 20
 ARENA = 12 * PAGE
 
 

@@ -38,7 +38,7 @@ Block* BlockHeap::place(std::size_t requested, Stream stream) {
     } else {
         add_latest(heap);
         const auto fit = heap.free.lower_bound({bytes, 0, nullptr});
-        if (fit == heap.free.end()) return place_in_open_arena(requested, stream);
+        if (fit == heap.free.end()) return nullptr;
         found = fit->block;
         heap.free.erase(fit);
     }

@@ -40,16 +40,16 @@ namespace gapless::runtime {
 // never data. The planned addresses lie in the *arena*, one extent whose free ranges are looked up
 // by address. All other free ranges are looked up by size. While a step follows a plan, a request
 // without a place stays outside of the arena, where it could block a planned place. At all other
-// times the arena is *open*: its free ranges are looked up by size too, after those outside. So a
-// step that leaves its plan finds the memory of the places that it does not reach, and no frame has
-// to move.
-// Streams. A free range belongs to the stream that used it last, because work that is submitted
-// later to the same stream runs later. In the arena, a plan may give a range to another stream.
-// That stream then waits, on the device, for marks that were set when the block was freed. If the
-// plan did not foresee the hand-over, no mark was set at the free; then marks are set now, which is
-// later and hence safe. The host never waits. Outside of the arena, a block that other streams used
-// returns only after these streams are seen to be done, so that no stream waits for another without
-// need.
+// times the arena is *open*: its free ranges are looked up by size too, once the heap may not grow
+// outside. So a step that leaves its plan finds the memory of the places that it does not reach,
+// and no frame has to move. The batch that a loader makes between two steps finds a place outside,
+// as long as its memory is within the bound. Streams. A free range belongs to the stream that used
+// it last, because work that is submitted later to the same stream runs later. In the arena, a plan
+// may give a range to another stream. That stream then waits, on the device, for marks that were
+// set when the block was freed. If the plan did not foresee the hand-over, no mark was set at the
+// free; then marks are set now, which is later and hence safe. The host never waits. Outside of the
+// arena, a block that other streams used returns only after these streams are seen to be done, so
+// that no stream waits for another without need.
 
 // Note [Holes between blocks]
 // ~~~~~~~~~~~~~~~~~~~~~~~~~~~
@@ -135,7 +135,8 @@ class BlockHeap {
 
     // Returns the block in use that begins at an address, or null.
     Block* find(Address address) const { return used_.find(address); }
-    // While the arena is open, place() also looks there, in ranges of the stream or of nobody.
+    // The same in the arena, in ranges of the stream or of nobody; null while the arena is shut.
+    Block* place_in_open_arena(std::size_t bytes, Stream stream);
     void open_arena();
     void shut_arena();
     // Returns true if a block in use, or a withheld one, lies in the arena.
@@ -340,7 +341,6 @@ class BlockHeap {
     // Merges the block before, which is not indexed, into a free block of the arena.
     void absorb_before(Block& block);
     Block* use(Block& block, std::size_t bytes, Stream stream);
-    Block* place_in_open_arena(std::size_t bytes, Stream stream);
 
     void index(Block& block);
     void unindex(Block& block);

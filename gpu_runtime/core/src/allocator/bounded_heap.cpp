@@ -66,10 +66,15 @@ Block* BoundedHeap::place_with_more(Lock& lock, const Wanted& wanted, const Repe
 }
 
 Block* BoundedHeap::grow(Lock& lock, const Wanted& wanted, const RepeatedSteps& steps) {
+    // At least a page is missing. This is known before it is known how many are.
+    if (is_above_bound(wanted.bytes, page_bytes())) {
+        if (Block* block = blocks_.place_in_open_arena(wanted.bytes, wanted.stream)) return block;
+    }
     const std::size_t missing = blocks_.missing_for(wanted.bytes, wanted.stream);
     blocks_.unmap_old();
     std::optional<MoveBudget::Charge> charge;
     if (is_above_bound(wanted.bytes, missing)) {
+        if (Block* block = blocks_.place_in_open_arena(wanted.bytes, wanted.stream)) return block;
         charge.emplace(bound_.budget());
         if (Block* block = place_within_bound(wanted, steps)) return block;
     } else if (bound_.was_reserved(reserved_bytes() + missing)) {
