@@ -22,6 +22,14 @@ bool BoundedHeap::is_above_bound(std::size_t bytes, std::size_t more) const {
            bound_.most(round_up(bytes, kBlockAlignment));
 }
 
+// Returns true if mapping so many bytes, from gathered and spare frames first, would exceed the
+// shadow.
+bool BoundedHeap::is_above_shadow(std::size_t missing) const {
+    const std::size_t more = missing - std::min(missing, blocks_.available_bytes());
+    return more > 0 &&
+           static_cast<std::int64_t>(reserved_bytes() + more) > bound_.shadow().reserved_bytes();
+}
+
 std::size_t BoundedHeap::reserved_bytes() const {
     std::size_t bytes = 0;
     for (const BoundedHeap* const heap : all_) bytes += heap->blocks_.reserved_bytes();
@@ -116,7 +124,11 @@ Block* BoundedHeap::place_within_bound(const Wanted& wanted, const RepeatedSteps
     }
     if (blocks_.is_plain()) return nullptr;
     // A block that the plan expects to stay must not keep the frames of a place.
-    if (wanted.is_expected) return place_in_idle(wanted, {{0, steps.arena_bytes()}});
+    if (wanted.is_expected) {
+        if (Block* block = place_in_idle(wanted, {{0, steps.arena_bytes()}})) return block;
+        if (!is_above_shadow(blocks_.missing_for(wanted.bytes, wanted.stream))) return nullptr;
+        blocks_.put_back();
+    }
     if (Block* block = place_in_idle(wanted, steps.needed_places())) return block;
     if (blocks_.available_bytes() >= blocks_.missing_for(wanted.bytes, wanted.stream)) {
         return nullptr;
@@ -147,8 +159,15 @@ Block* BoundedHeap::place_with_frames(std::int64_t planned, std::size_t bytes, S
     if (!blocks_.is_unmapped(offset, bytes)) return nullptr;
     const std::size_t missing = blocks_.arena_missing(offset, bytes);
     // The memory of this place moved away; it is idle elsewhere by now, or needed.
-    if (is_above_bound(bytes, missing))
-        gather_for_arena({offset, offset + bytes}, steps.needed_places());
+    if (is_above_bound(bytes, missing)) {
+        const ArenaRange place{offset, offset + bytes};
+        gather_for_arena(place, steps.needed_places());
+        if (is_above_shadow(missing)) {
+            // Frames of places that are needed later rather than pages above the shadow.
+            blocks_.put_back();
+            gather_for_arena(place, {});
+        }
+    }
     try {
         blocks_.fill_arena(offset, bytes);
     } catch (const OutOfDeviceMemory&) {

@@ -86,6 +86,7 @@ class BoundedHeap {
     void retire_above(std::int64_t most, std::size_t arena_kept);
 
   private:
+    bool is_above_shadow(std::size_t missing) const;
     std::size_t reserved_bytes() const;
     void take_out(Lock& lock, const BlockHeap::Leaving& leaving);
     Block* place_with_more(Lock& lock, const Wanted& wanted, const RepeatedSteps& steps);
