@@ -16,8 +16,12 @@ from gpu_runtime._core import (
     ServingOnlineAllocator,
     SimulatedMemory,
 )
+from gpu_runtime.allocator.planned_memory import PlannedMemory
 
-pytestmark = pytest.mark.core
+pytestmark = [
+    pytest.mark.core,
+    pytest.mark.filterwarnings("ignore:training goes on without a new plan"),
+]
 
 PAGE = 2 << 20
 PLENTY = 1 << 40
@@ -93,6 +97,73 @@ def test_reserved_bytes_are_never_above_the_shadow(seed: int, share: float) -> N
     if share == math.inf:
         assert figures.reserved_peak <= figures.live_peak * 257 // 256 + 4 * PAGE
     allocator.check()
+
+
+def random_step(random: Random, unit: int) -> list[tuple[int, int, int]]:
+    """Return sizes, streams, and how many requests later each block is freed; -1 for a step."""
+    return [
+        (random_size(random, unit), random.randrange(2), random.choice((0, 1, 2, 5, 9, -1)))
+        for _ in range(random.randrange(5, 40))
+    ]
+
+
+@pytest.mark.parametrize("share", [0.0, math.inf])
+@pytest.mark.parametrize("unit", [PAGE, 300_000, 700], ids=["pages", "parts of pages", "small"])
+@pytest.mark.parametrize("seed", [0, 1, 28, 33, 80, 96, 112, 162])
+def test_so_they_are_while_plans_are_made_and_left(seed: int, unit: int, share: float) -> None:
+    random = Random(seed)
+    allocator = PlannedAllocator(LedgerMemory(PAGE, PLENTY), share_of_moves=share)
+    memory = PlannedMemory("many-objects-size-best", _planning="between")
+    memory.attach(allocator)
+    above = 0
+    outside: list[int] = []
+    kept: list[int] = []
+
+    def look() -> bool:
+        figures = allocator.figures()
+        is_above = figures.reserved_bytes > figures.shadow_bytes
+        assert not is_above or unit < PAGE, "small blocks of several streams share no page"
+        return is_above
+
+    def allocate(size: int, stream: int) -> int:
+        nonlocal above
+        address = allocator.allocate(size, stream)
+        above += look()
+        return address
+
+    def free(address: int) -> None:
+        allocator.free(address)
+        look()
+
+    kinds = [random_step(random, unit) for _ in range(3)]
+    order = [0]
+    for number in range(60):
+        if random.random() < 0.15:
+            order = [random.randrange(3) for _ in range(random.choice((1, 1, 2, 3)))]
+        if outside and random.random() < 0.15:
+            free(outside.pop(random.randrange(len(outside))))
+        elif random.random() < 0.15:
+            outside.append(allocate(random_size(random, unit), random.randrange(2)))
+        with memory.step():
+            while kept:
+                free(kept.pop())
+            live: list[tuple[int, int]] = []
+            for request, (size, stream, life) in enumerate(kinds[order[number % len(order)]]):
+                for block in [block for block in live if block[1] == request]:
+                    live.remove(block)
+                    free(block[0])
+                other = PAGE if random.random() < 0.01 else 0
+                address = allocate(size + other, stream)
+                if life < 0:
+                    kept.append(address)
+                else:
+                    live.append((address, request + 1 + life))
+            for address, _ in live:
+                free(address)
+        look()
+    allocator.check()
+    assert memory.report().plans >= 1
+    assert allocator.figures().requests_above_shadow == above
 
 
 def fragmented(share: float, memory: SimulatedMemory | LedgerMemory) -> PlannedAllocator:
