@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from tests.repository import ROOT
 
@@ -35,3 +37,11 @@ def outputs_of(
     for command, process, (_, errors) in zip(commands, begun, ended, strict=True):
         assert process.returncode == 0, f"{' '.join(command)}: {errors}"
     return ended
+
+
+def answer_of(module: str, *arguments: str, **environment: str) -> Any:
+    """Run a program; return the last line that it prints, which is JSON."""
+    # What deterministic algorithms ask of cuBLAS.
+    cublas = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
+    ((said, _),) = outputs_of([[module, *arguments]], cublas | environment)
+    return json.loads(said.splitlines()[-1])

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
+from functools import partial
 
 import pytest
 
 from tests.gpu_runtime.allocator.check_sizes import SIZE, STEPS, WRONG_IN
-from tests.gpu_runtime.own_processes import outputs_of
+from tests.gpu_runtime.own_processes import answer_of
 
 pytestmark = pytest.mark.gpu
 
-PROGRAMS = "tests.gpu_runtime.allocator.check_programs"
-
-
-def run(program: str) -> Any:
-    """Run a program in a process of its own; the last line it says is JSON."""
-    ((said, _),) = outputs_of([[PROGRAMS, program]])
-    return json.loads(said.splitlines()[-1])
+run = partial(answer_of, "tests.gpu_runtime.allocator.check_programs")
 
 
 def test_a_right_program_with_streams_is_not_accused() -> None:

@@ -51,7 +51,9 @@ def test_one_deviation_and_back(deviation: Deviation, streams: int, seeds: range
 @one_by_one("seed", range(40), first=10)
 def test_many_deviations_in_a_row(seed: int) -> None:
     rng = Random(seed)
-    program = random_program(rng, rng.randint(2, 150), rng.randint(1, 3), kept=0.02)
+    # With few sizes, requests are hard to tell apart.
+    sizes = rng.choice((3, 40))
+    program = random_program(rng, rng.randint(2, 150), rng.randint(1, 3), kept=0.02, sizes=sizes)
     training = planned_training(program)
     for _ in range(15):
         unlike = random_deviation(rng, program) if rng.random() < 0.8 else program
@@ -59,17 +61,6 @@ def test_many_deviations_in_a_row(seed: int) -> None:
         training.step(unlike, breaks_at)
         if rng.random() < 0.2:
             training.let_go()
-    training.check_account()
-    training.free_all()
-
-
-@pytest.mark.parametrize("seed", range(10))
-def test_few_sizes_make_requests_hard_to_tell_apart(seed: int) -> None:
-    rng = Random(seed)
-    program = random_program(rng, 60, 2, sizes=3)
-    training = planned_training(program)
-    for _ in range(20):
-        training.step(random_deviation(rng, program))
     training.check_account()
     training.free_all()
 
@@ -89,18 +80,6 @@ def test_an_error_in_the_middle_of_a_step(breaks_at: int) -> None:
 def distinct(requests: int) -> Program:
     """Requests of sizes that occur once, each freed before the one after the next."""
     return [Request(700 * (k + 1), 0, Life.WITHIN, min(k + 2, requests)) for k in range(requests)]
-
-
-@pytest.mark.parametrize("at", [0, 5, 29])
-def test_the_rest_of_a_step_that_left_its_plan_is_the_heaps(at: int) -> None:
-    program = distinct(30)
-    training = planned_training(program)
-    later = [Request(r.size, r.stream, r.life, r.end + 1) for r in program[at:]]
-    training.step([*program[:at], Request(99_999, 0, Life.WITHIN, 31), *later])
-    report = training.memory.report()
-    assert report.mismatch_counts == {"size": 1}
-    assert (report.planned_requests, report.unexpected_requests) == (at, 31 - at)
-    assert served(training, program)
 
 
 def test_a_plan_that_is_left_three_times_goes() -> None:
@@ -125,26 +104,6 @@ def test_a_block_freed_early_makes_room() -> None:
     training.step([Request(r.size, r.stream, Life.WITHIN, k + 1) for k, r in enumerate(program)])
     training.let_go()
     assert training.memory.report().mismatch_counts == {}
-
-
-def test_every_kind_of_mismatch_with_its_numbers() -> None:
-    """Sizes 1000 and 2000 share bytes: the first is freed before the second is made."""
-    program = [
-        Request(1000, 7, Life.WITHIN, 1),
-        Request(2000, 7, Life.WITHIN, 2),
-        Request(500, 0, Life.WITHIN, 3),
-    ]
-    held_too_long = Request(1000, 7, Life.NEXT, 3)
-    for unlike, found in (
-        ([held_too_long, *program[1:]], ("in_use", 6, 7, 1, 2000)),
-        ([*program[:2], Request(50_100, 0, Life.BETWEEN)], ("size", 6, 0, 2, 50_100)),
-        ([*program, Request(90_000, 0, Life.BETWEEN)], ("extra", 6, 0, 3, 90_000)),
-        ([Request(1000, 99, Life.BETWEEN)], ("stream", 6, 99, 0, 1000)),
-    ):
-        training = planned_training(program)
-        training.step(unlike)
-        (m,) = training.memory.report().mismatches
-        assert (m.kind, m.step, m.stream, m.request, m.size) == found
 
 
 @pytest.mark.parametrize("planner", ["greedy-size-best", "many-objects-size-best"])

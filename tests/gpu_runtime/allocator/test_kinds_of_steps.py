@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from random import Random
 
 import pytest
@@ -11,14 +10,13 @@ from tests.gpu_runtime.allocator.synthetic_training import (
     SETTLED_STEPS,
     Block,
     Life,
-    Program,
     Request,
     Training,
     random_program,
     rounded,
     served,
 )
-from tests.gpu_runtime.allocator.training_programs import evaluation, most_live, training_step
+from tests.gpu_runtime.allocator.training_programs import most_live, training_step
 
 pytestmark = pytest.mark.core
 
@@ -27,20 +25,8 @@ def names_of_kinds(training: Training) -> list[str]:
     return [kind.name for kind in training.memory.report().kinds]
 
 
-def test_two_kinds_of_step_share_an_arena() -> None:
-    one, other = training_step(256), evaluation(900)
-    training = Training("auto")
-    for _ in range(SETTLED_STEPS):
-        training.step(one)
-        training.step(other)
-    assert training.memory.report().arena_bytes == max(most_live(one), most_live(other))
-    for program in (one, other, one, other):
-        assert served(training, program)
-    assert names_of_kinds(training) == ["step", "step"]
-    training.free_all()
-
-
 def test_buckets_in_turn() -> None:
+    # They share an arena.
     lengths = (256, 512, 320, 640)
     training = Training("auto")
     for _ in range(3):
@@ -113,14 +99,6 @@ def test_steps_that_sum_gradients_are_four_kinds_in_turn() -> None:
     training.allocator.check()
 
 
-def test_steps_that_grow_are_never_planned() -> None:
-    training = Training("many-objects-size-best")
-    for number in range(120):
-        training.step(training_step(400 + 3 * number))
-    assert training.memory.report().plans == 0
-    training.free_all()
-
-
 def test_streams_share_bytes_and_wait_for_nobody() -> None:
     program = training_step(256, streams=True)
     training = Training("auto")
@@ -145,30 +123,10 @@ def test_a_program_that_changes_is_planned_anew(seed: int) -> None:
     training.free_all()
 
 
-def test_a_step_that_ended_with_an_error_teaches_nothing() -> None:
-    program = training_step(256)
-    training = Training()
-    for breaks_at in (5, 10, 5, 10, 5):
-        training.step(program, breaks_at=breaks_at)
-    assert training.memory.report().status == "profiling"
-    training.run(program, SETTLED_STEPS)
-    for _ in range(4):
-        training.step(program, breaks_at=7)
-        training.step(program)
-        assert served(training, program)
-    training.free_all()
-
-
-def all_unlike(steps: int) -> Iterable[Program]:
-    rng = Random(9)
-    for number in range(steps):
-        yield random_program(rng, 30 + number, 1)
-
-
 def test_a_program_that_never_repeats_is_never_planned() -> None:
-    training = Training()
-    for program in all_unlike(200):
-        training.step(program)
+    training, rng = Training(), Random(9)
+    for number in range(200):
+        training.step(random_program(rng, 30 + number, 1))
     assert training.memory.report().status == "profiling"
     training.let_go()
     training.free_all()

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import json
+from functools import partial
 from typing import Any
 
 import pytest
 
-from tests.gpu_runtime.own_processes import outputs_of
+from tests.gpu_runtime.own_processes import answer_of
 
 pytestmark = pytest.mark.gpus
 
-PROGRAMS = "tests.gpu_runtime.allocator.two_gpu_programs"
-
-
-def run(program: str, allocator: str, **environment: str) -> Any:
-    ((said, _),) = outputs_of([[PROGRAMS, program, allocator]], environment)
-    return json.loads(said)
+run = partial(answer_of, "tests.gpu_runtime.allocator.two_gpu_programs")
 
 
 def require_same(native: Any, planned: Any) -> None:

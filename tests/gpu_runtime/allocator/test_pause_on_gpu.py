@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
+from functools import partial
 
 import pytest
 
-from tests.gpu_runtime.own_processes import outputs_of
+from tests.gpu_runtime.own_processes import answer_of
 
 pytestmark = pytest.mark.gpu
 
-PROGRAMS = "tests.gpu_runtime.allocator.pause_programs"
+run = partial(answer_of, "tests.gpu_runtime.allocator.pause_programs")
 MIB = 1 << 20
-
-
-def run(program: str, what: str = "-") -> Any:
-    """Run a program in a process of its own; the last line it says is JSON."""
-    environment = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
-    ((said, _),) = outputs_of([[PROGRAMS, program, what]], environment)
-    return json.loads(said.splitlines()[-1])
 
 
 @pytest.mark.parametrize("what", ["weights", "all"])
@@ -38,13 +30,13 @@ def test_training_goes_on_bit_for_bit(what: str) -> None:
 
 
 def test_a_graph_replays_the_same_bits() -> None:
-    found = run("graph")
+    found = run("graph", "-")
     assert len(set(found["digests"])) == 1
     assert found["passed on"] >= found["out"]
 
 
 def test_an_access_to_a_paused_tensor_is_an_illegal_one() -> None:
-    assert "illegal memory access" in run("access")["error"]
+    assert "illegal memory access" in run("access", "-")["error"]
 
 
 def test_the_check_names_a_paused_tensor_before_the_access() -> None:
@@ -54,4 +46,4 @@ def test_the_check_names_a_paused_tensor_before_the_access() -> None:
 
 
 def test_what_is_not_kept_keeps_its_addresses() -> None:
-    assert run("nothing") == {"kept": 0, "addresses": True, "same": True}
+    assert run("nothing", "-") == {"kept": 0, "addresses": True, "same": True}

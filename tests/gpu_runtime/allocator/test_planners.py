@@ -215,19 +215,18 @@ def test_a_device_that_refuses_an_arena() -> None:
     training, program = Training(), small_program(False)
     training.step(program)
     training.allocator.give_back()
-    training.memory.begin_step()
-    blocks = []
-    for index, request in enumerate(program):
-        for block in [block for block in blocks if block.request.end <= index]:
-            blocks.remove(block)
-            training.free(block)
-        blocks.append(training.make(request))
-    for block in blocks:
-        training.free(block)
-    training.device.fail_after(0, 1 << 30)
+    # The device refuses once the requests of the second step are served.
+    end_step = training.memory.end_step
+
+    def refused(*, completed: bool) -> None:
+        training.device.fail_after(0, 1 << 30)
+        end_step(completed=completed)
+        training.device.fail_after(0, 0)
+
+    training.memory.end_step = refused  # type: ignore[method-assign]
     with pytest.warns(RuntimeWarning, match="cannot be had"):
-        training.memory.end_step()
-    training.device.fail_after(0, 0)
+        training.step(program)
+    training.memory.end_step = end_step  # type: ignore[method-assign]
     assert training.memory.report().status == "unplanned"
     training.run(program, SETTLED_STEPS)
     training.free_all()

@@ -1,12 +1,10 @@
-"""Programs as people write them, in requests: layers, lengths, evaluation, accumulation, shards."""
+"""A training step in requests: layers, a length, shards."""
 
 from __future__ import annotations
 
 from tests.gpu_runtime.allocator.synthetic_training import Life, Program, Request, rounded
 
 LAYERS = 6
-# From this length on another kernel is taken, which wants a workspace.
-LONG = 384
 GATHER, REDUCE = 7, 1 << 40
 
 
@@ -32,8 +30,6 @@ def training_step(length: int, *, streams: bool = False) -> Program:
         weights = [make(90_000, GATHER)] if streams else []
         activations = [make(128 * length + 512), make(32 * length), make(length * length // 8 + 64)]
         passing = make(64 * length)
-        if length > LONG:
-            free(make(4096 + 16 * length))
         free(passing, *weights)
         saved.append(activations)
     logits = make(256 * length)
@@ -46,16 +42,6 @@ def training_step(length: int, *, streams: bool = False) -> Program:
     free(batch)
     ends = {index: time for time, indices in frees.items() for index in indices}
     return [Request(r.size, r.stream, r.life, ends[index]) for index, r in enumerate(made)]
-
-
-def evaluation(length: int) -> Program:
-    """Return a forward pass that saves nothing."""
-    program = []
-    for layer in range(LAYERS):
-        end = min(2 * layer + 3, 2 * LAYERS)
-        program.append(Request(100 * length + 7, 0, Life.WITHIN, end))
-        program.append(Request(20 * length + 9, 0, Life.WITHIN, 2 * layer + 2))
-    return program
 
 
 def most_live(program: Program) -> int:

@@ -229,16 +229,6 @@ def test_a_first_step_takes_idle_pages_along() -> None:
     assert memory.created_bytes <= live * 17 // 16 + 6 * PAGE
 
 
-def test_plain_memory_is_used_again_in_the_first_steps() -> None:
-    memory = SimulatedMemory(PAGE, PLENTY)
-    heap = heap_over(memory, is_plain=True)
-    heap.allocator.begin_step()
-    for _ in range(100):
-        heap.free(heap.allocate(3 * PAGE))
-    assert memory.calls == 1
-    heap.allocator.end_step()
-
-
 @one_by_one("seed", range(6), first=2)
 def test_memory_stays_within_its_bound(seed: int) -> None:
     """What is reserved is little more than ever lived, whatever sizes come in whatever order.

@@ -197,6 +197,8 @@ def test_the_first_request_that_differs_makes_the_step_leave_its_plan(
         (each.kind, each.request, each.expected_bytes) for each in program.allocator.mismatches()
     ]
     assert told == ([] if mismatch is None else [mismatch])
+    for each in program.allocator.mismatches():
+        assert (each.step, each.bytes, each.stream) == (0, *requests[each.request])
 
 
 def test_an_occupied_place_makes_the_step_leave_its_plan() -> None:

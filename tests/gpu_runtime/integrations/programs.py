@@ -448,28 +448,6 @@ def lightning(run: Run) -> None:
     run.finish(module)
 
 
-def cuda_graph(run: Run) -> None:
-    """A graph is captured before the first step, and replayed in each of them."""
-    run.install()
-    model, optimizer = run.model()
-    frozen, batch = model_of("mlp").to(run.device), run.batch(0)
-    frozen(batch)  # so that cuBLAS has its workspace
-    graph = torch.cuda.CUDAGraph()
-    with torch.no_grad(), torch.cuda.graph(graph):
-        captured = frozen(batch)
-    for number in range(STEPS):
-        with run.step():
-            # Whoever gets bytes of the graph writes over them, or is written over.
-            spoilt = [torch.full((1 << 18,), float("nan"), device=run.device) for _ in range(64)]
-            batch.copy_(run.batch(number))
-            graph.replay()
-            run.note(captured.sum())
-            run.note(torch.stack([one.isnan().all() for one in spoilt]).all().float())
-            del spoilt
-            train_once(run, model, optimizer, run.batch(number))
-    run.finish(model)
-
-
 def reduce_overhead(run: Run) -> None:
     """The compiler captures graphs of its own, in the middle of steps."""
     run.install()
@@ -482,22 +460,7 @@ def reduce_overhead(run: Run) -> None:
     run.finish(model)
 
 
-def pool(run: Run) -> None:
-    """Within steps, some tensors go to a pool of the user's."""
-    run.install()
-    model, optimizer = run.model()
-    own = torch.cuda.MemPool()
-    for number in range(STEPS):
-        with run.step():
-            with torch.cuda.use_mem_pool(own):
-                kept = torch.full((1 << 20,), number, device=run.device)
-            train_once(run, model, optimizer, run.batch(number))
-            run.note((kept == number).all().float())
-            del kept
-    run.finish(model)
-
-
-CUDA_PROGRAMS = {program.__name__: program for program in (cuda_graph, reduce_overhead, pool)}
+CUDA_PROGRAMS = {"reduce_overhead": reduce_overhead}
 PROGRAMS = {
     program.__name__: program
     for program in (

@@ -28,9 +28,7 @@ PLANNED = {
     "trainer_resumed": 1,
     "trainer_interrupted": 1,
     "lightning": 1,
-    "cuda_graph": 3,
     "reduce_overhead": 3,
-    "pool": 3,
 }
 
 

@@ -198,30 +198,6 @@ def graph() -> dict[str, Any]:
     return {"same bits": same, "planned": planned_steps, "held": sums()}
 
 
-def reduce_overhead() -> dict[str, Any]:
-    """``torch.compile(mode="reduce-overhead")`` within planned steps."""
-    memory = planned()
-    model = network()
-    compiled = torch.compile(model, mode="reduce-overhead")
-    x = torch.randn(64, 512, device="cuda")
-    losses = []
-    for _ in range(8):
-        with memory.step():
-            torch.compiler.cudagraph_mark_step_begin()
-            loss = compiled(x).square().mean()
-            loss.backward()
-            losses.append(loss.item())
-            gradient = next(model.parameters()).grad
-            assert gradient is not None
-            losses.append(gradient.norm().item())
-            model.zero_grad(set_to_none=True)
-    loss = model(x).square().mean()
-    loss.backward()
-    gradient = next(model.parameters()).grad
-    assert gradient is not None
-    return {"losses": losses, "expected": [loss.item(), gradient.norm().item()]}
-
-
 def out_of_memory() -> dict[str, Any]:
     """Operators raise PyTorch's own error, and idle memory of ours is given back before."""
     memory = planned()
@@ -394,7 +370,6 @@ PROGRAMS = {
         statistics,
         pool,
         graph,
-        reduce_overhead,
         out_of_memory,
         history,
         streams,

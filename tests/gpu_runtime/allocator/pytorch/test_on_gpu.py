@@ -61,12 +61,6 @@ def test_a_graph_is_captured_and_replayed_in_planned_steps() -> None:
     assert found["planned"] >= 6
 
 
-def test_compiled_with_graphs() -> None:
-    found = run("reduce_overhead")
-    for number, value in enumerate(found["losses"]):
-        assert value == pytest.approx(found["expected"][number % 2], rel=1e-3)
-
-
 def test_memory_is_short() -> None:
     found = run("out_of_memory")
     assert found["error"].startswith("CUDA out of memory. Tried to allocate")
