@@ -64,37 +64,11 @@ def early(rng: Random, program: Program) -> Program:
     ]
 
 
-def swapped(rng: Random, program: Program) -> Program:
-    """Two requests change places."""
-    if len(program) > 1:
-        a, b = rng.sample(range(len(program)), 2)
-        program = list(program)
-        program[a], program[b] = program[b], program[a]
-    return program
-
-
 def other_stream(rng: Random, program: Program) -> Program:
     """Requests come on another stream, one that the plan has or not."""
     stream = rng.choice([*STREAMS, UNKNOWN_STREAM])
     share = rng.choice([0.05, 0.5, 1.0])
     return [replace(r, stream=stream) if rng.random() < share else r for r in program]
-
-
-def empty(_rng: Random, _program: Program) -> Program:
-    """Nothing is asked for."""
-    return []
-
-
-def twice(rng: Random, program: Program) -> Program:
-    """Twice as many requests: the step over again, or each of them twice."""
-    if rng.random() < 0.5:
-        return program + program
-    return [request for request in program for _ in range(2)]
-
-
-def another_program(rng: Random, program: Program) -> Program:
-    """A step of another model."""
-    return random_program(rng, len(program) + 3, len(STREAMS), kept=0.02)
 
 
 DEVIATIONS: tuple[Callable[[Random, Program], Program], ...] = (
@@ -103,11 +77,7 @@ DEVIATIONS: tuple[Callable[[Random, Program], Program], ...] = (
     other_sizes,
     held,
     early,
-    swapped,
     other_stream,
-    empty,
-    twice,
-    another_program,
 )
 
 

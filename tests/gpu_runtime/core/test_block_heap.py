@@ -424,6 +424,25 @@ def test_an_arena_that_has_its_memory_waits_for_nobody() -> None:
     heap.check_all()
 
 
+def test_old_mappings_in_the_arena_are_waited_for_once_after_two_steps() -> None:
+    memory = SimulatedMemory(PAGE, PLENTY)
+    counted = CountingMemory(memory)
+    allocator = PlannedAllocator(counted)
+    allocator.adopt([small_plan([(100 * FRAME, 0)])], 100 * FRAME)
+    planned = []
+    for number in range(6):
+        if number == 1:
+            # Most frames of the arena move there, and stay in use.
+            allocator.allocate(60 * FRAME, 1)
+        allocator.begin_step()
+        memory.submit(0)  # the old mappings may not go while this runs
+        allocator.free(allocator.allocate(100 * FRAME))
+        planned.append(allocator.end_step().is_planned)
+    assert planned == [True, False, True, True, True, True]
+    assert counted.calls.synchronize == 1
+    allocator.check()
+
+
 def test_the_arena_of_a_dropped_plan_is_given_back_when_its_last_block_goes() -> None:
     memory = SimulatedMemory(PAGE, 10 * PAGE)
     heap = heap_over(memory)
