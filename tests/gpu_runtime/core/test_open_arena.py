@@ -10,7 +10,9 @@ from tests.gpu_runtime.core.small_plans import small_plan
 
 pytestmark = pytest.mark.core
 
-PAGE = 2 << 20
+FRAME = 4096
+# So large that the bound, a few frames above the live peak, leaves no room for another.
+PAGE = 8 * FRAME
 ARENA = 12 * PAGE
 
 
@@ -18,9 +20,9 @@ class Arena:
     """An allocator with one plan, whose arena has its memory, and no other free memory."""
 
     def __init__(self, *places: tuple[int, int], is_plain: bool = False) -> None:
-        self.simulated = SimulatedMemory(PAGE, 1 << 30)
+        self.simulated = SimulatedMemory(FRAME, 1 << 30)
         self.memory = CountingMemory(self.simulated)
-        self.allocator = PlannedAllocator(self.memory, is_plain, share_of_moves=0)
+        self.allocator = PlannedAllocator(self.memory, is_plain)
         self.allocator.adopt([small_plan([(PAGE, 0), *places])], ARENA)
         self.allocator.begin_step()
         self.begin = self.allocator.allocate(PAGE)
@@ -85,9 +87,25 @@ def test_the_arenas_memory_is_used_after_that_outside() -> None:
     arena = Arena((2 * PAGE, NO_PLACE))
     outside = arena.allocator.allocate(2 * PAGE)
     arena.allocator.free(outside)
-    arena.allocator.end_step()
+    # The plan expects no such request.
     addresses = [arena.allocator.allocate(PAGE) for _ in range(3)]
     assert addresses == [outside, outside + PAGE, arena.begin + PAGE]
+
+
+def test_a_batch_between_steps_lies_outside_if_its_memory_is_within_the_bound() -> None:
+    arena = Arena((11 * PAGE, PAGE))
+    arena.allocator.free(arena.allocator.allocate(11 * PAGE))
+    arena.allocator.end_step()
+    arena.allocator.free(arena.begin)
+    for _ in range(3):
+        batch = arena.allocator.allocate(3 * FRAME)
+        assert not arena.has(batch)
+        arena.allocator.begin_step()
+        blocks = [arena.allocator.allocate(PAGE), arena.allocator.allocate(11 * PAGE)]
+        assert blocks == [arena.begin, arena.begin + PAGE]
+        for block in (*blocks, batch):
+            arena.allocator.free(block)
+        assert arena.allocator.end_step().is_planned
 
 
 @pytest.mark.parametrize("used_on", [0, 7], ids=["by its own stream", "by another too"])
@@ -101,10 +119,9 @@ def test_a_free_range_belongs_to_its_stream_which_waits_for_other_users(used_on:
     allocator.free(place)
     allocator.end_step()
     # The range is the first stream's, the rest of the arena nobody's.
-    assert not arena.has(allocator.allocate(8 * PAGE, 1))
-    assert simulated.waits == []
     assert allocator.allocate(6 * PAGE) == place
     assert [(wait.waiting, wait.awaited) for wait in simulated.waits] == [(0, 7)] * (used_on > 0)
     assert arena.has(allocator.allocate(3 * PAGE, 2))
     assert len(simulated.waits) == (used_on > 0), "nobody used these bytes"
+    assert not arena.has(allocator.allocate(2 * PAGE, 1))
     allocator.check()
