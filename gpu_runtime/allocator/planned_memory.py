@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Literal
 
-from gpu_runtime._core import CountingMemory, CudaMemory, PlannedAllocator
+from gpu_runtime._core import BETWEEN, CountingMemory, CudaMemory, PlannedAllocator
 from gpu_runtime.allocator.call_counts import DeviceMeter
 from gpu_runtime.allocator.memory_pause import Keep, MemoryPause
 from gpu_runtime.allocator.memory_report import (
@@ -110,7 +110,7 @@ class PlannedMemory:
         self._places = MismatchPlaces()
         self._overwrites: list[OverwriteRecord] = []
         # By label: the names that the user gave to kinds, and ours.
-        self._names: dict[int, str] = {0: "step"}
+        self._names: dict[int, str] = {BETWEEN: "between steps", 0: "step"}
 
     def install(self) -> None:
         """Serve all CUDA allocations of PyTorch from now on, for the rest of the process.

@@ -87,11 +87,12 @@ class StepPlanner:
     def begin_step(self, label: int) -> None:
         """Begin a step."""
         try:
-            self.allocator.begin_step(label)
+            between = self.allocator.begin_step(label)
         except RuntimeError:
             raise DeviceError(
                 "step: a step begins within a step; a step ends before the next one begins"
             ) from None
+        self._count(between)
 
     def end_step(self, *, completed: bool) -> StepEnd:
         """End a step; a step that was not completed is not recorded."""
@@ -101,15 +102,18 @@ class StepPlanner:
             raise DeviceError(
                 "step: a step ends that did not begin; begin_step() comes before"
             ) from None
-        counts = self.followed.setdefault(end.kind, [0, 0])
-        counts[0] += end.is_planned
-        counts[1] += 1
+        self._count(end)
         if self.planned is not None and not self.allocator.has_plans:
             self.planned, self.reason = None, "the steps left the plan"
         self.finish_planning(wait=False)
         if completed and not end.is_planned and not self._thread.is_busy:
             self._plan_news()
         return end
+
+    def _count(self, end: StepEnd) -> None:
+        counts = self.followed.setdefault(end.kind, [0, 0])
+        counts[0] += end.is_planned
+        counts[1] += 1
 
     def wait_for_planning(self) -> None:
         """Wait for the plan that is being made; a later step adopts it."""

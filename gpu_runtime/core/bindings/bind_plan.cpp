@@ -64,6 +64,7 @@ void bind_kinds(nb::module_& module) {
         "plans"_a, "arena_bytes"_a, WithoutPython(),
         "Mark the requests whose bytes another stream gets next, in a step of any plan.");
     module.attr("NO_PLACE") = kNoPlace;
+    module.attr("BETWEEN") = kBetween;
     module.attr("OUTLIVES") = kOutlives;
 }
 

@@ -354,7 +354,7 @@ def test_an_arena_that_lost_its_beginning_is_filled_again() -> None:
 
 def test_idle_pieces_of_the_arena_come_together_for_what_has_no_place() -> None:
     # | . . . . a . . . . |    the second request lies everywhere, the third in the first half
-    memory = SimulatedMemory(PAGE, PLENTY)
+    memory = SimulatedMemory(PAGE, 102 * FRAME)
     heap = heap_over(memory)
     sizes = [PAGE, 100 * FRAME, 30 * FRAME]
     offsets = [50 * FRAME, 0, 0]
@@ -425,7 +425,7 @@ def test_an_arena_that_has_its_memory_waits_for_nobody() -> None:
 
 
 def test_old_mappings_in_the_arena_are_waited_for_once_after_two_steps() -> None:
-    memory = SimulatedMemory(PAGE, PLENTY)
+    memory = SimulatedMemory(PAGE, 110 * FRAME)
     counted = CountingMemory(memory)
     allocator = PlannedAllocator(counted)
     allocator.adopt([small_plan([(100 * FRAME, 0)])], 100 * FRAME)

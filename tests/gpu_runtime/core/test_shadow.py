@@ -121,7 +121,7 @@ def test_so_they_are_while_plans_are_made_and_left(seed: int, unit: int, share: 
 
     def look() -> bool:
         figures = allocator.figures()
-        is_above = figures.reserved_bytes > figures.shadow_bytes
+        is_above = figures.reserved_bytes > shadow_bytes(allocator)
         assert not is_above or unit < PAGE, "small blocks of several streams share no page"
         return is_above
 

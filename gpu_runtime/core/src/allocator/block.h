@@ -60,13 +60,14 @@ struct Block {
     Block* behind = nullptr;
     BlockState state = BlockState::hole;
     bool is_handed_over = false;  // the plan gives its bytes to another stream next
+    bool is_in_step = false;      // it was requested within a step
     Stream stream = kNoStream;    // the last user; the only one, apart from `marks`
     StreamMarks marks;            // of a free arena block: work to wait for as well
     std::vector<Stream> used_on;  // of a block in use: other streams
     std::size_t requested = 0;
     ShadowPlace in_shadow;
-    std::int64_t step = -1;       // that requested it; -1 outside of steps
-    std::int32_t request = -1;    // number of the request in that step
+    std::int64_t record = -1;     // of the step that requested it; -1 before the first step
+    std::int32_t request = -1;    // number of the request in that record
     std::int64_t vacated_in = 0;  // of a vacated block: the number of its generation
 
     Address end() const { return address + bytes; }

@@ -74,14 +74,21 @@ Block* BoundedHeap::place_with_more(Lock& lock, const Wanted& wanted, const Repe
 }
 
 Block* BoundedHeap::grow(Lock& lock, const Wanted& wanted, const RepeatedSteps& steps) {
+    // Beside plans, a request that they do not expect takes pages up to the shadow, then free
+    // memory of the arena. A block that lives on lies outside of the places, and no frame leaves
+    // them.
+    const bool is_beside = steps.has_plans() && !steps.is_following();
+    const auto is_above = [&](std::size_t more) {
+        return is_beside ? is_above_shadow(more) : is_above_bound(wanted.bytes, more);
+    };
     // At least a page is missing. This is known before it is known how many are.
-    if (is_above_bound(wanted.bytes, page_bytes())) {
+    if (is_above(page_bytes())) {
         if (Block* block = blocks_.place_in_open_arena(wanted.bytes, wanted.stream)) return block;
     }
     const std::size_t missing = blocks_.missing_for(wanted.bytes, wanted.stream);
     blocks_.unmap_old();
     std::optional<MoveBudget::Charge> charge;
-    if (is_above_bound(wanted.bytes, missing)) {
+    if (is_above(missing)) {
         if (Block* block = blocks_.place_in_open_arena(wanted.bytes, wanted.stream)) return block;
         charge.emplace(bound_.budget());
         if (Block* block = place_within_bound(wanted, steps)) return block;
@@ -99,6 +106,9 @@ Block* BoundedHeap::grow(Lock& lock, const Wanted& wanted, const RepeatedSteps& 
             count_reserved();
             if (attempt == Attempt::as_it_is) {
                 // The device is full: idle frames move at any price, which waits for nobody.
+                if (Block* block = blocks_.place_in_open_arena(wanted.bytes, wanted.stream)) {
+                    return block;
+                }
                 if (Block* block = place_within_bound(wanted, steps)) return block;
                 attempt = Attempt::by_moves;
             } else {

@@ -57,13 +57,16 @@ class FigureAdaptor : public Observed {
             ++counted_.refused_frees;
         }
     }
+    StepEnd begin_step(Lock& lock, std::int32_t label) {
+        const StepEnd between = Observed::begin_step(lock, label);
+        count_requests(between);
+        return between;
+    }
     StepEnd end_step(Lock& lock, bool completed) {
         const StepEnd end = Observed::end_step(lock, completed);
         ++counted_.steps;
         counted_.planned_steps += end.is_planned;
-        counted_.planned_requests += end.planned;
-        counted_.escaping_requests += end.escaping;
-        counted_.unexpected_requests += end.unexpected;
+        count_requests(end);
         return end;
     }
 
@@ -99,6 +102,12 @@ class FigureAdaptor : public Observed {
     }
 
   private:
+    void count_requests(const StepEnd& end) {
+        counted_.planned_requests += end.planned;
+        counted_.escaping_requests += end.escaping;
+        counted_.unexpected_requests += end.unexpected;
+    }
+
     Figures counted_;  // the peaks and counts
     std::int64_t requested_bytes_ = 0;
     std::size_t moved_before_ = 0;  // bytes of frames that had moved at reset_peaks()

@@ -18,7 +18,7 @@ Tenant tenant_of(const Block& block, std::int64_t step) {
     return {.address = block.address,
             .bytes = block.requested,
             .stream = block.stream,
-            .request = block.request,
+            .request = block.is_in_step ? block.request : -1,
             .step = step};
 }
 

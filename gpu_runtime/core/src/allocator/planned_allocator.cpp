@@ -48,9 +48,9 @@ bool PlannedAllocator::use_on(Address address, Stream stream) {
     return block != nullptr;
 }
 
-void PlannedAllocator::begin_step(std::int32_t label) {
+StepEnd PlannedAllocator::begin_step(std::int32_t label) {
     Lock lock(mutex_);
-    blocks_.begin_step(lock, label);
+    return blocks_.begin_step(lock, label);
 }
 
 StepEnd PlannedAllocator::end_step(bool completed) {

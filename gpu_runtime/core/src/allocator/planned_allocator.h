@@ -39,7 +39,7 @@ class PlannedAllocator final : public ServingAllocator {
 
     // Throws std::logic_error if a step is running (steps do not nest), and std::invalid_argument
     // for a negative label.
-    void begin_step(std::int32_t label);
+    StepEnd begin_step(std::int32_t label);
     // A step that an exception ended is not `completed`, and teaches nothing.
     StepEnd end_step(bool completed);
     // The kinds of step to be planned together; empty if all that repeat are planned.

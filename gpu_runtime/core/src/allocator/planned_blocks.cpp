@@ -30,7 +30,8 @@ Served PlannedBlocks::allocate(Lock& lock, std::size_t bytes, Stream stream) {
 Block& PlannedBlocks::place(Lock& lock, std::size_t bytes, Stream stream) {
     if (BoundedHeap* const heap = tagged_.of_thread()) {
         Block& block = *heap->place(lock, {bytes, stream, false}, {});
-        block.step = block.request = -1;
+        block.record = block.request = -1;
+        block.is_in_step = false;
         return block;
     }
     const RepeatedSteps::Place planned = steps_.next(stream, bytes);
@@ -80,20 +81,15 @@ std::size_t PlannedBlocks::give_back(Lock& lock) {
     return bytes;
 }
 
-void PlannedBlocks::begin_step(Lock& lock, std::int32_t label) {
+StepEnd PlannedBlocks::begin_step(Lock& lock, std::int32_t label) {
     if (steps_.steps() == 0) bound_.budget().begin_again();
-    steps_.begin_step(label);
-    if (!steps_.is_following()) return;
-    const bool is_whole = heap_.blocks().arena_missing(0, steps_.arena_bytes()) == 0;
-    if (!is_whole && !bound_.budget().is_left()) return steps_.forgo();
-    const MoveBudget::Charge charge(bound_.budget());
-    arena_.restore(lock, steps_.arena_bytes(), is_bounded());
-    heap_.blocks().shut_arena();
+    const StepEnd between = steps_.begin_step(label);
+    prepare(lock);
+    return between;
 }
 
 StepEnd PlannedBlocks::end_step(Lock& lock, bool completed) {
     const StepEnd end = steps_.end_step(completed);
-    heap_.blocks().open_arena();
     try {
         for (BoundedHeap* const heap : heaps_) {
             if (heap->blocks().has_gone()) heap->settle(lock);
@@ -103,7 +99,22 @@ StepEnd PlannedBlocks::end_step(Lock& lock, bool completed) {
     } catch (const std::exception&) {
         // The device refuses for now; the memory stays where it is.
     }
+    prepare(lock);
     return end;
+}
+
+// Moves memory to where the plan needs it that is followed from now on. The device may refuse; then
+// memory stays where it is.
+void PlannedBlocks::prepare(Lock& lock) {
+    if (!steps_.is_following()) return heap_.blocks().open_arena();
+    const bool is_whole = heap_.blocks().arena_missing(0, steps_.arena_bytes()) == 0;
+    if (!is_whole && !bound_.budget().is_left()) {
+        steps_.forgo();
+        return heap_.blocks().open_arena();
+    }
+    const MoveBudget::Charge charge(bound_.budget());
+    arena_.restore(lock, steps_.arena_bytes(), is_bounded());
+    heap_.blocks().shut_arena();
 }
 
 std::vector<StepKind> PlannedBlocks::to_plan() const {
@@ -123,6 +134,7 @@ void PlannedBlocks::adopt(Lock& lock, std::vector<StepPlan> plans, std::size_t a
         steps_.adopt(std::move(plans), arena_bytes);
         heap_.retire_above(is_first ? bound_.least() : bound_.most(), arena_bytes);
     }
+    prepare(lock);
     seconds_to_adopt_ = bound_.budget().spent_seconds() - spent_before;
     if (is_first) bound_.budget().refund(seconds_to_adopt_);
 }

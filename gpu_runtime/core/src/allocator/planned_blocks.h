@@ -54,9 +54,8 @@ class PlannedBlocks {
     // Throws what BlockHeap::free() throws.
     void free(BoundedHeap& heap, Block& block);
 
-    // Each also moves memory to where the next step needs it. The device may refuse; then memory
-    // stays where it is.
-    void begin_step(Lock& lock, std::int32_t label);
+    // begin_step() returns the outcome of what came between the steps.
+    StepEnd begin_step(Lock& lock, std::int32_t label);
     StepEnd end_step(Lock& lock, bool completed);
 
     // The kinds to plan together, if one is new. After the first plan, others are made once the
@@ -84,6 +83,7 @@ class PlannedBlocks {
 
   private:
     Block& place(Lock& lock, std::size_t bytes, Stream stream);
+    void prepare(Lock& lock);
     // Before the first step there is no live peak to compare an arena with.
     bool is_bounded() const { return steps_.steps() > 0; }
 

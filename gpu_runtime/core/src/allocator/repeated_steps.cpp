@@ -6,15 +6,30 @@
 
 namespace gapless::runtime {
 
-void RepeatedSteps::begin_step(std::int32_t label) {
+StepEnd RepeatedSteps::begin_step(std::int32_t label) {
     if (in_step_) throw std::logic_error("a step begins within a step");
     if (label < 0) {
         throw std::invalid_argument("step: a label is at least 0, found " + std::to_string(label));
     }
-    in_step_ = true;
+    const StepEnd between = is_recording_ ? end_record(true) : StepEnd{};
+    in_step_ = is_recording_ = true;
+    begin_record(label);
+    return between;
+}
+
+StepEnd RepeatedSteps::end_step(bool completed) {
+    if (!in_step_) throw std::logic_error("a step ends that did not begin");
+    in_step_ = false;
+    const StepEnd end = end_record(completed);
+    ++steps_;
+    begin_record(kBetween);
+    return end;
+}
+
+void RepeatedSteps::begin_record(std::int32_t label) {
     running_.label = label;
     running_.requests.clear();
-    running_.late_frees = std::exchange(freed_between_, {});
+    running_.late_frees = std::exchange(freed_meanwhile_, {});
     end_ = {};
     next_ = 0;
     has_left_ = false;
@@ -31,7 +46,7 @@ RepeatedSteps::Followed* RepeatedSteps::expected(std::int32_t label) {
         const std::int64_t number = followed.plan.kind;
         if (next != followed_by_.end() && number == next->second) return &followed;
         const auto kind = std::ranges::find(kinds_, number, &StepKind::number);
-        if (kind != kinds_.end() && kind->label != label) continue;
+        if (kind == kinds_.end() ? label == kBetween : kind->label != label) continue;
         const std::int64_t seen = kind == kinds_.end() ? -1 : kind->last_seen;
         if (seen <= last_seen) continue;
         last_seen = seen;
@@ -42,19 +57,43 @@ RepeatedSteps::Followed* RepeatedSteps::expected(std::int32_t label) {
 
 RepeatedSteps::Place RepeatedSteps::next(Stream stream, std::size_t bytes) {
     if (!is_following()) return {};
-    const StepPlan& plan = followed_->plan;
-    if (next_ == plan.request_count()) {
-        leave(MismatchKind::extra, stream, bytes);
-    } else if (plan.stream[next_] != stream) {
-        leave(MismatchKind::stream, stream, bytes);
-    } else if (plan.bytes[next_] != static_cast<std::int64_t>(bytes)) {
-        leave(MismatchKind::size, stream, bytes);
-    } else {
-        const std::size_t request = next_++;
-        ++(plan.offset[request] == kNoPlace ? end_.escaping : end_.planned);
-        return {plan.offset[request], true, plan.handed_over[request] != 0};
+    const std::optional<MismatchKind> differs = mismatch_of(followed_->plan, stream, bytes);
+    if (differs && !take_over(stream, bytes)) {
+        leave(*differs, stream, bytes);
+        return {};
     }
-    return {};
+    const StepPlan& plan = followed_->plan;
+    const std::size_t request = next_++;
+    ++(plan.offset[request] == kNoPlace ? end_.escaping : end_.planned);
+    return {plan.offset[request], true, plan.handed_over[request] != 0};
+}
+
+// Returns how a plan differs from the next request.
+std::optional<MismatchKind> RepeatedSteps::mismatch_of(const StepPlan& plan, Stream stream,
+                                                       std::size_t bytes) const {
+    if (next_ >= plan.request_count()) return MismatchKind::extra;
+    if (plan.stream[next_] != stream) return MismatchKind::stream;
+    if (plan.bytes[next_] != static_cast<std::int64_t>(bytes)) return MismatchKind::size;
+    return std::nullopt;
+}
+
+// Another plan takes over, if it has all requests of this record so far, and the next one.
+bool RepeatedSteps::take_over(Stream stream, std::size_t bytes) {
+    for (Followed& other : plans_) {
+        const StepPlan& plan = other.plan;
+        if (mismatch_of(plan, stream, bytes)) continue;
+        const auto kind = std::ranges::find(kinds_, plan.kind, &StepKind::number);
+        if (kind == kinds_.end() || kind->label != running_.label) continue;
+        std::size_t equal = 0;
+        while (equal < next_ && plan.stream[equal] == running_.requests[equal].stream &&
+               plan.bytes[equal] == running_.requests[equal].bytes) {
+            ++equal;
+        }
+        if (equal < next_) continue;
+        followed_ = &other;
+        return true;
+    }
+    return false;
 }
 
 void RepeatedSteps::leave_occupied(Stream stream, std::size_t bytes) {
@@ -77,32 +116,36 @@ void RepeatedSteps::leave(MismatchKind kind, Stream stream, std::size_t bytes) {
 }
 
 void RepeatedSteps::note_request(Block& block) {
-    block.step = in_step_ ? steps_ : -1;
-    block.request = in_step_ ? static_cast<std::int32_t>(running_.requests.size()) : -1;
-    if (!in_step_) return;
+    block.record = block.request = -1;
+    block.is_in_step = in_step_;
+    if (!is_recording_) return;
+    block.record = static_cast<std::int64_t>(kind_of_record_.size());
+    block.request = static_cast<std::int32_t>(running_.requests.size());
     running_.requests.push_back(
         {.stream = block.stream, .bytes = static_cast<std::int64_t>(block.requested)});
     if (has_left_) ++end_.unexpected;
 }
 
 void RepeatedSteps::note_free(const Block& block) {
-    if (block.step < 0) return;
-    const auto now =
-        in_step_ ? static_cast<std::int32_t>(running_.requests.size()) : std::int32_t{0};
-    if (block.step == steps_) {
+    if (block.record < 0) return;
+    const auto now = static_cast<std::int32_t>(running_.requests.size());
+    const auto record = static_cast<std::size_t>(block.record);
+    if (record == kind_of_record_.size()) {
         running_.requests[static_cast<std::size_t>(block.request)].end = now;
         return;
     }
-    const std::int64_t kind = kind_of_step_[static_cast<std::size_t>(block.step)];
-    std::vector<LateFree>& late = in_step_ ? running_.late_frees : freed_between_;
-    if (kind >= 0) late.push_back({kind, block.request, now});
+    const std::int64_t kind = kind_of_record_[record];
+    if (kind >= 0) running_.late_frees.push_back({kind, block.request, now});
 }
 
-StepEnd RepeatedSteps::end_step(bool completed) {
-    if (!in_step_) throw std::logic_error("a step ends that did not begin");
-    in_step_ = false;
+StepEnd RepeatedSteps::end_record(bool completed) {
+    if (running_.label == kBetween && running_.requests.empty()) {
+        freed_meanwhile_ = std::move(running_.late_frees);
+        followed_ = nullptr;
+        return {};
+    }
     // A request that failed is not recorded, although the plan expected it.
-    end_.is_planned = followed_ != nullptr && !has_left_ && next_ == running_.requests.size() &&
+    end_.is_planned = is_following() && next_ == running_.requests.size() &&
                       next_ == followed_->plan.request_count();
     if (completed) {
         const StepKind& kind = kind_of_step(std::exchange(running_, {}));
@@ -112,8 +155,7 @@ StepEnd RepeatedSteps::end_step(bool completed) {
         last_kind_ = kind.number;
     }
     end_following(completed);
-    kind_of_step_.push_back(end_.kind);
-    ++steps_;
+    kind_of_record_.push_back(end_.kind);
     return end_;
 }
 
@@ -153,7 +195,7 @@ StepKind& RepeatedSteps::kind_of_step(StepKind&& step) {
         found->late_frees = std::move(step.late_frees);
     }
     ++found->seen;
-    found->last_seen = steps_;
+    found->last_seen = static_cast<std::int64_t>(kind_of_record_.size());
     return *found;
 }
 
@@ -181,6 +223,7 @@ void RepeatedSteps::adopt(std::vector<StepPlan> plans, std::size_t arena_bytes) 
         std::ranges::sort(placed, {}, [&](std::int32_t each) { return plan.offset[each]; });
         plans_.push_back({std::move(plan), std::move(placed)});
     }
+    followed_ = is_recording_ && running_.requests.empty() ? expected(kBetween) : nullptr;
 }
 
 std::vector<ArenaRange> RepeatedSteps::needed_places() const {

@@ -34,14 +34,17 @@ struct StepEnd {
 // frees between them. Steps with equal records are of one kind. A kind that was seen twice can be
 // planned. At the beginning of a step the expected kind is the one that followed last time, or else
 // the planned one that was seen last. While the requests are those of its plan, they get its
-// places. From the first request that differs, or whose place is occupied, the rest of the step is
-// the heap's. A plan that was left kMostLeft times in a row goes, and its kind has to repeat twice
-// as often to be planned anew.
-// Limits. A program that draws the kinds of its steps at random follows a plan only by luck.
+// places. At a request that differs, a plan takes over that has all requests so far. If there is
+// none, or if the place is occupied, the rest of the step is the heap's. A plan that was left
+// kMostLeft times in a row goes, and its kind has to repeat twice as often to be planned anew. What
+// a program requests between two steps is recorded like a step, so that a batch which a loader
+// makes there has a place too. Limits. A program that draws the kinds of its steps at random
+// follows a plan only by luck.
 class RepeatedSteps {
   public:
-    // Throws std::logic_error if a step is running, or if none is.
-    void begin_step(std::int32_t label);
+    // Each throws std::logic_error if a step is running, or if none is. begin_step() returns the
+    // outcome of what came between the steps.
+    StepEnd begin_step(std::int32_t label);
     // `completed` is false for a step that an exception ended; such a step teaches nothing.
     StepEnd end_step(bool completed);
     bool in_step() const { return in_step_; }
@@ -53,7 +56,7 @@ class RepeatedSteps {
         bool is_expected = false;
         bool handed_over = false;
     };
-    // Returns the place of the next request. O(1).
+    // Returns the place of the next request. O(1), unless another plan takes over.
     Place next(Stream stream, std::size_t bytes);
     // The running step, which made no request yet, does without its plan.
     void forgo() { has_left_ = true; }
@@ -72,7 +75,7 @@ class RepeatedSteps {
     // Replaces the plans, between steps. Throws what require_plans() throws.
     void adopt(std::vector<StepPlan> plans, std::size_t arena_bytes);
     bool has_plans() const { return !plans_.empty(); }
-    // Returns true while the running step equals the plan that it follows.
+    // Returns true while the running record equals the plan that it follows.
     bool is_following() const { return followed_ != nullptr && !has_left_; }
     std::size_t arena_bytes() const { return arena_bytes_; }
     // The places of requests that the running step has still to make while it follows its plan:
@@ -91,6 +94,11 @@ class RepeatedSteps {
         int left = 0;                         // steps in a row that left it
     };
 
+    void begin_record(std::int32_t label);
+    StepEnd end_record(bool completed);
+    std::optional<MismatchKind> mismatch_of(const StepPlan& plan, Stream stream,
+                                            std::size_t bytes) const;
+    bool take_over(Stream stream, std::size_t bytes);
     void leave(MismatchKind kind, Stream stream, std::size_t bytes);
     Followed* expected(std::int32_t label);
     StepKind& kind_of_step(StepKind&& step);
@@ -98,9 +106,11 @@ class RepeatedSteps {
 
     bool in_step_ = false;
     std::int64_t steps_ = 0;
-    StepKind running_;                        // the record of the running step
-    std::vector<LateFree> freed_between_;     // since the last step
-    std::vector<std::int64_t> kind_of_step_;  // by number of a step; -1 if not recorded
+    // The record of the running step, or since the last one. There is none before the first step.
+    bool is_recording_ = false;
+    StepKind running_;
+    std::vector<LateFree> freed_meanwhile_;     // between two steps without a request there
+    std::vector<std::int64_t> kind_of_record_;  // by number of a record; -1 if it was dropped
     std::vector<StepKind> kinds_;
     std::int64_t next_number_ = 0;
     std::int64_t last_kind_ = -1;

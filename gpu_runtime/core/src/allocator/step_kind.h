@@ -13,6 +13,9 @@ namespace gapless::runtime {
 // End of a request whose block outlives its step.
 constexpr std::int32_t kOutlives = std::numeric_limits<std::int32_t>::max();
 
+// Label of what a program does from the end of a step to the begin of the next one.
+constexpr std::int32_t kBetween = -1;
+
 // Time is counted in requests: a block that is freed before request `q` of a step is made ends at
 // `q`.
 struct StepRequest {
@@ -30,7 +33,7 @@ struct LateFree {
 
 struct StepKind {
     std::int64_t number = -1;  // unique among all kinds that the program ever had
-    std::int32_t label = 0;    // 0: a step without a name; 1, 2, ...: named by the user
+    std::int32_t label = 0;    // 0: a step without a name; 1, 2, ...: named by the user; kBetween
     std::uint64_t digest = 0;
     std::vector<StepRequest> requests;
     std::vector<LateFree> late_frees;
