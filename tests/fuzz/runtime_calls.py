@@ -256,7 +256,7 @@ CALLS: dict[Callable[[Case], None], tuple[str, ...]] = {
         "DeviceMemory", *of(_core.DeviceMemory), "SimulatedMemory", "SimulatedMemory.submit",
         "SimulatedMemory.finish", "SimulatedMemory.work_at_events",
         "SimulatedMemory.set_captured", "SimulatedMemory.fail_after",
-        *of(Simulated), "Wait", *of(_core.Wait), "BLOCK_ALIGNMENT", "NO_PLACE", "OUTLIVES",
+        *of(Simulated), "Wait", *of(_core.Wait), "BLOCK_ALIGNMENT", "BETWEEN", "NO_PLACE", "OUTLIVES",
         "StepPlan", *of(_core.StepPlan), "with_hand_overs", "StepKind", *of(_core.StepKind),
         "MismatchKind",
         "Mismatch", *of(_core.Mismatch), "StepEnd", *of(_core.StepEnd), "Figures",

@@ -376,6 +376,8 @@ def test_idle_pieces_of_the_arena_come_together_for_what_has_no_place() -> None:
         heap.check_all()
         end = heap.allocator.end_step()
         places.append((held.address, whole.address, part.address))
+        # The frames that moved come back once the stream is done with them.
+        memory.finish(0)
         assert (end.planned, end.unexpected) == ((1, 2) if step == 1 else (3, 0))
         assert heap.allocator.figures().reserved_peak <= 102 * FRAME
     begin = places[0][0] - offsets[0]
@@ -422,25 +424,6 @@ def test_an_arena_that_has_its_memory_waits_for_nobody() -> None:
     assert counted.calls.map > mapped
     assert counted.calls.synchronize == waited
     heap.check_all()
-
-
-def test_old_mappings_in_the_arena_are_waited_for_once_after_two_steps() -> None:
-    memory = SimulatedMemory(PAGE, 110 * FRAME)
-    counted = CountingMemory(memory)
-    allocator = PlannedAllocator(counted)
-    allocator.adopt([small_plan([(100 * FRAME, 0)])], 100 * FRAME)
-    planned = []
-    for number in range(6):
-        if number == 1:
-            # Most frames of the arena move there, and stay in use.
-            allocator.allocate(60 * FRAME, 1)
-        allocator.begin_step()
-        memory.submit(0)  # the old mappings may not go while this runs
-        allocator.free(allocator.allocate(100 * FRAME))
-        planned.append(allocator.end_step().is_planned)
-    assert planned == [True, False, True, True, True, True]
-    assert counted.calls.synchronize == 1
-    allocator.check()
 
 
 def test_the_arena_of_a_dropped_plan_is_given_back_when_its_last_block_goes() -> None:

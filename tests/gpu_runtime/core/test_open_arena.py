@@ -91,7 +91,8 @@ def test_the_arenas_memory_is_used_after_that_outside() -> None:
     arena.allocator.free(outside)
     # The plan expects no such request.
     addresses = [arena.allocator.allocate(PAGE) for _ in range(3)]
-    assert addresses == [outside, outside + PAGE, arena.begin + PAGE]
+    assert addresses[:2] == [outside, outside + PAGE]
+    assert arena.has(addresses[2])
 
 
 def test_a_batch_between_steps_lies_outside_once_pytorch_would_have_memory_for_it() -> None:

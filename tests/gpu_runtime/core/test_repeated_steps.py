@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from gpu_runtime._core import (
+    BETWEEN,
     NO_PLACE,
     OUTLIVES,
     MismatchKind,
@@ -104,27 +105,31 @@ def test_a_kind_has_the_requests_in_order_and_the_times_of_their_frees() -> None
     assert program.allocator.to_plan() == []
 
 
-@pytest.mark.parametrize("when", ["between steps", "within the next step", "outside of both"])
+@pytest.mark.parametrize("when", ["between steps", "within the next step", "beside a request"])
 def test_frees_of_an_earlier_steps_blocks_count(when: str) -> None:
     program = Program()
     program.step((1000,))
-    outside = program.allocator.allocate(700)
     if when == "within the next step":
         program.allocator.begin_step()
         last = program.allocator.allocate(1000)
         program.free_escaped()
         kind = program.allocator.end_step().kind
         program.escaped.append(last)
-    else:
-        if when == "between steps":
-            program.free_escaped()
-        program.allocator.free(outside)
+        expected = [[0, 0, 1]]
+    elif when == "between steps":
+        program.free_escaped()
         kind = program.step((1000,)).kind
-    expected = {"between steps": [[0, 0, 0]], "within the next step": [[0, 0, 1]]}.get(when, [])
-    (found,) = (each for each in program.allocator.kinds() if each.number == kind)
-    # What was requested outside of both is a kind of its own.
-    assert (kind > 0) == bool(expected)
-    assert found.late_frees.tolist() == expected
+        expected = [[0, 0, 0]]
+    else:
+        # What is requested between steps is a kind of its own, which has the free.
+        beside = program.allocator.allocate(700)
+        program.free_escaped()
+        program.allocator.free(beside)
+        assert program.step((1000,)).kind == 0
+        kind, expected = 1, [[0, 0, 1]]
+    kinds = {each.number: each for each in program.allocator.kinds()}
+    assert kinds[kind].late_frees.tolist() == expected
+    assert kinds[kind].label == (BETWEEN if when == "beside a request" else 0)
 
 
 def test_a_kind_that_was_seen_twice_is_planned_with_all_that_repeat() -> None:
@@ -239,13 +244,13 @@ def test_a_plan_that_is_left_three_times_in_a_row_goes_and_returns_after_twice_a
 
 def test_another_plan_takes_over_if_it_has_all_requests_so_far() -> None:
     program = Program()
-    longer, other = (*A, 500, -100), (*A, 600, -100)
+    longer, other = (*A, 500, -98), (*A, 600, -98)
     for _ in range(2):
         program.followed(A, A, B, longer, other)
     program.adopt_all()
     # After A came A, then B: the last time counts, and then what the requests say.
     assert program.followed(A, A, B, longer, other, A) == [True] * 6
-    assert program.followed((*A, 700, -100)) == [False]
+    assert program.followed((*A, 700, -98)) == [False]
 
 
 def test_plans_of_two_kinds_in_turn_are_both_followed() -> None:

@@ -24,9 +24,9 @@ PLANNED = {
     # The others' requests come at another time in every step: the heap serves.
     "threads": 0,
     "interrupted_cell": 3,
-    "trainer": 1,
-    "trainer_resumed": 1,
-    "trainer_interrupted": 1,
+    "trainer": 0,
+    "trainer_resumed": 0,
+    "trainer_interrupted": 0,
     "lightning": 1,
     "reduce_overhead": 3,
 }

@@ -54,9 +54,7 @@ void Arena::restore(Lock& lock, std::size_t bytes, bool is_bounded) {
     BlockHeap& blocks = heap_.blocks();
     if (bytes == 0 || blocks.is_paused()) return;
     try {
-        // See Note [Two mappings of one frame].
-        const bool lacked_places = std::exchange(lacks_places_, !blocks.recall_arena());
-        if (lacked_places && lacks_places_) heap_.take_out_old(lock);
+        blocks.recall_arena();
         blocks.unmap_old();
         const std::size_t missing = blocks.arena_missing(0, bytes);
         if (missing == 0) return;

@@ -24,8 +24,6 @@ class Arena {
 
     BoundedHeap& heap_;
     std::size_t bytes_ = 0;
-    // Old mappings were left in the arena at the end of the last step.
-    bool lacks_places_ = false;
 };
 
 }  // namespace gapless::runtime

@@ -82,9 +82,6 @@ namespace gapless::runtime {
 // that were vacated before are unmapped together. These marks are later than the last use, also for
 // a stream that nobody told of and that a known stream waited for meanwhile. A *retired* frame gets
 // no new address; it goes back to the device with its last mapping.
-// A planned place whose old frame is elsewhere is lost for a step. Its request then takes frames of
-// other places, which may be lost in the next step, and so on. So if old mappings are left in the
-// arena at the ends of two steps in a row, the host waits for the device once and unmaps them.
 // Limits. A kernel that runs while another writes must not see one frame at two addresses; the heap
 // gives a frame to one block at a time. Until a known stream is seen to be done, a vacated address
 // serves no request.
@@ -178,9 +175,8 @@ class BlockHeap {
     // Uses the old mappings in a range of the arena again, where their frames are idle. Returns
     // false, and changes nothing, if one is not.
     bool recall(std::size_t offset, std::size_t bytes);
-    // Uses all old mappings of the arena again whose frames are idle. Returns false if old mappings
-    // are left in the arena.
-    bool recall_arena();
+    // Uses all old mappings of the arena again whose frames are idle.
+    void recall_arena();
     // Uses old mappings again so that place() succeeds, but no frame from the ranges `kept` of the
     // arena. Returns false, and changes nothing, if none serve.
     bool recall_for(std::size_t bytes, Stream stream, const std::vector<ArenaRange>& kept);
@@ -210,8 +206,6 @@ class BlockHeap {
     };
     // Takes all idle frames; in the arena only those behind its first `arena_kept` bytes.
     Leaving take_idle(std::size_t arena_kept);
-    // Takes the old mappings alone.
-    Leaving take_old();
     // Marks all known streams but destroyed ones.
     StreamMarks known_marks();
     void await(const Leaving& leaving) const;

@@ -50,15 +50,6 @@ void BlockHeap::take_shared_frames(Leaving& leaving) {
     }
 }
 
-BlockHeap::Leaving BlockHeap::take_old() {
-    Leaving leaving;
-    if (!is_capturing()) {
-        leaving.generation = generation_++;
-        leaving.marks = known_marks();
-    }
-    return leaving;
-}
-
 // See Note [Streams that nobody told of]. Streams of other devices need marks of their own.
 StreamMarks BlockHeap::known_marks() {
     StreamMarks marks;

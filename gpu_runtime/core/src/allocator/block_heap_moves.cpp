@@ -193,8 +193,8 @@ bool BlockHeap::recall(std::size_t offset, std::size_t bytes) {
     return !is_place_missing_;
 }
 
-bool BlockHeap::recall_arena() {
-    if (arena_ == nullptr || vacated_.empty() || is_capturing()) return true;
+void BlockHeap::recall_arena() {
+    if (arena_ == nullptr || vacated_.empty() || is_capturing()) return;
     is_place_missing_ = false;
     const std::vector<Idle> idle = idle_by_address({});
     Recall found;
@@ -220,7 +220,6 @@ bool BlockHeap::recall_arena() {
     if (others != found.end()) is_place_missing_ = true;
     found.erase(others, found.end());
     if (!recall(found, kNoStream)) is_place_missing_ = true;
-    return !is_place_missing_;
 }
 
 // Candidates are the stretches of free and vacated blocks of the stream, smallest first.

@@ -226,8 +226,6 @@ void BoundedHeap::take_out_idle(Lock& lock, std::size_t arena_kept) {
     take_out(lock, blocks_.take_idle(arena_kept));
 }
 
-void BoundedHeap::take_out_old(Lock& lock) { take_out(lock, blocks_.take_old()); }
-
 void BoundedHeap::take_out(Lock& lock, const BlockHeap::Leaving& leaving) {
     if (leaving.runs.empty() && leaving.marks.empty()) return;
     try {

@@ -76,8 +76,6 @@ class BoundedHeap {
     // Waits for the device and takes out all idle frames; in the arena only those behind its first
     // `arena_kept` bytes. They are spare afterwards.
     void take_out_idle(Lock& lock, std::size_t arena_kept);
-    // Waits for the device and unmaps all old mappings.
-    void take_out_old(Lock& lock);
     // Gives these frames back to the device, and returns the number of bytes.
     std::size_t give_back(Lock& lock, std::size_t arena_kept);
     // Gives back all idle memory of all heaps.
