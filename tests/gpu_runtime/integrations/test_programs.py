@@ -11,9 +11,9 @@ from tests.gpu_runtime.integrations.both_allocators import run_on_two
 
 pytestmark = pytest.mark.torch
 
-# The steps of each program, and the fewest that follow a plan. The Trainer evaluates and logs between
-# steps, where PyTorch's allocator has no idle memory; what lives on after a step that left its plan
-# then lies in the arena, and the next step leaves its plan as well.
+# The steps of each program, and the fewest that follow a plan. The Trainer evaluates and logs
+# between steps. Where PyTorch's allocator has no idle memory, what lives on after a step that left
+# its plan lies in the arena, and the next step leaves its plan as well.
 STEPS = {
     "plain_loop": (10, 6),
     "accumulation_in_a_step": (10, 6),
