@@ -11,7 +11,6 @@ namespace gapless::runtime {
 BoundedHeap::BoundedHeap(DeviceMemory& memory, bool is_plain, BlockStatistics& statistics,
                          MemoryBound& bound, const std::vector<BoundedHeap*>& all)
     : memory_(memory),
-      statistics_(statistics),
       reserved_part_(statistics),
       all_(all),
       blocks_(memory, is_plain, statistics, bound.shadow()),

@@ -97,7 +97,6 @@ class BoundedHeap {
     void gather(const Gather& gather_frames);
 
     DeviceMemory& memory_;
-    BlockStatistics& statistics_;
     ReservedPart reserved_part_;
     const std::vector<BoundedHeap*>& all_;
     BlockHeap blocks_;
