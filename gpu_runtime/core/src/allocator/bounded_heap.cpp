@@ -75,8 +75,9 @@ Block* BoundedHeap::place_with_more(Lock& lock, const Wanted& wanted, const Repe
 Block* BoundedHeap::grow(Lock& lock, const Wanted& wanted, const RepeatedSteps& steps) {
     // Beside plans, a request that they do not expect takes pages up to the shadow, then free
     // memory of the arena. A block that lives on lies outside of the places, and no frame leaves
-    // them.
-    const bool is_beside = steps.has_plans() && !steps.is_following();
+    // them. Where moves have no limit, the fewest bytes count.
+    const bool is_beside =
+        steps.has_plans() && !steps.is_following() && !bound_.budget().is_unlimited();
     const auto is_above = [&](std::size_t more) {
         return is_beside ? is_above_shadow(more) : is_above_bound(wanted.bytes, more);
     };

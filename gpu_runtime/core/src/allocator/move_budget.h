@@ -30,13 +30,14 @@ class MoveBudget {
         spent_ = {};
     }
 
+    bool is_unlimited() const { return share_ == kUnlimited; }
     bool is_left() const {
         if (share_ == 0 || share_ == kUnlimited) return share_ > 0;
         return left_seconds() >= 0;
     }
     // The time that may be spent now; negative if too much was spent.
     double left_seconds() const {
-        if (share_ == kUnlimited) return kUnlimited;
+        if (is_unlimited()) return kUnlimited;
         return share_ * to_seconds(Clock::now() - begin_) - spent_seconds();
     }
     double spent_seconds() const { return to_seconds(spent_); }
