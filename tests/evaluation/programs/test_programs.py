@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from evaluation.programs.program_list import PROGRAMS, find_programs
 from gpu_runtime.allocator.memory_report import MemoryReport
+from gpu_runtime.allocator.pytorch.request_clock import RequestTime
 from gpu_runtime.training.run_result import DeviceCounts, PeakFigures
 from gpu_runtime.training.stream_times import StepTrace, StreamTimes
 from gpu_runtime.training.training_run import Purpose, Scale, TrainingRun
@@ -50,6 +51,16 @@ class RecordingProbe:
         yield
         self.is_in_step = False
         self.events.append("step")
+
+    @contextmanager
+    def timed_step(self) -> Iterator[None]:
+        self.events.append("timed")
+        with self.step():
+            yield
+
+    @property
+    def step_times(self) -> tuple[RequestTime, ...]:
+        return (RequestTime(0.5, 7),)
 
     def wait_for_planning(self) -> None:
         assert not self.is_in_step
@@ -116,11 +127,12 @@ def test_nothing_is_digested_where_time_is_taken() -> None:
     found = run_program(tiny("vit", Purpose.TIME), probe, probe.wait_for_turn)
     assert probe.events == [
         "step", "step", "settle", "peaks", "reset", "wait",
-        "step", "step", "settle", "wait",
-        "step", "step", "settle", "peaks", "wait",
+        "timed", "step", "step", "settle", "wait",
+        "timed", "step", "step", "settle", "peaks", "wait",
     ]  # fmt: skip
     assert (found.peaks, found.fallback_share) == (PeakFigures(1, 2, 3), 0.25)
     assert found.counts == DeviceCounts(5, 1)
+    assert (found.allocator_seconds, found.allocator_events) == ((0.5,), (7,))
     assert (found.losses, found.parameters, found.buffers) == ((), {}, {})
     assert found.environment["torch"]
 
