@@ -71,7 +71,7 @@ def sanitized() -> Path:
 
 SEEDS = {"orders": 150, "failures": 3}
 # In which a wait that is left out is seen.
-ORDERS = ("orders", "200")
+ORDERS = ("orders", "240")
 
 
 @one_by_one("kind", list(SEEDS), first=1)
