@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from threading import Lock
 from typing import Any
 
 from evaluation.measuring.cores import a_core_of_its_own
@@ -19,11 +20,20 @@ KINDS: dict[str, RunKind[Any]] = {
 }
 
 
+# A fork while another thread imports leaves the child a lock that nobody opens. So the first run of
+# a kind, which imports what the others need, is alone in its process.
+_first_run = Lock()
+_kinds_that_ran: set[str] = set()
+
+
 def carry_out(task: RunTask) -> str:
     """Make a run in a process of its own, and return its record as a line."""
     # The first call counts all cores and is cached; it comes before the run is pinned to one core.
     this_machine()
     with ExitStack() as stack:
+        if task.kind not in _kinds_that_ran:
+            stack.enter_context(_first_run)
+            stack.callback(_kinds_that_ran.add, task.kind)
         if task.timed:
             stack.enter_context(a_core_of_its_own())
         moment = now()

@@ -11,7 +11,8 @@ cost. The parent kills the child at its limit and judges the answer.
 
 Limits. The child inherits the resident memory of the parent, so memory that Python keeps for itself
 can serve a small run at no cost. A lock that another thread held at the fork stays locked in the
-child, which then ends by its limit. Our own workers have one thread.
+child, which then ends by its limit. Our own workers have one thread; where a cluster's have
+several, the first run of a kind is alone.
 """
 
 from __future__ import annotations
