@@ -113,7 +113,7 @@ def test_our_packages_find_each_other_in_a_users_program(
         "from gpu_runtime import PlannedMemory\n"
         "PlannedMemory(planner='greedy-size-first')\n"
         "import gpu_runtime.replaying.static_profile, gpu_runtime.commands\n"
-        "from gpu_runtime.allocator.book_of_trace import book_of_trace\n"
+        "from gpu_runtime.allocator.step_problem import step_problem\n"
         f"{importing(kind, mine)}"
     )
     run(path, tmp_path, "train.py")

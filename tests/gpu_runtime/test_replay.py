@@ -288,7 +288,7 @@ def test_ctrl_c_keeps_the_rows_that_are_whole(recording: Path, interrupted: str)
 def test_the_list_has_one_line_each() -> None:
     lines = replay("--list").stdout.splitlines()
     assert [line.split()[0] for line in lines] == list(OURS)
-    assert lines[-2].endswith("[planner=auto, time_limit=3.0]")
+    assert lines[-2].endswith("[planner=auto, time_limit=3.0, moves=all]")
 
 
 def test_a_picture_of_what_was_reserved_over_time(tmp_path: Path) -> None:
