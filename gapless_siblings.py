@@ -1,4 +1,4 @@
-"""Whose package a name is, if a folder of the user's has the name of a package of ours.
+"""Lets a folder of the user's win over a package of ours that has the same name.
 
 Note: two packages of one name
 ------------------------------

@@ -16,7 +16,7 @@ from planners.budget import FrontierPoint, RepeatableStep
 from planners.budget.limit_plots import FrontierPlot
 from planners.text.byte_units import binary_unit
 
-# So many lines can be told apart where they lie on each other.
+# A panel shows at most so many planners; more lines cannot be told apart.
 MOST_BEST = 4
 Places = Sequence[tuple[float, float]]
 

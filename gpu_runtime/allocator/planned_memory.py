@@ -390,7 +390,7 @@ class PlannedMemory:
                 seen=kind.seen,
                 requests=len(kind.requests),
                 peak_bytes=peaks.get(kind.number, 0),
-                planned_steps=planner.followed.get(kind.number, (0, 0))[0],
+                planned_steps=planner.followed[kind.number],
             )
             for kind in planner.kinds
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -59,12 +60,14 @@ class StepPlanner:
         # Number of adopted plans, and the reason why the last plan was not adopted.
         self.plans = 0
         self.reason = ""
-        # By number of a kind: the steps that followed its plan, and all, since the last reset.
-        self.followed: dict[int, list[int]] = {}
+        # By number of a kind: the steps that followed its plan since the last reset.
+        self.followed: Counter[int] = Counter()
         self._planner = planner
         self._budget = budget
         self._planning = planning
         self._thread: PlanningThread[PlannedSteps] = PlanningThread()
+        # Whether what came before the running step followed a plan, or was nothing.
+        self._is_between_planned = True
         # The numbers of the kinds that a planner works on, or was asked for in vain.
         self._asked: list[int] = []
 
@@ -92,7 +95,8 @@ class StepPlanner:
             raise DeviceError(
                 "step: a step begins within a step; a step ends before the next one begins"
             ) from None
-        self._count(between)
+        self.followed[between.kind] += between.is_planned
+        self._is_between_planned = between.is_planned or between.kind < 0
 
     def end_step(self, *, completed: bool) -> StepEnd:
         """End a step; a step that was not completed is not recorded."""
@@ -102,18 +106,14 @@ class StepPlanner:
             raise DeviceError(
                 "step: a step ends that did not begin; begin_step() comes before"
             ) from None
-        self._count(end)
+        self.followed[end.kind] += end.is_planned
         if self.planned is not None and not self.allocator.has_plans:
             self.planned, self.reason = None, "the steps left the plan"
         self.finish_planning(wait=False)
-        if completed and not end.is_planned and not self._thread.is_busy:
+        is_all_planned = end.is_planned and self._is_between_planned
+        if completed and not is_all_planned and not self._thread.is_busy:
             self._plan_news()
         return end
-
-    def _count(self, end: StepEnd) -> None:
-        counts = self.followed.setdefault(end.kind, [0, 0])
-        counts[0] += end.is_planned
-        counts[1] += 1
 
     def wait_for_planning(self) -> None:
         """Wait for the plan that is being made; a later step adopts it."""

@@ -1,4 +1,4 @@
-"""What the file of an answer says of the forward pass: its nodes, and which of them run again.
+"""The nodes of a forward pass and which of them run again, as the file of an answer has them.
 
 The graph of an answer has no work, and the nodes of its runs are numbered anew. So the choice is
 in the origin, as words that a program which runs the step can follow.

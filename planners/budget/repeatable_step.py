@@ -295,7 +295,7 @@ def repeated_problem(
         :meth:`RepeatableStep.late_sequence` numbers them. The first runs are in the order of the
         step. A node reads the latest copy of each tensor.
     said
-        What the origin has besides that of the step.
+        Further entries of the origin, beside those of the step.
 
     Returns
     -------

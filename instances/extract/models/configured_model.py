@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from torch.nn import Module
 
 SUFFIX = ".json"
-# What configurations call the most tokens, and the numbers of layers of their stacks.
+# Fields of configurations: the most tokens of a sequence, and the number of layers.
 POSITIONS = ("max_position_embeddings", "max_target_positions")
 LAYERS = ("num_hidden_layers", "encoder_layers", "decoder_layers", "num_decoder_layers")
 NO_NETWORK = "a configuration may not make transformers download anything"

@@ -76,7 +76,7 @@ class ReadCount:
     """One, read from the GPU as a whole number."""
 
     value = ONE
-    # Where a number was a length or an index last.
+    # The code and the line at which a number was last used as a length or an index.
     refused_at: tuple[CodeType, int | None] | None = None
 
     def __index__(self) -> int:

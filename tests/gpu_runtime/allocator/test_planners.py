@@ -211,7 +211,7 @@ def test_an_arena_larger_than_what_pytorch_would_reserve(
     check_unplanned(training, small_program(False), "bytes that PyTorch would reserve, found ")
 
 
-def test_a_device_that_refuses_an_arena() -> None:
+def test_a_device_that_refuses_an_arena(monkeypatch: pytest.MonkeyPatch) -> None:
     training, program = Training(), small_program(False)
     training.step(program)
     training.allocator.give_back()
@@ -223,10 +223,10 @@ def test_a_device_that_refuses_an_arena() -> None:
         end_step(completed=completed)
         training.device.fail_after(0, 0)
 
-    training.memory.end_step = refused  # type: ignore[method-assign]
-    with pytest.warns(RuntimeWarning, match="cannot be had"):
-        training.step(program)
-    training.memory.end_step = end_step  # type: ignore[method-assign]
+    with monkeypatch.context() as patched:
+        patched.setattr(training.memory, "end_step", refused)
+        with pytest.warns(RuntimeWarning, match="cannot be had"):
+            training.step(program)
     assert training.memory.report().status == "unplanned"
     training.run(program, SETTLED_STEPS)
     training.free_all()

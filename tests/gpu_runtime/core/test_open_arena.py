@@ -63,7 +63,7 @@ def test_requests_between_steps_get_the_arena(is_plain: bool) -> None:
     between = arena.allocator.allocate(11 * PAGE)
     assert arena.has(between)
     arena.allocator.free(between)
-    # Nor is a plan followed by a step under another label.
+    # A step under another label follows no plan either.
     arena.allocator.begin_step(1)
     assert arena.allocator.allocate(11 * PAGE) == between
     assert arena.made_no_call()

@@ -121,7 +121,7 @@ def test_frees_of_an_earlier_steps_blocks_count(when: str) -> None:
         kind = program.step((1000,)).kind
         expected = [[0, 0, 0]]
     else:
-        # What is requested between steps is a kind of its own, which has the free.
+        # Requests between steps form a kind of their own, and the free belongs to it.
         beside = program.allocator.allocate(700)
         program.free_escaped()
         program.allocator.free(beside)

@@ -1,4 +1,4 @@
-"""What planned memory reserves, held against PyTorch's allocator on the same requests."""
+"""Reserved bytes of planned memory and of PyTorch's allocators, for the same requests."""
 
 from __future__ import annotations
 

@@ -89,7 +89,6 @@ Block* BoundedHeap::grow(Lock& lock, const Wanted& wanted, const RepeatedSteps& 
     blocks_.unmap_old();
     std::optional<MoveBudget::Charge> charge;
     if (is_above(missing)) {
-        if (Block* block = blocks_.place_in_open_arena(wanted.bytes, wanted.stream)) return block;
         charge.emplace(bound_.budget());
         if (Block* block = place_within_bound(wanted, steps)) return block;
     } else if (bound_.was_reserved(reserved_bytes() + missing)) {
@@ -106,9 +105,6 @@ Block* BoundedHeap::grow(Lock& lock, const Wanted& wanted, const RepeatedSteps& 
             count_reserved();
             if (attempt == Attempt::as_it_is) {
                 // The device is full: idle frames move at any price, which waits for nobody.
-                if (Block* block = blocks_.place_in_open_arena(wanted.bytes, wanted.stream)) {
-                    return block;
-                }
                 if (Block* block = place_within_bound(wanted, steps)) return block;
                 attempt = Attempt::by_moves;
             } else {
@@ -122,6 +118,7 @@ Block* BoundedHeap::grow(Lock& lock, const Wanted& wanted, const RepeatedSteps& 
 }
 
 Block* BoundedHeap::place_within_bound(const Wanted& wanted, const RepeatedSteps& steps) {
+    if (Block* block = blocks_.place_in_open_arena(wanted.bytes, wanted.stream)) return block;
     if (blocks_.has_withheld()) {
         try {
             blocks_.free_withheld();

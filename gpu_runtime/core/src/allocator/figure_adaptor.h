@@ -16,7 +16,7 @@ struct Figures {
     std::int64_t reserved_bytes = 0, reserved_peak = 0;    // physical memory
     std::int64_t arena_bytes = 0;                          // the arena's part of reserved bytes
     std::int64_t live_peak = 0;  // peak of allocated bytes since the beginning
-    // What PyTorch's allocator would reserve, by default and with expandable segments.
+    // Bytes that PyTorch's allocator would reserve, by default and with expandable segments.
     std::int64_t default_bytes = 0, default_peak = 0;
     std::int64_t expandable_bytes = 0, expandable_peak = 0;
     std::int64_t requests_above_shadow = 0;     // after which reserved bytes are above the shadow's

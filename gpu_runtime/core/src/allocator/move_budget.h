@@ -15,8 +15,9 @@ namespace gapless::runtime {
 // included, is a running sum. It includes pages that are made again after they went back. While it
 // is below the allowed share of the time since the beginning, the heap moves frames rather than
 // grow; otherwise it grows up to the shadow. The time begins with the first step: what a program
-// does not spend while it is set up is not spent in its steps. Limits. A device that is busy with
-// other processes may make calls slower after they were allowed.
+// does not spend while it is set up is not spent in its steps.
+//
+// Limits. A device that is busy with other processes may make calls slower after they were allowed.
 class MoveBudget {
   public:
     static constexpr double kUnlimited = std::numeric_limits<double>::infinity();

@@ -126,12 +126,13 @@ void PlannedBlocks::adopt(Lock& lock, std::vector<StepPlan> plans, std::size_t a
     require_plans(plans, arena_bytes);
     mark_hand_overs(plans);
     // The first plan moves memory to its places once, at any price. Its steps then move nothing.
-    const bool is_first = !std::exchange(has_planned_, true);
+    const bool is_first = !has_planned_;
     const double spent_before = bound_.budget().spent_seconds();
     {
         const MoveBudget::Charge charge(bound_.budget());
         arena_.make_room(lock, arena_bytes, is_bounded());
         steps_.adopt(std::move(plans), arena_bytes);
+        has_planned_ = true;
         heap_.retire_above(is_first ? bound_.least() : bound_.most(), arena_bytes);
     }
     prepare(lock);

@@ -36,10 +36,10 @@ struct StepEnd {
 // the planned one that was seen last. While the requests are those of its plan, they get its
 // places. At a request that differs, a plan takes over that has all requests so far. If there is
 // none, or if the place is occupied, the rest of the step is the heap's. A plan that was left
-// kMostLeft times in a row goes, and its kind has to repeat twice as often to be planned anew. What
-// a program requests between two steps is recorded like a step, so that a batch which a loader
-// makes there has a place too. Limits. A program that draws the kinds of its steps at random
-// follows a plan only by luck.
+// kMostLeft times in a row goes, and its kind has to repeat twice as often to be planned anew. The
+// requests between two steps are recorded like a step, so that the batch of a loader has a place.
+//
+// Limits. A program that draws the kinds of its steps at random follows a plan only by luck.
 class RepeatedSteps {
   public:
     // Each throws std::logic_error if a step is running, or if none is. begin_step() returns the
