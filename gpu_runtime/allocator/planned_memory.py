@@ -383,6 +383,7 @@ class PlannedMemory:
         planned = planner.planned
         problem = None if planned is None else planned.problem
         numbers = [] if problem is None else [kind.number for kind in problem.kinds]
+        # The phases of a kind have equal peaks but for what lives on.
         peaks = {} if problem is None else dict(zip(numbers, problem.peaks, strict=True))
         return tuple(
             KindReport(

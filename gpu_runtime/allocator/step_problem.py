@@ -21,6 +21,10 @@ from planners.model.problem import Problem
 SIDE_MARGIN = 32
 MARGIN_SHARE = 0.0025
 
+# Most plans of one kind, which its steps follow in turn. Two are enough for what the next step of
+# the kind frees.
+PHASES = 2
+
 
 @dataclass(frozen=True)
 class StepProblem:
@@ -35,13 +39,15 @@ class StepProblem:
     A tensor that its own step frees is alive from its request to its free. A tensor that outlives
     its step is alive to the end of the step, and in a later step of its kind from the begin to the
     free. A step of another kind may come between, so the tensor is alive in all other kinds, up to
-    its free in a kind that frees it. What lies between is gaps. A tensor without a known free, or
-    freed only after its next request, has no place.
+    its free in a kind that frees it. What lies between is gaps. If a tensor is freed after its next
+    request, as by `loss = train(batch)`, its kind lies on the line `PHASES` times, and its steps
+    follow these plans in turn. A tensor that needs more phases, or has no known free, has no place.
 
     Limits. If kinds alternate so that a tensor lives longer than any record says, its place is
     occupied when it is requested again. The step then leaves its plan.
     """
 
+    # A kind appears once for each of its phases.
     kinds: tuple[StepKind, ...]
     # One entry a tensor: the index of its kind in `kinds`, and the number of its request there.
     kind: IntColumn
@@ -75,6 +81,7 @@ class StepProblem:
 
 def step_problem(kinds: Sequence[StepKind]) -> StepProblem:
     """Return the problem of placing the requests of these kinds."""
+    kinds = [kind for kind in kinds for _ in range(_phases(kind))]
     base = np.cumsum([0, *(len(kind.requests) for kind in kinds)])
     tensors = np.concatenate([_placed(kinds, index) for index in range(len(kinds))], axis=1)
     kind, request = tensors
@@ -97,26 +104,39 @@ def step_problem(kinds: Sequence[StepKind]) -> StepProblem:
     return StepProblem(tuple(kinds), kind, request, problem, peaks)
 
 
-def _late_free(kind: StepKind, number: int, count: int) -> IntColumn:
-    """Return when a step of `kind` frees each block of an earlier step of another; -1 for never."""
-    at = np.full(count, -1, dtype=np.int64)
+def _late_free(kind: StepKind, number: int, count: int) -> tuple[IntColumn, IntColumn]:
+    """Return when a step of `kind` frees each block of a step of another, -1 for never; and ages.
+
+    The age is 1 if the block is of the last step of its kind.
+    """
+    at, age = np.full((2, count), -1, dtype=np.int64)
     rows = kind.late_frees[kind.late_frees[:, 0] == number]
-    at[rows[:, 1]] = rows[:, 2]
-    return at
+    at[rows[:, 1]], age[rows[:, 1]] = rows[:, 2], rows[:, 3]
+    return at, age
+
+
+def _needed_phases(kind: StepKind) -> IntColumn:
+    """Return for each request how many steps of its kind must have places of their own for it."""
+    count = len(kind.requests)
+    at, age = _late_free(kind, kind.number, count)
+    return np.maximum(1, age + (at > np.arange(count)))
+
+
+def _phases(kind: StepKind) -> int:
+    needed = _needed_phases(kind)
+    return int(needed[needed <= PHASES].max(initial=1))
 
 
 def _placed(kinds: Sequence[StepKind], index: int) -> NDArray[np.int64]:
     """Return rows kind, request of those requests of one kind that get a place."""
     own = kinds[index]
     count = len(own.requests)
-    request = np.arange(count)
-    returns = _late_free(own, own.number, count)
     is_freed_later = np.any(
-        np.stack([_late_free(kind, own.number, count) >= 0 for kind in kinds]), axis=0
+        np.stack([_late_free(kind, own.number, count)[0] >= 0 for kind in kinds]), axis=0
     )
-    # A block that is freed after its next request is still in its place then.
-    placed = (own.requests[:, 2] != OUTLIVES) | (is_freed_later & (returns <= request))
-    return np.stack([np.full(count, index), request])[:, placed]
+    outlives = own.requests[:, 2] == OUTLIVES
+    placed = ~outlives | (is_freed_later & (_needed_phases(own) <= PHASES))
+    return np.stack([np.full(count, index), np.arange(count)])[:, placed]
 
 
 def _intervals(
@@ -129,12 +149,20 @@ def _intervals(
     rows = [np.stack([tensor, base[kind] + request, own_end])]
     for index, own in enumerate(kinds):
         its = tensor[outlives & (kind == index)]
+        phases = sum(later.number == own.number for later in kinds)
         for other, later in enumerate(kinds):
-            freed = _late_free(later, own.number, len(own.requests))[request[its]]
-            # A step of another kind may come between the step and the free.
-            until = len(later.requests) if other != index else 0
-            stop = base[other] + np.where(freed >= 0, freed, until)
-            rows.append(np.stack([its, np.full(len(its), base[other]), stop]))
+            at, age = (
+                column[request[its]] for column in _late_free(later, own.number, len(own.requests))
+            )
+            whole = len(later.requests)
+            if later.number == own.number:
+                # The next step of this kind is one phase on; the tensor is freed `age` steps on.
+                steps_on = (other - index - 1) % phases + 1
+                until = np.select([age == steps_on, age > steps_on], [at, whole], 0)
+            else:
+                # A step of another kind may come between the step and the free.
+                until = np.where(at >= 0, at, whole)
+            rows.append(np.stack([its, np.full(len(its), base[other]), base[other] + until]))
     found = np.concatenate(rows, axis=1)
     return found[:, found[1] < found[2]]
 

@@ -39,12 +39,14 @@ void bind_kinds(nb::module_& module) {
             [](const StepKind& kind) {
                 std::vector<std::int64_t> rows;
                 for (const LateFree& late : kind.late_frees) {
-                    rows.insert(rows.end(), {late.kind, late.request, late.at});
+                    rows.insert(rows.end(), {late.kind, late.request, late.at, late.age});
                 }
-                return to_rows(std::move(rows), 3);
+                return to_rows(std::move(rows), 4);
             },
             nb::rv_policy::automatic,
-            "Rows (kind, request, time) of blocks that an earlier step requested.");
+            "Rows (kind, request, time, age) of blocks that an earlier step requested; the age is "
+            "1 "
+            "if that was the last step of its kind.");
     nb::class_<StepPlan>(module, "StepPlan", "What a kind of step asks for, and where it lies.")
         .def(
             "__init__",

@@ -72,7 +72,7 @@ def test_the_thread_of_backward() -> None:
     assert found["planned steps"] >= 3
     forward, backward = found["places"]
     assert "gpu_programs.py:" in forward
-    assert backward == "a thread of autograd"
+    assert "Witness.backward" in backward, "the code of the program, in the thread of autograd"
 
 
 def test_another_stream_reads_late() -> None:

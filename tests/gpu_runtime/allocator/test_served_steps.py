@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from gpu_runtime.allocator.step_problem import PHASES
 from tests.gpu_runtime.allocator.synthetic_training import (
     SETTLED_STEPS,
     STREAMS,
@@ -33,18 +34,14 @@ def some_program(seed: int, kept: float = 0.0) -> Program:
 def test_a_step_that_repeats_is_served_at_the_same_addresses(seed: int) -> None:
     program = some_program(seed)
     training = planned_training(program)
-    report = training.memory.report()
-    escaping = report.escaping_requests
-    assert served(training, program)
-    escaping = training.memory.report().escaping_requests - escaping
-    addresses = [block.address for block in training.made]
-    for _ in range(6):
+    addresses = []
+    for _ in range(7):
         assert served(training, program)
-        moved = sum(block.address != a for block, a in zip(training.made, addresses, strict=True))
-        assert moved <= escaping
+        addresses.append([block.address for block in training.made])
+    # A block that is freed after its next request has two places, in turn.
+    assert addresses[PHASES:] == addresses[:-PHASES]
     report = training.memory.report()
-    assert report.planned_requests + report.escaping_requests == 7 * len(program)
-    assert report.escaping_requests == 7 * escaping
+    assert (report.planned_requests, report.escaping_requests) == (7 * len(program), 0)
     training.check_account()
     training.free_all()
 

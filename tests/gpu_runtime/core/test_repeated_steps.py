@@ -115,18 +115,18 @@ def test_frees_of_an_earlier_steps_blocks_count(when: str) -> None:
         program.free_escaped()
         kind = program.allocator.end_step().kind
         program.escaped.append(last)
-        expected = [[0, 0, 1]]
+        expected = [[0, 0, 1, 1]]
     elif when == "between steps":
         program.free_escaped()
         kind = program.step((1000,)).kind
-        expected = [[0, 0, 0]]
+        expected = [[0, 0, 0, 1]]
     else:
         # Requests between steps form a kind of their own, and the free belongs to it.
         beside = program.allocator.allocate(700)
         program.free_escaped()
         program.allocator.free(beside)
         assert program.step((1000,)).kind == 0
-        kind, expected = 1, [[0, 0, 1]]
+        kind, expected = 1, [[0, 0, 1, 1]]
     kinds = {each.number: each for each in program.allocator.kinds()}
     assert kinds[kind].late_frees.tolist() == expected
     assert kinds[kind].label == (BETWEEN if when == "beside a request" else 0)
@@ -208,15 +208,44 @@ def test_the_first_request_that_differs_makes_the_step_leave_its_plan(
         assert (each.step, each.bytes, each.stream) == (0, *requests[each.request])
 
 
-def test_an_occupied_place_makes_the_step_leave_its_plan() -> None:
+def test_a_step_goes_on_after_a_place_that_is_occupied() -> None:
     program = Program()
     program.allocator.adopt([small_plan([(1000, 0), (PAGE, 0), (500, PAGE)])], 8 * PAGE)
     end = program.step((1000, PAGE, 500))
-    assert (end.planned, end.unexpected, end.is_planned) == (1, 2, False)
+    assert (end.planned, end.unexpected, end.is_planned) == (2, 1, False)
     (told,) = program.allocator.mismatches()
     assert (told.kind, told.request, told.bytes) == (MismatchKind.IN_USE, 1, PAGE)
     program.allocator.check()
     assert len(set(program.addresses)) == 3
+
+
+def test_the_plans_of_one_kind_are_followed_in_turn() -> None:
+    program = Program()
+    kind = program.step((1000, -100)).kind
+    plans = [
+        StepPlan(kind, np.array([0]), np.array([1000]), np.array([offset]))
+        for offset in (0, 2 * PAGE)
+    ]
+    program.allocator.adopt(plans, program.arena)
+    places = []
+    for _ in range(4):
+        assert program.step((1000, -100)).is_planned
+        places += program.addresses
+    assert [place - min(places) for place in places] == [0, 2 * PAGE] * 2
+
+
+def test_a_late_free_tells_how_many_steps_of_the_kind_came_between() -> None:
+    program = Program()
+    ages = []
+    for number in range(8):
+        if number >= 3:
+            program.allocator.free(program.escaped.pop(0))
+        end = program.step((1000,))
+        kinds = {kind.number: kind for kind in program.allocator.kinds()}
+        ages.append([row[3] for row in kinds[end.kind].late_frees.tolist()])
+    # Steps that free a block are of another kind than the first three. From the seventh on they
+    # free blocks of their own kind.
+    assert ages == [[], [], [], [3], [2], [1], [3], [3]]
 
 
 def test_requests_without_a_place_are_expected() -> None:

@@ -114,6 +114,22 @@ def plain_loop(run: Run) -> None:
     run.finish(model)
 
 
+def inline_loop(run: Run) -> None:
+    """Output and loss stay until the next step has made its own, as without a function."""
+    run.install()
+    model, optimizer = run.model()
+    for number in range(STEPS):
+        batch = run.batch(number)
+        with run.step():
+            optimizer.zero_grad()
+            out = model(batch)
+            loss = functional.mse_loss(out, batch)
+            loss.backward()
+            optimizer.step()
+            run.note(loss)
+    run.finish(model)
+
+
 def accumulation_in_a_step(run: Run) -> None:
     run.install()
     model, optimizer = run.model()
@@ -465,6 +481,7 @@ PROGRAMS = {
     program.__name__: program
     for program in (
         plain_loop,
+        inline_loop,
         accumulation_in_a_step,
         accumulation_over_steps,
         checkpoint_and_resume,

@@ -13,6 +13,7 @@ pytestmark = pytest.mark.gpu
 # places of the next step.
 PLANNED = {
     "plain_loop": 3,
+    "inline_loop": 3,
     "accumulation_in_a_step": 3,
     "accumulation_over_steps": 1,
     "checkpoint_and_resume": 3,

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.torch
 # its plan lies in the arena, and the next step leaves its plan as well.
 STEPS = {
     "plain_loop": (10, 6),
+    "inline_loop": (10, 5),
     "accumulation_in_a_step": (10, 6),
     "accumulation_over_steps": (20, 3),
     "checkpoint_and_resume": (20, 6),

@@ -91,7 +91,7 @@ Block* BoundedHeap::grow(Lock& lock, const Wanted& wanted, const RepeatedSteps& 
     if (is_above(missing)) {
         charge.emplace(bound_.budget());
         if (Block* block = place_within_bound(wanted, steps)) return block;
-    } else if (bound_.was_reserved(reserved_bytes() + missing)) {
+    } else if (was_reserved(missing)) {
         charge.emplace(bound_.budget());
     }
     enum class Attempt : std::uint8_t { as_it_is, by_moves, all_given_back };
@@ -217,6 +217,7 @@ std::size_t BoundedHeap::give_back(Lock& lock, std::size_t arena_kept) {
 
 void BoundedHeap::give_back_everywhere(Lock& lock) {
     for (BoundedHeap* const heap : all_) heap->give_back(lock, 0);
+    note_given_back();
 }
 
 void BoundedHeap::take_out_idle(Lock& lock, std::size_t arena_kept) {

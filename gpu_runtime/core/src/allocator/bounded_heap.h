@@ -44,7 +44,7 @@ class BoundedHeap {
     struct Wanted {
         std::size_t bytes;
         Stream stream;
-        bool is_expected;  // the plan expects it, and has no place for it
+        bool is_expected;  // the plan expects it, and has no place for it or one that is occupied
     };
     // Returns a block for the request. Takes no frame of a place that the running step still
     // needs, if others suffice. Throws OutOfDeviceMemory, DeviceCallError.
@@ -60,6 +60,11 @@ class BoundedHeap {
     }
     // Returns true if reserving `more` bytes for a request of `bytes` bytes would exceed the bound.
     bool is_above_bound(std::size_t bytes, std::size_t more) const;
+    // Returns true if so many bytes more were reserved before, so that the calls for them are made
+    // again.
+    bool was_reserved(std::size_t more) const {
+        return bound_.was_reserved(reserved_bytes() + more);
+    }
     // Maps the first `bytes` bytes of the arena. Above the bound, only spare frames are mapped, if
     // `is_bounded`. Throws OutOfDeviceMemory, DeviceCallError.
     void map_arena(std::size_t bytes, bool is_bounded);
@@ -78,6 +83,8 @@ class BoundedHeap {
     void take_out_idle(Lock& lock, std::size_t arena_kept);
     // Gives these frames back to the device, and returns the number of bytes.
     std::size_t give_back(Lock& lock, std::size_t arena_kept);
+    // Notes that all heaps gave back their idle memory.
+    void note_given_back() { bound_.given_back(reserved_bytes()); }
     // Gives back all idle memory of all heaps.
     void give_back_everywhere(Lock& lock);
     // Gives idle memory beyond `most` bytes back to the device, as soon as its streams are done.

@@ -55,7 +55,9 @@ class MemoryBound {
     }
     // Note the reserved bytes of this moment.
     void reserved(std::size_t bytes) { reserved_peak_ = std::max(reserved_peak_, bytes); }
-    // Returns true if so many bytes were reserved at some time.
+    // Note that all idle memory went back, as PyTorch's allocator gives it back.
+    void given_back(std::size_t reserved) { reserved_peak_ = reserved; }
+    // Returns true if so many bytes were reserved at some time since then.
     bool was_reserved(std::size_t bytes) const { return bytes <= reserved_peak_; }
 
   private:

@@ -38,14 +38,13 @@ Block& PlannedBlocks::place(Lock& lock, std::size_t bytes, Stream stream) {
     Block* block = nullptr;
     if (planned.offset != kNoPlace) {
         block = heap_.place_at(planned.offset, bytes, stream, steps_);
-        if (block == nullptr) steps_.leave_occupied(stream, bytes);
+        if (block == nullptr) steps_.note_occupied(stream, bytes);
     }
     if (!steps_.is_following()) heap_.blocks().open_arena();
     if (block != nullptr) {
         block->is_handed_over = planned.handed_over;
     } else {
-        const bool is_expected = planned.is_expected && planned.offset == kNoPlace;
-        block = heap_.place(lock, {bytes, stream, is_expected}, steps_);
+        block = heap_.place(lock, {bytes, stream, planned.is_expected}, steps_);
     }
     steps_.note_request(*block);
     return *block;
@@ -78,6 +77,7 @@ std::size_t PlannedBlocks::give_back(Lock& lock) {
         heap->blocks().release_host();
     }
     bound_.shadow().give_back();
+    heap_.note_given_back();
     return bytes;
 }
 
@@ -107,8 +107,8 @@ StepEnd PlannedBlocks::end_step(Lock& lock, bool completed) {
 // memory stays where it is.
 void PlannedBlocks::prepare(Lock& lock) {
     if (!steps_.is_following()) return heap_.blocks().open_arena();
-    const bool is_whole = heap_.blocks().arena_missing(0, steps_.arena_bytes()) == 0;
-    if (!is_whole && !bound_.budget().is_left()) {
+    const std::size_t missing = heap_.blocks().arena_missing(0, steps_.arena_bytes());
+    if (missing > 0 && heap_.was_reserved(missing) && !bound_.budget().is_left()) {
         steps_.forgo();
         return heap_.blocks().open_arena();
     }

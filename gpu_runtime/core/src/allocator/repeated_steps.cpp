@@ -33,33 +33,49 @@ void RepeatedSteps::begin_record(std::int32_t label) {
     end_ = {};
     next_ = 0;
     has_left_ = false;
-    followed_ = expected(label);
+    followed_ = turn_of(expected_kind(label));
 }
 
-// The plan of the kind that followed the last kind last time. If that kind has none, the plan of
-// this label whose kind was seen last; a plan whose kind was not seen yet comes last.
-RepeatedSteps::Followed* RepeatedSteps::expected(std::int32_t label) {
-    const auto next = followed_by_.find({last_kind_, label});
-    Followed* found = nullptr;
+// The kind that followed the last kinds last time. If it has no plan, the kind of this label that
+// was seen last and has one; a plan whose kind was not seen yet comes last.
+std::optional<std::int64_t> RepeatedSteps::expected_kind(std::int32_t label) const {
+    const auto next = followed_by_.find({last_step_, last_between_, label});
+    std::optional<std::int64_t> found;
     std::int64_t last_seen = -2;
-    for (Followed& followed : plans_) {
+    for (const Followed& followed : plans_) {
         const std::int64_t number = followed.plan.kind;
-        if (next != followed_by_.end() && number == next->second) return &followed;
+        if (next != followed_by_.end() && number == next->second) return number;
         const auto kind = std::ranges::find(kinds_, number, &StepKind::number);
         if (kind == kinds_.end() ? label == kBetween : kind->label != label) continue;
         const std::int64_t seen = kind == kinds_.end() ? -1 : kind->last_seen;
         if (seen <= last_seen) continue;
         last_seen = seen;
-        found = &followed;
+        found = number;
     }
     return found;
+}
+
+// Of the plans of a kind, the one whose last turn is longest ago; null if it has none.
+RepeatedSteps::Followed* RepeatedSteps::turn_of(std::optional<std::int64_t> kind) {
+    Followed* found = nullptr;
+    for (Followed& followed : plans_) {
+        if (kind != followed.plan.kind) continue;
+        if (found == nullptr || followed.last_turn < found->last_turn) found = &followed;
+    }
+    return found;
+}
+
+StepKind* RepeatedSteps::find_kind(std::int64_t number) {
+    const auto found = std::ranges::find(kinds_, number, &StepKind::number);
+    return found == kinds_.end() ? nullptr : &*found;
 }
 
 RepeatedSteps::Place RepeatedSteps::next(Stream stream, std::size_t bytes) {
     if (!is_following()) return {};
     const std::optional<MismatchKind> differs = mismatch_of(followed_->plan, stream, bytes);
     if (differs && !take_over(stream, bytes)) {
-        leave(*differs, stream, bytes);
+        note_mismatch(*differs, next_, stream, bytes);
+        has_left_ = true;
         return {};
     }
     const StepPlan& plan = followed_->plan;
@@ -82,45 +98,46 @@ bool RepeatedSteps::take_over(Stream stream, std::size_t bytes) {
     for (Followed& other : plans_) {
         const StepPlan& plan = other.plan;
         if (mismatch_of(plan, stream, bytes)) continue;
-        const auto kind = std::ranges::find(kinds_, plan.kind, &StepKind::number);
-        if (kind == kinds_.end() || kind->label != running_.label) continue;
+        const StepKind* const kind = find_kind(plan.kind);
+        if (kind == nullptr || kind->label != running_.label) continue;
         std::size_t equal = 0;
         while (equal < next_ && plan.stream[equal] == running_.requests[equal].stream &&
                plan.bytes[equal] == running_.requests[equal].bytes) {
             ++equal;
         }
         if (equal < next_) continue;
-        followed_ = &other;
+        followed_ = turn_of(plan.kind);
         return true;
     }
     return false;
 }
 
-void RepeatedSteps::leave_occupied(Stream stream, std::size_t bytes) {
-    --next_;
+void RepeatedSteps::note_occupied(Stream stream, std::size_t bytes) {
     --end_.planned;
-    leave(MismatchKind::in_use, stream, bytes);
+    ++end_.unexpected;
+    note_mismatch(MismatchKind::in_use, next_ - 1, stream, bytes);
 }
 
-void RepeatedSteps::leave(MismatchKind kind, Stream stream, std::size_t bytes) {
+void RepeatedSteps::note_mismatch(MismatchKind kind, std::size_t request, Stream stream,
+                                  std::size_t bytes) {
     const StepPlan& plan = followed_->plan;
-    const bool is_over = next_ == plan.request_count();
+    const bool is_over = request == plan.request_count();
     mismatch_ = Mismatch{.kind = kind,
                          .step = steps_,
                          .stream = stream,
                          .bytes = bytes,
-                         .request = static_cast<std::int64_t>(next_),
-                         .expected_bytes = is_over ? -1 : plan.bytes[next_],
+                         .request = static_cast<std::int64_t>(request),
+                         .expected_bytes = is_over ? -1 : plan.bytes[request],
                          .step_kind = plan.kind};
-    has_left_ = true;
 }
 
 void RepeatedSteps::note_request(Block& block) {
     block.record = block.request = -1;
     block.is_in_step = in_step_;
     if (!is_recording_) return;
-    block.record = static_cast<std::int64_t>(kind_of_record_.size());
+    block.record = record_;
     block.request = static_cast<std::int32_t>(running_.requests.size());
+    ++in_use_;
     running_.requests.push_back(
         {.stream = block.stream, .bytes = static_cast<std::int64_t>(block.requested)});
     if (has_left_) ++end_.unexpected;
@@ -129,13 +146,18 @@ void RepeatedSteps::note_request(Block& block) {
 void RepeatedSteps::note_free(const Block& block) {
     if (block.record < 0) return;
     const auto now = static_cast<std::int32_t>(running_.requests.size());
-    const auto record = static_cast<std::size_t>(block.record);
-    if (record == kind_of_record_.size()) {
+    if (block.record == record_) {
         running_.requests[static_cast<std::size_t>(block.request)].end = now;
+        --in_use_;
         return;
     }
-    const std::int64_t kind = kind_of_record_[record];
-    if (kind >= 0) running_.late_frees.push_back({kind, block.request, now});
+    const auto earlier = recorded_.find(block.record);
+    const Recorded& recorded = earlier->second;
+    if (const StepKind* const kind = find_kind(recorded.kind)) {
+        running_.late_frees.push_back(
+            {kind->number, block.request, now, kind->seen - recorded.seen + 1});
+    }
+    if (--earlier->second.in_use == 0) recorded_.erase(earlier);
 }
 
 StepEnd RepeatedSteps::end_record(bool completed) {
@@ -145,35 +167,42 @@ StepEnd RepeatedSteps::end_record(bool completed) {
         return {};
     }
     // A request that failed is not recorded, although the plan expected it.
-    end_.is_planned = is_following() && next_ == running_.requests.size() &&
+    end_.is_planned = is_following() && end_.unexpected == 0 && next_ == running_.requests.size() &&
                       next_ == followed_->plan.request_count();
+    std::int64_t seen = 0;
     if (completed) {
         const StepKind& kind = kind_of_step(std::exchange(running_, {}));
+        seen = kind.seen;
         if (end_.is_planned && followed_->plan.kind < 0) followed_->plan.kind = kind.number;
         end_.kind = kind.number;
-        followed_by_[{last_kind_, kind.label}] = kind.number;
-        last_kind_ = kind.number;
+        followed_by_[{last_step_, last_between_, kind.label}] = kind.number;
+        (kind.label == kBetween ? last_between_ : last_step_) = kind.number;
     }
     end_following(completed);
-    kind_of_record_.push_back(end_.kind);
+    if (in_use_ > 0) recorded_.emplace(record_, Recorded{end_.kind, seen, in_use_});
+    ++record_;
+    in_use_ = 0;
     return end_;
 }
 
 // Ends the way along a plan, and drops plans that were left too often.
 void RepeatedSteps::end_following(bool completed) {
     if (followed_ != nullptr) {
+        followed_->last_turn = record_;
         if (completed) followed_->left = end_.is_planned ? 0 : followed_->left + 1;
         followed_ = nullptr;
     }
-    std::erase_if(plans_, [&](const Followed& followed) {
-        if (followed.left < kMostLeft) return false;
-        for (StepKind& kind : kinds_) {
-            if (kind.number != followed.plan.kind) continue;
-            kind.seen = 0;
-            kind.needed *= 2;
-        }
-        return true;
-    });
+    for (;;) {
+        const auto gone = std::ranges::find_if(
+            plans_, [](const Followed& followed) { return followed.left >= kMostLeft; });
+        if (gone == plans_.end()) break;
+        const std::int64_t number = gone->plan.kind;
+        std::erase_if(plans_, [&](const Followed& each) { return each.plan.kind == number; });
+        StepKind* const kind = find_kind(number);
+        if (kind == nullptr) continue;
+        kind->planless = kind->seen;
+        kind->needed *= 2;
+    }
     if (plans_.empty()) arena_bytes_ = 0;
 }
 
@@ -195,7 +224,7 @@ StepKind& RepeatedSteps::kind_of_step(StepKind&& step) {
         found->late_frees = std::move(step.late_frees);
     }
     ++found->seen;
-    found->last_seen = static_cast<std::int64_t>(kind_of_record_.size());
+    found->last_seen = record_;
     return *found;
 }
 
@@ -203,7 +232,7 @@ std::vector<StepKind> RepeatedSteps::to_plan() const {
     std::vector<StepKind> repeated;
     bool is_news = false;
     for (const StepKind& kind : kinds_) {
-        if (kind.seen < kind.needed || kind.requests.empty()) continue;
+        if (kind.seen - kind.planless < kind.needed || kind.requests.empty()) continue;
         repeated.push_back(kind);
         is_news = is_news || std::ranges::find(plans_, kind.number, [](const Followed& followed) {
                                  return followed.plan.kind;
@@ -223,7 +252,8 @@ void RepeatedSteps::adopt(std::vector<StepPlan> plans, std::size_t arena_bytes) 
         std::ranges::sort(placed, {}, [&](std::int32_t each) { return plan.offset[each]; });
         plans_.push_back({std::move(plan), std::move(placed)});
     }
-    followed_ = is_recording_ && running_.requests.empty() ? expected(kBetween) : nullptr;
+    followed_ =
+        is_recording_ && running_.requests.empty() ? turn_of(expected_kind(kBetween)) : nullptr;
 }
 
 std::vector<ArenaRange> RepeatedSteps::needed_places() const {

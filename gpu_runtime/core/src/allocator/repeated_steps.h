@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -34,10 +35,13 @@ struct StepEnd {
 // frees between them. Steps with equal records are of one kind. A kind that was seen twice can be
 // planned. At the beginning of a step the expected kind is the one that followed last time, or else
 // the planned one that was seen last. While the requests are those of its plan, they get its
-// places. At a request that differs, a plan takes over that has all requests so far. If there is
-// none, or if the place is occupied, the rest of the step is the heap's. A plan that was left
-// kMostLeft times in a row goes, and its kind has to repeat twice as often to be planned anew. The
-// requests between two steps are recorded like a step, so that the batch of a loader has a place.
+// places. A request whose place is occupied is the heap's, and the step goes on. At a request that
+// differs, a plan takes over that has all requests so far. If there is none, the rest of the step
+// is the heap's. A plan that kMostLeft steps in a row did not follow from end to end goes, and its
+// kind has to repeat twice as often to be planned anew. The requests between two steps are recorded
+// like a step, so that the batch of a loader has a place. A kind may have several plans, one for
+// each phase: `loss = train(batch)` frees a loss after the next one was requested, so that its
+// place differs from step to step. They are followed in turn.
 //
 // Limits. A program that draws the kinds of its steps at random follows a plan only by luck.
 class RepeatedSteps {
@@ -60,9 +64,9 @@ class RepeatedSteps {
     Place next(Stream stream, std::size_t bytes);
     // The running step, which made no request yet, does without its plan.
     void forgo() { has_left_ = true; }
-    // The step leaves its plan, because the place that next() returned is occupied.
-    void leave_occupied(Stream stream, std::size_t bytes);
-    // Returns how the last request made the step leave its plan, once.
+    // The place that next() returned is occupied: the heap serves this request.
+    void note_occupied(Stream stream, std::size_t bytes);
+    // Returns how the last request was not served as planned, once.
     std::optional<Mismatch> take_mismatch() { return std::exchange(mismatch_, std::nullopt); }
     // Records a served request, and the free of a block.
     void note_request(Block& block);
@@ -91,7 +95,14 @@ class RepeatedSteps {
     struct Followed {
         StepPlan plan;
         std::vector<std::int32_t> by_offset;  // the requests that have places
-        int left = 0;                         // steps in a row that left it
+        int left = 0;                         // steps in a row that did not follow it to the end
+        std::int64_t last_turn = -1;          // the last record that ended with it
+    };
+    // A record whose blocks are not all freed: its kind, -1 if it was dropped, and how often the
+    // kind had been seen by then.
+    struct Recorded {
+        std::int64_t kind, seen;
+        std::int64_t in_use;  // number of its blocks
     };
 
     void begin_record(std::int32_t label);
@@ -99,8 +110,10 @@ class RepeatedSteps {
     std::optional<MismatchKind> mismatch_of(const StepPlan& plan, Stream stream,
                                             std::size_t bytes) const;
     bool take_over(Stream stream, std::size_t bytes);
-    void leave(MismatchKind kind, Stream stream, std::size_t bytes);
-    Followed* expected(std::int32_t label);
+    void note_mismatch(MismatchKind kind, std::size_t request, Stream stream, std::size_t bytes);
+    std::optional<std::int64_t> expected_kind(std::int32_t label) const;
+    Followed* turn_of(std::optional<std::int64_t> kind);
+    StepKind* find_kind(std::int64_t number);
     StepKind& kind_of_step(StepKind&& step);
     void end_following(bool completed);
 
@@ -109,13 +122,16 @@ class RepeatedSteps {
     // The record of the running step, or since the last one. There is none before the first step.
     bool is_recording_ = false;
     StepKind running_;
-    std::vector<LateFree> freed_meanwhile_;     // between two steps without a request there
-    std::vector<std::int64_t> kind_of_record_;  // by number of a record; -1 if it was dropped
+    std::int64_t record_ = 0;                // its number
+    std::int64_t in_use_ = 0;                // number of its blocks that are not freed
+    std::vector<LateFree> freed_meanwhile_;  // between two steps without a request there
+    std::map<std::int64_t, Recorded> recorded_;
     std::vector<StepKind> kinds_;
     std::int64_t next_number_ = 0;
-    std::int64_t last_kind_ = -1;
-    // The kind that followed a kind, in a step of this label.
-    std::map<std::pair<std::int64_t, std::int32_t>, std::int64_t> followed_by_;
+    // The last kind of step, and the last kind of what came between two steps.
+    std::int64_t last_step_ = -1, last_between_ = -1;
+    // The kind that followed these two, by its label.
+    std::map<std::tuple<std::int64_t, std::int64_t, std::int32_t>, std::int64_t> followed_by_;
 
     std::vector<Followed> plans_;
     std::size_t arena_bytes_ = 0;

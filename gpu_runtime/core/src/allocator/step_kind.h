@@ -29,6 +29,7 @@ struct LateFree {
     std::int64_t kind;     // of the earlier step
     std::int32_t request;  // its number in that step
     std::int32_t at;
+    std::int64_t age;  // 1 if the earlier step was the last one of its kind, 2 for the one before
 };
 
 struct StepKind {
@@ -37,8 +38,9 @@ struct StepKind {
     std::uint64_t digest = 0;
     std::vector<StepRequest> requests;
     std::vector<LateFree> late_frees;
-    std::int64_t seen = 0;       // number of such steps since the first, or since its plan went
-    std::int64_t needed = 2;     // so many are needed for a plan; doubles when its plan goes
+    std::int64_t seen = 0;       // number of such steps
+    std::int64_t planless = 0;   // number of them before its last plan went
+    std::int64_t needed = 2;     // so many more are needed for a plan; doubles when its plan goes
     std::int64_t last_seen = 0;  // the last such step, counted over all steps
 
     // Equal steps have equal digests. A wrong plan costs memory and no data, so 64 bits are enough.
