@@ -91,7 +91,7 @@ Block* BoundedHeap::grow(Lock& lock, const Wanted& wanted, const RepeatedSteps& 
     if (is_above(missing)) {
         charge.emplace(bound_.budget());
         if (Block* block = place_within_bound(wanted, steps)) return block;
-    } else if (was_reserved(missing)) {
+    } else if (bound_.was_reserved(reserved_bytes() + missing)) {
         charge.emplace(bound_.budget());
     }
     enum class Attempt : std::uint8_t { as_it_is, by_moves, all_given_back };

@@ -60,11 +60,6 @@ class BoundedHeap {
     }
     // Returns true if reserving `more` bytes for a request of `bytes` bytes would exceed the bound.
     bool is_above_bound(std::size_t bytes, std::size_t more) const;
-    // Returns true if so many bytes more were reserved before, so that the calls for them are made
-    // again.
-    bool was_reserved(std::size_t more) const {
-        return bound_.was_reserved(reserved_bytes() + more);
-    }
     // Maps the first `bytes` bytes of the arena. Above the bound, only spare frames are mapped, if
     // `is_bounded`. Throws OutOfDeviceMemory, DeviceCallError.
     void map_arena(std::size_t bytes, bool is_bounded);

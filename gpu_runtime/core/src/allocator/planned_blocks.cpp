@@ -107,11 +107,6 @@ StepEnd PlannedBlocks::end_step(Lock& lock, bool completed) {
 // memory stays where it is.
 void PlannedBlocks::prepare(Lock& lock) {
     if (!steps_.is_following()) return heap_.blocks().open_arena();
-    const std::size_t missing = heap_.blocks().arena_missing(0, steps_.arena_bytes());
-    if (missing > 0 && heap_.was_reserved(missing) && !bound_.budget().is_left()) {
-        steps_.forgo();
-        return heap_.blocks().open_arena();
-    }
     const MoveBudget::Charge charge(bound_.budget());
     arena_.restore(lock, steps_.arena_bytes(), is_bounded());
     heap_.blocks().shut_arena();

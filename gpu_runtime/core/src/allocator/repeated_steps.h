@@ -62,8 +62,6 @@ class RepeatedSteps {
     };
     // Returns the place of the next request. O(1), unless another plan takes over.
     Place next(Stream stream, std::size_t bytes);
-    // The running step, which made no request yet, does without its plan.
-    void forgo() { has_left_ = true; }
     // The place that next() returned is occupied: the heap serves this request.
     void note_occupied(Stream stream, std::size_t bytes);
     // Returns how the last request was not served as planned, once.
