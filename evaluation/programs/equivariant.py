@@ -12,11 +12,9 @@ from torch.nn import functional
 from evaluation.programs.language_models import descend
 from gpu_runtime.training.scene import Scene
 
-LEAST_ATOMS, MOST_ATOMS, CHANNELS, LAYERS, WAVES = 1_000, 3_000, 16, 3, 8
+LEAST_ATOMS, MOST_ATOMS, CHANNELS, LAYERS, WAVES = 1_000, 3_000, 32, 3, 8
 # Atoms at a distance below 1 are neighbours; with this density an atom has 24 on average.
 ATOMS_A_VOLUME = 250
-# The degree of each of nine spherical harmonics.
-DEGREES = (0, 1, 1, 1, 2, 2, 2, 2, 2)
 
 
 class EquivariantLayer(nn.Module):
@@ -32,7 +30,9 @@ class EquivariantLayer(nn.Module):
 
     def forward(self, atoms: Tensor, edges: Tensor, waves: Tensor, harmonics: Tensor) -> Tensor:
         """Return atoms as (atoms, harmonics, channels); edges are rows (target, source)."""
-        weights = self.radial(waves).unflatten(1, (3, -1))[:, DEGREES]
+        of_degrees = self.radial(waves).unflatten(1, (3, 1, -1)).unbind(1)
+        # The harmonics of a degree turn into each other, so they have one weight.
+        weights = torch.cat([of_degrees[its].expand(-1, 2 * its + 1, -1) for its in range(3)], 1)
         sent = self.mix(atoms)[edges[:, 1]]
         messages = torch.einsum(
             "eac,ebc,abo->eoc", sent, weights * harmonics[..., None], self.coupling

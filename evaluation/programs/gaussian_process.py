@@ -27,7 +27,8 @@ class GaussianProcess(nn.Module):
         noise = self.noise.exp() * torch.eye(len(places), device=places.device)
         factor = torch.linalg.cholesky(kernel + noise)
         solved = torch.cholesky_solve(values[:, None], factor)[:, 0]
-        return (values @ solved / 2 + factor.diagonal().log().sum()) / len(values)
+        loss: Tensor = (values @ solved / 2 + factor.diagonal().log().sum()) / len(values)
+        return loss
 
 
 def growing(scene: Scene) -> nn.Module:

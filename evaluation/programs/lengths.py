@@ -72,7 +72,7 @@ def speech_at_random(scene: Scene) -> nn.Module:
 
     def draw() -> dict[str, Tensor]:
         sound = scene.normal(scene.batch(BATCH), MELS, frames)
-        target = scene.tokens(BATCH, scene.length_between(16, 448), words(scene, 51_865))
+        target = scene.tokens(BATCH, scene.length_between(16, 256), words(scene, 51_865))
         return {"input_features": sound, "labels": target}
 
     return _encoder_decoder(scene, whisper(scene, frames), draw)

@@ -14,7 +14,7 @@ from gpu_runtime.training.scene import Scene
 
 PAIRS = 4
 LEAST_PROMPT, MOST_PROMPT = 32, 256
-LEAST_ANSWER, MOST_ANSWER = 64, 640
+LEAST_ANSWER, MOST_ANSWER = 64, 512
 # How much the likelihoods may leave those of the reference model.
 BETA = 0.1
 

@@ -23,6 +23,8 @@ class Recommender(nn.Module):
         self.tables = nn.ModuleList(
             nn.EmbeddingBag(count, width, mode="sum", sparse=True) for count in rows
         )
+        for weights in self.tables.parameters():
+            nn.init.normal_(weights, std=0.01)
         self.first = nn.Sequential(
             nn.Linear(NUMBERS, hidden), nn.ReLU(), nn.Linear(hidden, width), nn.ReLU()
         )
