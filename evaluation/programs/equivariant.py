@@ -13,8 +13,8 @@ from evaluation.programs.language_models import descend
 from gpu_runtime.training.scene import Scene
 
 LEAST_ATOMS, MOST_ATOMS, CHANNELS, LAYERS, WAVES = 1_000, 3_000, 32, 3, 8
-# Atoms at a distance below 1 are neighbours; with this density an atom has 24 on average.
-ATOMS_A_VOLUME = 250
+# Atoms at a distance below 1 are neighbours. With this density an atom has so many on average.
+ATOMS_A_VOLUME, NEIGHBOURS = 250, 24
 
 
 class EquivariantLayer(nn.Module):
@@ -37,7 +37,7 @@ class EquivariantLayer(nn.Module):
         messages = torch.einsum(
             "eac,ebc,abo->eoc", sent, weights * harmonics[..., None], self.coupling
         )
-        got = torch.zeros_like(atoms).index_add(0, edges[:, 0], messages)
+        got = torch.zeros_like(atoms).index_add(0, edges[:, 0], messages) / NEIGHBOURS
         # Only features of degree 0 do not turn; they decide how much of the others stays.
         return atoms + got * functional.silu(self.gate(got[:, :1]))
 
@@ -61,8 +61,9 @@ class ForceField(nn.Module):
         rates = 2.0 ** torch.arange(WAVES, device=places.device)
         waves = (-rates * squares).exp() * (1 - squares).square()
         atoms = functional.pad(self.first.expand(len(places), 1, -1), (0, 0, 0, 8))
+        harmonics = _harmonics(offsets)
         for layer in self.layers:
-            atoms = layer(atoms, edges, waves, _harmonics(offsets))
+            atoms = layer(atoms, edges, waves, harmonics)
         energies = self.last(atoms[:, 0])
         (slope,) = torch.autograd.grad(energies.sum(), places, create_graph=True)
         return energies.mean(), -slope

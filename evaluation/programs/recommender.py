@@ -49,7 +49,7 @@ def recommend(scene: Scene) -> nn.Module:
     rows = [most // number for number in range(1, 1 + scene.wide(TABLES, 3))]
     with torch.device(scene.device):
         model = Recommender(rows, scene.wide(WIDTH, 8), scene.wide(HIDDEN, 16))
-    optimizer = torch.optim.Adagrad(model.parameters(), 0.01)
+    optimizer = torch.optim.Adagrad(model.parameters(), 0.001)
     for _ in scene.rounds:
         numbers = scene.normal(batch, NUMBERS)
         bags = [_bag(scene, batch, count) for count in rows]
