@@ -53,8 +53,7 @@ class ForceField(nn.Module):
 
     def forward(self, places: Tensor) -> tuple[Tensor, Tensor]:
         """Return the energy of an atom on average, and all forces."""
-        near = (torch.cdist(places, places) < 1).fill_diagonal_(False)
-        edges = near.nonzero()
+        edges = (torch.cdist(places, places) < 1).fill_diagonal_(False).nonzero()
         places = places.requires_grad_()
         offsets = places[edges[:, 1]] - places[edges[:, 0]]
         squares = offsets.square().sum(1, keepdim=True)
@@ -88,23 +87,17 @@ def force_field(scene: Scene) -> nn.Module:
 def _harmonics(offsets: Tensor) -> Tensor:
     """Return the nine spherical harmonics up to degree 2, times the distance to their degree."""
     x, y, z = offsets.unbind(-1)
-    first = [x, y, z]
     second = [x * y, y * z, x * z, (x * x - y * y) / 2, (2 * z * z - x * x - y * y) / 12**0.5]
-    return torch.stack(
-        [torch.ones_like(x), *(3**0.5 * its for its in first), *(15**0.5 * its for its in second)],
-        -1,
-    )
+    turning = [*(3**0.5 * its for its in (x, y, z)), *(15**0.5 * its for its in second)]
+    return torch.stack([torch.ones_like(x), *turning], -1)
 
 
 def _coupling() -> Tensor:
     """Return the means of products of three harmonics over the sphere (Gaunt coefficients)."""
     # Exact for polynomials up to degree 7.
-    heights, shares = np.polynomial.legendre.leggauss(4)
-    angles = 2 * math.pi * np.arange(8) / 8
-    flat = np.sqrt(1 - heights**2)[:, None]
-    around = np.stack(
-        np.broadcast_arrays(flat * np.cos(angles), flat * np.sin(angles), heights[:, None]), -1
-    )
-    values = _harmonics(torch.tensor(around))
-    weights = torch.tensor(shares / 16)
-    return torch.einsum("h,hpa,hpb,hpo->abo", weights, values, values, values).float()
+    heights, shares = map(torch.tensor, np.polynomial.legendre.leggauss(4))
+    angles = torch.arange(8, dtype=torch.float64) * math.pi / 4
+    flat = (1 - heights.square()).sqrt()
+    across = [torch.outer(flat, its) for its in (angles.cos(), angles.sin())]
+    values = _harmonics(torch.stack([*across, heights[:, None].expand(4, 8)], -1))
+    return torch.einsum("h,hpa,hpb,hpo->abo", shares / 16, values, values, values).float()

@@ -38,8 +38,7 @@ def growing(scene: Scene) -> nn.Module:
     optimizer = torch.optim.Adam(model.parameters(), 0.02)
     places = scene.normal(scene.wide(FIRST, 12), FEATURES)
     for _ in scene.rounds:
-        more = scene.normal(scene.wide(MORE, 2), FEATURES)
         with scene.step():
-            places = torch.cat([places, more])
+            places = torch.cat([places, scene.normal(scene.wide(MORE, 2), FEATURES)])
             descend(scene, optimizer, model(places, places.sum(1).sin()))
     return model

@@ -112,8 +112,6 @@ def whisper(scene: Scene, frames: int) -> nn.Module:
         max_source_positions=frames // 2,
         use_cache=False,
         pad_token_id=0,
-        bos_token_id=0,
-        eos_token_id=0,
         decoder_start_token_id=0,
     )
     return on_device(scene, WhisperForConditionalGeneration, config)

@@ -36,10 +36,8 @@ def preferences(scene: Scene) -> nn.Module:
 
 def _likelihoods(model: nn.Module, tokens: Tensor, is_answer: Tensor) -> Tensor:
     """Return the log likelihood of each answer. Padding follows it, so attention needs no mask."""
-    scores = model(input_ids=tokens).logits[:, :-1].float()
-    of_words = -functional.cross_entropy(
-        scores.flatten(0, 1), tokens[:, 1:].flatten(), reduction="none"
-    )
+    scores = model(input_ids=tokens).logits[:, :-1].float().flatten(0, 1)
+    of_words = -functional.cross_entropy(scores, tokens[:, 1:].flatten(), reduction="none")
     return (of_words.view(len(tokens), -1) * is_answer[:, 1:]).sum(1)
 
 

@@ -25,13 +25,9 @@ class Recommender(nn.Module):
         )
         for weights in self.tables.parameters():
             nn.init.normal_(weights, std=0.01)
-        self.first = nn.Sequential(
-            nn.Linear(NUMBERS, hidden), nn.ReLU(), nn.Linear(hidden, width), nn.ReLU()
-        )
-        products = (1 + len(rows)) ** 2
-        self.last = nn.Sequential(
-            nn.Linear(products + width, hidden), nn.ReLU(), nn.Linear(hidden, 1)
-        )
+        self.first = nn.Sequential(nn.Linear(NUMBERS, width), nn.ReLU())
+        both = width + (1 + len(rows)) ** 2
+        self.last = nn.Sequential(nn.Linear(both, hidden), nn.ReLU(), nn.Linear(hidden, 1))
 
     def forward(self, numbers: Tensor, bags: list[tuple[Tensor, Tensor]]) -> Tensor:
         """Return a score for each event; a bag is the rows of all events, and where each begins."""

@@ -42,8 +42,7 @@ class SelectiveLayer(nn.Module):
             state = keep * state + add
             seen.append(state @ look[..., None])
         out = torch.cat(seen, -1).transpose(1, 2) + self.skip * inputs
-        sum_of_both: Tensor = x + self.leave(out * functional.silu(gate))
-        return sum_of_both
+        return torch.add(x, self.leave(out * functional.silu(gate)))
 
 
 def token_by_token(scene: Scene) -> nn.Module:
