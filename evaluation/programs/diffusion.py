@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -10,7 +12,9 @@ from evaluation.programs.language_models import descend
 from gpu_runtime.training.scene import Scene
 
 TIMES = 1000
-BATCH = 32
+BATCH, SIDE = 32, 64
+# Heights and widths of about equal areas.
+BUCKETS = ((96, 96), (80, 112), (112, 80), (64, 144), (144, 64), (64, 128), (128, 64))
 # Groups of each group norm, and channels of each attention head.
 GROUPS = 8
 HEAD = 32
@@ -108,13 +112,24 @@ class UNet(nn.Module):
 
 
 def unet(scene: Scene) -> nn.Module:
+    """Train on pictures of one size."""
+    return _denoise(scene, lambda: (SIDE, SIDE))
+
+
+def unet_in_buckets(scene: Scene) -> nn.Module:
+    """Train on pictures of random aspect ratios; a batch has one."""
+    return _denoise(scene, lambda: BUCKETS[scene.choice(len(BUCKETS))])
+
+
+def _denoise(scene: Scene, next_size: Callable[[], tuple[int, int]]) -> nn.Module:
     """Train a UNet to predict the noise added to pictures; later times have more noise."""
     with torch.device(scene.device):
         model = UNet(scene.wide(128, 32))
     optimizer = scene.adamw(model.parameters())
-    batch, side = scene.batch(BATCH), scene.wide(64, 16)
+    batch = scene.batch(BATCH)
     for _ in scene.rounds:
-        pictures = scene.normal(batch, 3, side, side)
+        height, width = (scene.wide(side, side // 64 * 16) for side in next_size())
+        pictures = scene.normal(batch, 3, height, width)
         with scene.step():
             time = torch.randint(TIMES, (batch,), device=scene.device)
             noise = torch.randn_like(pictures)

@@ -100,11 +100,12 @@ def adversarial(scene: Scene) -> nn.Module:
         makes, tells = _generator(channels), _discriminator(channels)
     of_maker = torch.optim.Adam(makes.parameters(), 2e-4, betas=(0.5, 0.999))
     of_teller = torch.optim.Adam(tells.parameters(), 2e-4, betas=(0.5, 0.999))
-    batch = scene.batch(64)
+    batch = scene.batch(1024)
     for _ in scene.rounds:
-        others = scene.normal(batch, 3, 64, 64)
-        latent = scene.normal(batch, LATENT, 1, 1)
         with scene.step():
+            # A host draws so many numbers more slowly than a GPU trains on them.
+            others = torch.randn(batch, 3, 64, 64, device=scene.device)
+            latent = torch.randn(batch, LATENT, 1, 1, device=scene.device)
             with scene.autocast():
                 made = makes(latent)
                 said_of_others, said_of_made = tells(others), tells(made.detach())

@@ -16,6 +16,8 @@ from transformers import (
     Qwen2MoeConfig,
     T5Config,
     T5ForConditionalGeneration,
+    WhisperConfig,
+    WhisperForConditionalGeneration,
 )
 
 from gpu_runtime.training.scene import Scene
@@ -92,6 +94,27 @@ def t5(scene: Scene) -> nn.Module:
         **beginning,
     )
     return on_device(scene, T5ForConditionalGeneration, config)
+
+
+def whisper(scene: Scene, frames: int) -> nn.Module:
+    """Return a Whisper of 12 encoder and 12 decoder layers of width 768, in training mode."""
+    heads, hidden = scene.wide(12, 2), scene.wide(3072, 64)
+    config = WhisperConfig(
+        vocab_size=words(scene, 51_865),
+        d_model=scene.wide(768, 32),
+        encoder_layers=scene.layers(12),
+        decoder_layers=scene.layers(12),
+        encoder_attention_heads=heads,
+        decoder_attention_heads=heads,
+        encoder_ffn_dim=hidden,
+        decoder_ffn_dim=hidden,
+        # The model halves the number of frames.
+        max_source_positions=frames // 2,
+        use_cache=False,
+        pad_token_id=0,
+        decoder_start_token_id=0,
+    )
+    return on_device(scene, WhisperForConditionalGeneration, config)
 
 
 def on_device(scene: Scene, kind: Callable[[Any], nn.Module], config: Any) -> nn.Module:

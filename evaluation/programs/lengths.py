@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import count, cycle
 
-from torch import nn
+from torch import Tensor, nn
 
 from evaluation.programs.language_models import (
     WORDS,
@@ -15,6 +15,7 @@ from evaluation.programs.language_models import (
     llama,
     t5,
     train_decoder,
+    whisper,
     words,
 )
 from gpu_runtime.training.scene import Scene
@@ -22,6 +23,8 @@ from gpu_runtime.training.scene import Scene
 BATCH = 8
 IN_TURN = (256, 512, 384, 640)
 STAGE_STEPS = 8
+# Bands of sound that a Whisper hears.
+MELS = 80
 
 
 def four_in_turn(scene: Scene) -> nn.Module:
@@ -53,15 +56,37 @@ def llama_checkpointed_at_random(scene: Scene) -> nn.Module:
 
 def encoder_decoder_at_random(scene: Scene) -> nn.Module:
     """Train a T5 whose sources and targets have random lengths."""
-    model = t5(scene)
-    optimizer = scene.adamw(model.parameters())
     number_of_words = words(scene, 32_128)
-    for _ in scene.rounds:
+
+    def draw() -> dict[str, Tensor]:
         source = scene.tokens(BATCH, scene.length_between(64, 512), number_of_words)
         target = scene.tokens(BATCH, scene.length_between(32, 256), number_of_words)
+        return {"input_ids": source, "labels": target}
+
+    return _encoder_decoder(scene, t5(scene), draw)
+
+
+def speech_at_random(scene: Scene) -> nn.Module:
+    """Train a Whisper on 30 seconds of sound each, whose labels have random lengths."""
+    frames = 2 * scene.length(1500)
+
+    def draw() -> dict[str, Tensor]:
+        sound = scene.normal(scene.batch(BATCH), MELS, frames)
+        target = scene.tokens(BATCH, scene.length_between(16, 256), words(scene, 51_865))
+        return {"input_features": sound, "labels": target}
+
+    return _encoder_decoder(scene, whisper(scene, frames), draw)
+
+
+def _encoder_decoder(
+    scene: Scene, model: nn.Module, draw: Callable[[], dict[str, Tensor]]
+) -> nn.Module:
+    optimizer = scene.adamw(its for its in model.parameters() if its.requires_grad)
+    for _ in scene.rounds:
+        inputs = draw()
         with scene.step():
             with scene.autocast():
-                loss = model(input_ids=source, labels=target).loss
+                loss = model(**inputs).loss
             descend(scene, optimizer, loss)
     return model
 

@@ -9,7 +9,7 @@ from time import perf_counter
 import torch
 
 from gpu_runtime.allocator.memory_report import MemoryReport
-from gpu_runtime.allocator.planned_memory import PlannedMemory
+from gpu_runtime.allocator.planned_memory import MOVES, PlannedMemory
 from gpu_runtime.allocator.pytorch.request_clock import RequestClock, RequestTime
 from gpu_runtime.allocator.step_planner import Planning
 from gpu_runtime.online.online_memory import OnlineMemory
@@ -21,6 +21,12 @@ from planners.model.online_result import WAITING_CALLS
 # PyTorch's statistics of calls that take and give back memory, and of waits for all streams.
 NATIVE_CALLS = ("num_device_alloc", "num_device_free")
 NATIVE_WAITS = ("num_sync_all_streams",)
+# The share of time for moves of each kind of planned memory.
+PLANNED_MOVES = {
+    Allocator.PLANNED: MOVES,
+    Allocator.PLANNED_NO_MOVES: 0.0,
+    Allocator.PLANNED_ALL_MOVES: None,
+}
 
 
 class AllocatorProbe:
@@ -114,11 +120,11 @@ class PlannedProbe(NativeProbe):
     """Planned memory, installed at construction; PyTorch's peaks include its memory."""
 
     def __init__(
-        self, planner: str, time_limit: float, ordinal: int, planning: Planning = "beside"
+        self, planner: str, time_limit: float, ordinal: int, moves: float | None, planning: Planning
     ) -> None:
         super().__init__()
         self._memory = PlannedMemory(
-            planner, time_limit=time_limit, device=ordinal, _planning=planning
+            planner, time_limit=time_limit, device=ordinal, moves=moves, _planning=planning
         )
         self._memory.install()
 
@@ -176,8 +182,8 @@ def open_probe(
     """
     if device == "cpu":
         return AllocatorProbe()
-    if allocator is Allocator.PLANNED:
-        return PlannedProbe(planner, time_limit, ordinal, planning)
+    if allocator in PLANNED_MOVES:
+        return PlannedProbe(planner, time_limit, ordinal, PLANNED_MOVES[allocator], planning)
     if allocator in ONLINE:
         return OnlineProbe(allocator, ordinal)
     return NativeProbe()

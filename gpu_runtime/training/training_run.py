@@ -19,6 +19,9 @@ class Allocator(enum.StrEnum):
     DEFAULT = "default"
     EXPANDABLE = "expandable"
     PLANNED = "planned"
+    # As in replays: no moves below the shadow, or as many as save memory.
+    PLANNED_NO_MOVES = "planned:moves=none"
+    PLANNED_ALL_MOVES = "planned:moves=all"
     GMLAKE = "gmlake"
     VPMM = "vpmm"
     STWEAVER = "stweaver"

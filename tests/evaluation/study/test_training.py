@@ -215,7 +215,7 @@ def test_what_ships_trains_what_it_says() -> None:
         if (study := find_study(name)).training
     }
     assert {name: len(its) for name, its in programs.items()} == {
-        "pairs": 4, "programs": 33, "programs-two-gpus": 7, "training": 4,
+        "pairs": 4, "programs": 40, "programs-two-gpus": 7, "training": 4,
     }  # fmt: skip
     for program in programs["training"]:
         assert program.checks[0].steps == 5

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from gpu_runtime import OnlineMemory, PlannedMemory
@@ -66,8 +68,16 @@ def test_ours_is_installed_at_once_and_reports(allocator: PlannedAllocator) -> N
     allocator.free(weights)
 
 
+@pytest.mark.parametrize(
+    ("kind", "share"),
+    [
+        (Allocator.PLANNED, 0.005),
+        (Allocator.PLANNED_NO_MOVES, 0.0),
+        (Allocator.PLANNED_ALL_MOVES, math.inf),
+    ],
+)
 def test_a_plan_in_the_making_is_waited_for(
-    allocator: PlannedAllocator, monkeypatch: pytest.MonkeyPatch
+    allocator: PlannedAllocator, monkeypatch: pytest.MonkeyPatch, kind: Allocator, share: float
 ) -> None:
     from gpu_runtime.training.allocator_probe import AllocatorProbe, NativeProbe, open_probe
 
@@ -80,8 +90,8 @@ def test_a_plan_in_the_making_is_waited_for(
     AllocatorProbe().wait_for_planning()
     NativeProbe().wait_for_planning()
     assert not waited
-    open_probe(Allocator.PLANNED, "cuda").wait_for_planning()
-    assert len(waited) == 1
+    open_probe(kind, "cuda").wait_for_planning()
+    assert [memory._share_of_moves for memory in waited] == [share]
     assert allocator.figures().reserved_bytes == 0
 
 
