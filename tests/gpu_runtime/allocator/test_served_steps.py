@@ -97,7 +97,7 @@ def test_a_step_of_nothing_is_not_planned() -> None:
     training.run([], 3)
     assert training.memory.report().status == "profiling"
     program = [Request(1000, 0, Life.WITHIN, 1)]
-    training.run(program, 2)
+    training.run(program, 3)
     assert served(training, program)
 
 

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.gpu
 
 PAGE_BYTES = 2 << 20
 # Pages above the bound on reserved bytes: its slack, and parts of pages.
-SLACK_PAGES = 7
+SLACK_PAGES = 12
 TIMED_STEPS = 10
 
 

@@ -167,6 +167,8 @@ Block* BoundedHeap::place_with_frames(std::int64_t planned, std::size_t bytes, S
     const std::size_t missing = blocks_.arena_missing(offset, bytes);
     // The memory of this place moved away; it is idle elsewhere by now, or needed.
     if (is_above_bound(bytes, missing)) {
+        // A free range elsewhere costs no calls.
+        if (!may_move()) return nullptr;
         const ArenaRange place{offset, offset + bytes};
         gather_for_arena(place, steps.needed_places());
         if (is_above_shadow(missing)) {

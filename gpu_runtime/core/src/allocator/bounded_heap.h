@@ -1,6 +1,7 @@
 // The heap within its bound: finds a place for every request, and gives idle memory back.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -60,6 +61,12 @@ class BoundedHeap {
     }
     // Returns true if reserving `more` bytes for a request of `bytes` bytes would exceed the bound.
     bool is_above_bound(std::size_t bytes, std::size_t more) const;
+    // Returns true while frames may move to places of the plans: as the budget allows, and at any
+    // price in as many steps as there are new plans. What still lies elsewhere when plans begin
+    // leaves its frames during these steps.
+    bool may_move() const { return moving_in_ > 0 || bound_.budget().is_left(); }
+    void move_in(std::size_t steps) { moving_in_ = steps; }
+    void note_step_end() { moving_in_ -= std::min<std::size_t>(moving_in_, 1); }
     // Maps the first `bytes` bytes of the arena. Above the bound, only spare frames are mapped, if
     // `is_bounded`. Throws OutOfDeviceMemory, DeviceCallError.
     void map_arena(std::size_t bytes, bool is_bounded);
@@ -103,6 +110,7 @@ class BoundedHeap {
     const std::vector<BoundedHeap*>& all_;
     BlockHeap blocks_;
     MemoryBound& bound_;
+    std::size_t moving_in_ = 0;
 };
 
 }  // namespace gapless::runtime

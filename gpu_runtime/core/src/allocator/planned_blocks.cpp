@@ -90,6 +90,7 @@ StepEnd PlannedBlocks::begin_step(Lock& lock, std::int32_t label) {
 
 StepEnd PlannedBlocks::end_step(Lock& lock, bool completed) {
     const StepEnd end = steps_.end_step(completed);
+    heap_.note_step_end();
     try {
         for (BoundedHeap* const heap : heaps_) {
             if (heap->blocks().has_gone()) heap->settle(lock);
@@ -113,7 +114,8 @@ void PlannedBlocks::prepare(Lock& lock) {
 }
 
 std::vector<StepKind> PlannedBlocks::to_plan() const {
-    if (has_planned_ && bound_.budget().left_seconds() < seconds_to_adopt_) return {};
+    const bool is_late = has_planned_ && bound_.budget().left_seconds() < seconds_to_adopt_;
+    if (is_late || (!has_planned_ && !steps_.is_settled())) return {};
     return steps_.to_plan();
 }
 
@@ -126,6 +128,7 @@ void PlannedBlocks::adopt(Lock& lock, std::vector<StepPlan> plans, std::size_t a
     {
         const MoveBudget::Charge charge(bound_.budget());
         arena_.make_room(lock, arena_bytes, is_bounded());
+        heap_.move_in(plans.size());
         steps_.adopt(std::move(plans), arena_bytes);
         has_planned_ = true;
         heap_.retire_above(is_first ? bound_.least() : bound_.most(), arena_bytes);

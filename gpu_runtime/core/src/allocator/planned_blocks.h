@@ -58,8 +58,9 @@ class PlannedBlocks {
     StepEnd begin_step(Lock& lock, std::int32_t label);
     StepEnd end_step(Lock& lock, bool completed);
 
-    // The kinds to plan together, if one is new. After the first plan, others are made once the
-    // budget has saved what the last one took, since frames move to new places.
+    // The kinds to plan together, if one is new. The first plan, which is free, waits for the steps
+    // to settle. Others are made once the budget has saved what the last one took, since frames
+    // move to new places.
     std::vector<StepKind> to_plan() const;
     // Replaces the plans, between steps; blocks in the arena stay. Throws what require_plans()
     // throws, OutOfDeviceMemory and DeviceCallError, with the former plans still in force.

@@ -218,6 +218,7 @@ StepKind& RepeatedSteps::kind_of_step(StepKind&& step) {
             kinds_.erase(std::ranges::min_element(kinds_, {}, &StepKind::last_seen));
         }
         step.number = next_number_++;
+        last_new_ = record_;
         step.seen = 0;
         found = kinds_.insert(kinds_.end(), std::move(step));
     } else {

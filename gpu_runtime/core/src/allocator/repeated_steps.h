@@ -70,6 +70,9 @@ class RepeatedSteps {
     void note_request(Block& block);
     void note_free(const Block& block);
 
+    // Returns true if the last new kind is in the first half of all records. A plan that is made
+    // earlier would lack the kinds that are still to come.
+    bool is_settled() const { return record_ >= 2 * last_new_; }
     // The kinds to be planned together: all that were seen twice. Empty without news.
     std::vector<StepKind> to_plan() const;
     const std::vector<StepKind>& kinds() const { return kinds_; }
@@ -121,6 +124,7 @@ class RepeatedSteps {
     bool is_recording_ = false;
     StepKind running_;
     std::int64_t record_ = 0;                // its number
+    std::int64_t last_new_ = 0;              // the last record of a new kind
     std::int64_t in_use_ = 0;                // number of its blocks that are not freed
     std::vector<LateFree> freed_meanwhile_;  // between two steps without a request there
     std::map<std::int64_t, Recorded> recorded_;
