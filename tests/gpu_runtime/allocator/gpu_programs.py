@@ -249,11 +249,11 @@ def exit_with_live_tensors() -> dict[str, Any]:
     """Tensors of the arena and of the heap are freed after the interpreter is gone."""
     memory = install(True)
     assert memory is not None
-    model = model_of("mlp").cuda()
+    model = model_of("transformer").cuda()
     for _ in range(12):
         with memory.step():
             ALIVE.clear()
-            ALIVE.append(model(torch.ones(16384, 256, device="cuda")))
+            ALIVE.append(model(torch.ones(32, 64, 256, device="cuda")))
             ALIVE[0].sum().backward()
     report = memory.report()
     ALIVE.append(torch.ones(1000, device="cuda"))

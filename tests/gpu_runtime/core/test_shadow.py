@@ -110,7 +110,7 @@ def random_step(random: Random, unit: int) -> list[tuple[int, int, int]]:
 
 @pytest.mark.parametrize("share", [0.0, math.inf])
 @pytest.mark.parametrize("unit", [PAGE, 300_000, 700], ids=["pages", "parts of pages", "small"])
-@pytest.mark.parametrize("seed", [0, 1, 28, 33, 80, 96, 112, 162])
+@pytest.mark.parametrize("seed", [1, 2, 3, 28, 33, 80, 96, 162])
 def test_so_they_are_while_plans_are_made_and_left(seed: int, unit: int, share: float) -> None:
     random = Random(seed)
     allocator = PlannedAllocator(LedgerMemory(PAGE, PLENTY), share_of_moves=share)
@@ -139,9 +139,14 @@ def test_so_they_are_while_plans_are_made_and_left(seed: int, unit: int, share: 
     kinds = [random_step(random, unit) for _ in range(3)]
     order = [0]
     for number in range(60):
-        if random.random() < 0.15:
+        # The first steps are equal, so that there is a plan to be left.
+        if number < 5:
+            pass
+        elif random.random() < 0.15:
             order = [random.randrange(3) for _ in range(random.choice((1, 1, 2, 3)))]
-        if outside and random.random() < 0.15:
+        if number < 5:
+            pass
+        elif outside and random.random() < 0.15:
             free(outside.pop(random.randrange(len(outside))))
         elif random.random() < 0.15:
             outside.append(allocate(random_size(random, unit), random.randrange(2)))
@@ -153,7 +158,7 @@ def test_so_they_are_while_plans_are_made_and_left(seed: int, unit: int, share: 
                 for block in [block for block in live if block[1] == request]:
                     live.remove(block)
                     free(block[0])
-                other = PAGE if random.random() < 0.01 else 0
+                other = PAGE if number >= 5 and random.random() < 0.01 else 0
                 address = allocate(size + other, stream)
                 if life < 0:
                     kept.append(address)

@@ -15,7 +15,7 @@ PLANNED = {
     "plain_loop": 3,
     "inline_loop": 1,
     "accumulation_in_a_step": 3,
-    # Four kinds of step in turn are known when the run is over.
+    # Kinds of step in turn are known when the run is over.
     "accumulation_over_steps": 0,
     "checkpoint_and_resume": 3,
     "compiled": 3,
@@ -29,7 +29,7 @@ PLANNED = {
     "trainer": 0,
     "trainer_resumed": 0,
     "trainer_interrupted": 0,
-    "lightning": 1,
+    "lightning": 0,
     "reduce_overhead": 3,
 }
 
