@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import resource
 import time
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -43,7 +42,7 @@ def run(
         The problem to plan.
     planner
         A planner's name, with parameters as on the command line, or an object of
-        :func:`planners.get`. The former order, planner before problem, works with a warning.
+        :func:`planners.get`.
     budget
         Limits; none by default.
     bounds
@@ -59,7 +58,7 @@ def run(
     Result
         Complete; a wrong plan has the status ``invalid`` and the violation as its reason.
     """
-    problem, chosen = _in_order(problem, planner)
+    problem, chosen = _named(problem, planner)
     if not isinstance(budget, Budget | None):
         raise GaplessError(f"budget: a planners.Budget is needed, found {shown(budget)}")
     _prepare(chosen.info)
@@ -119,7 +118,7 @@ def solve(problem: Problem, planner: ChosenPlanner | str, budget: Budget | None 
 
 def solved(problem: Problem, planner: ChosenPlanner | str, budget: Budget | None = None) -> Result:
     """Return the result of :func:`run` if it has a plan; otherwise raise as :func:`solve` does."""
-    problem, chosen = _in_order(problem, planner)
+    problem, chosen = _named(problem, planner)
     result = run(problem, chosen, budget)
     if result.plan is None or result.status not in (Status.OPTIMAL, Status.FEASIBLE):
         raise InvalidPlanError(
@@ -128,12 +127,7 @@ def solved(problem: Problem, planner: ChosenPlanner | str, budget: Budget | None
     return result
 
 
-def _in_order(problem: object, planner: object) -> tuple[Problem, ChosenPlanner]:
-    if isinstance(planner, Problem) and isinstance(problem, ChosenPlanner | str):
-        problem, planner = planner, problem
-        warnings.warn(
-            "run(planner, problem) is now run(problem, planner)", DeprecationWarning, stacklevel=3
-        )
+def _named(problem: object, planner: object) -> tuple[Problem, ChosenPlanner]:
     if not isinstance(problem, Problem):
         raise InstanceError(
             f"problem: a planners.Problem is needed, such as from planners.read_problem(path), "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -20,13 +21,11 @@ from planners.model.reference import Reference, reference_of
 from planners.processes.planner_answer import OnError, plain_parameters
 from planners.referee.judge import judge, settle
 from planners.registry import ChosenPlanner
+from planners.text.byte_units import both_bytes
 
 if TYPE_CHECKING:
     from planners.processes.isolated_planner import Isolation
     from planners.reorder.reordering import Reordering
-import enum
-
-from planners.text.byte_units import both_bytes
 
 # Limits the pairs that are counted one by one, because one of their tensors has gaps. A pair takes
 # some 15 ns.
@@ -222,7 +221,7 @@ class Answer(enum.Enum):
 
 
 @dataclass(frozen=True)
-class Verdict:
+class CapacityVerdict:
     """An answer, and its evidence."""
 
     answer: Answer
@@ -233,7 +232,7 @@ class Verdict:
     because: str
 
 
-def verdict_of(comparison: Comparison) -> Verdict | None:
+def verdict_of(comparison: Comparison) -> CapacityVerdict | None:
     """Return the verdict of a comparison, or None if the problem has no capacity."""
     capacity = comparison.problem.capacity
     if capacity is None:
@@ -241,15 +240,17 @@ def verdict_of(comparison: Comparison) -> Verdict | None:
     best = comparison.best
     if best is not None:
         assert best.result.peak is not None
-        return Verdict(Answer.FITS, best.label, f"peak {both_bytes(best.result.peak)}")
+        return CapacityVerdict(Answer.FITS, best.label, f"peak {both_bytes(best.result.peak)}")
     bound, certificate = comparison.best_bound
     if bound > capacity:
-        return Verdict(Answer.DOES_NOT_FIT, certificate, f"at least {both_bytes(bound)} are needed")
+        return CapacityVerdict(
+            Answer.DOES_NOT_FIT, certificate, f"at least {both_bytes(bound)} are needed"
+        )
     for row in comparison.rows:
         if row.result.status is Status.INFEASIBLE:
-            return Verdict(Answer.DOES_NOT_FIT, row.result.certificate, row.result.reason)
+            return CapacityVerdict(Answer.DOES_NOT_FIT, row.result.certificate, row.result.reason)
     peaks = [row.result.peak for row in comparison.rows if row.result.valid]
     least = min((peak for peak in peaks if peak is not None), default=None)
     found = "no plan was found" if least is None else f"the best plan needs {both_bytes(least)}"
     proven = f"no more than {both_bytes(bound)} is proven to be needed"
-    return Verdict(Answer.NOT_KNOWN, "", f"{found}, and {proven}")
+    return CapacityVerdict(Answer.NOT_KNOWN, "", f"{found}, and {proven}")

@@ -52,7 +52,7 @@ MODULES = (
     "instances.traces.compare", "planners.compare", "planners.homosize",
     "planners.referee", "planners.reorder",
 )  # fmt: skip
-SCRIPTS = ("gapless", "gapless-compare")
+SCRIPTS = ("gapless",)
 STATUS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 LINE = {
     signal.SIGINT: "interrupted\n",
