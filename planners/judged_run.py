@@ -16,7 +16,6 @@ from planners.model.findings import Findings
 from planners.model.plan import Plan, Result, Status
 from planners.model.problem import Problem
 from planners.processes.planner_answer import OnError, answer_of, plain_parameters
-from planners.processes.process_state import kept_process_state
 from planners.referee.judge import judge
 from planners.registry import ChosenPlanner, PlannerInfo, choose_one
 from planners.text.plain_text import shown
@@ -146,8 +145,7 @@ def _named(problem: object, planner: object) -> tuple[Problem, ChosenPlanner]:
 def _prepare(info: PlannerInfo) -> None:
     """Let a planner import its packages; if that fails, the planner reports it when it runs."""
     try:
-        with kept_process_state():
-            info.prepare()
+        info.prepare()
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt) or Interrupt.has_come():
             raise KeyboardInterrupt from error

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,7 +16,7 @@ from planners.budget.limit_planner import (
     LimitPlanner,
     LimitQuestion,
 )
-from planners.budget.repeatable_step import RepeatableStep, Sequence32, repeated_problem
+from planners.budget.repeatable_step import Sequence32, repeated_problem
 from planners.errors import InvalidPlanError
 from planners.judged_run import run
 from planners.model.budget import Budget
@@ -25,13 +24,7 @@ from planners.model.columns import frozen_column
 from planners.model.findings import Findings
 from planners.model.plan import Plan, Status
 from planners.model.problem import Problem, Scalar
-from planners.processes.planner_answer import (
-    MalformedAnswerError,
-    apart,
-    bounded,
-    called,
-    take_in,
-)
+from planners.processes.planner_answer import MalformedAnswerError, called, take_in
 from planners.text.byte_units import human_bytes
 
 # Plans the addresses of a sequence; as a rule it proves at once that its plan is the best.
@@ -146,7 +139,7 @@ def _asked(question: LimitQuestion, planner: LimitPlanner, result: LimitResult) 
     asked = question
     for _ in range(MOST_QUESTIONS):
         asked = replace(asked, budget=_part_of(question.budget))
-        found = called(lambda: _answer(planner, asked), built_in=planner.built_in)  # noqa: B023
+        found = called(lambda: _answer(planner, asked))  # noqa: B023
         if isinstance(found, Findings):
             reason = found.reason if found.claimed else result.reason or found.reason
             return replace(result, status=found.claimed or result.status, reason=reason)
@@ -198,8 +191,7 @@ def _asked(question: LimitQuestion, planner: LimitPlanner, result: LimitResult) 
 def _answer(planner: LimitPlanner, question: LimitQuestion) -> LimitAnswer:
     """Return the answer of a planner as plain values, with a sequence that was checked."""
     step = question.step
-    # A third party's planner gets copies, because it can assign even to frozen objects.
-    answer: Any = planner.answer(question if planner.built_in else _apart(question))
+    answer: Any = planner.answer(question)
     if not isinstance(answer, LimitAnswer):
         found = type(answer).__name__
         raise MalformedAnswerError(f"a planner returns a LimitAnswer, found {found}")
@@ -212,7 +204,9 @@ def _answer(planner: LimitPlanner, question: LimitQuestion) -> LimitAnswer:
         ),
     )  # fmt: skip
     return LimitAnswer(
-        None if given is None else _sequence(step, given),
+        None
+        if given is None
+        else checked_sequence(step, frozen_column("sequence", given, "place")),
         said.reason,
         # The proof, and the interrupt, of a third party do not count.
         answer.least_seconds if planner.built_in else 0.0,
@@ -220,26 +214,6 @@ def _answer(planner: LimitPlanner, question: LimitQuestion) -> LimitAnswer:
         said.statistics,
         said.interrupted and planner.built_in,
     )
-
-
-def _apart(question: LimitQuestion) -> LimitQuestion:
-    """Return a copy of a question that shares nothing that can change."""
-    step = question.step
-    theirs = RepeatableStep(apart(step.problem), deepcopy(step.rates), step.may_send)
-    return replace(
-        question, step=theirs, budget=replace(question.budget), bound=deepcopy(question.bound),
-        known=None if question.known is None else question.known.copy(),
-    )  # fmt: skip
-
-
-def _sequence(step: RepeatableStep, given: object) -> Sequence32:
-    """Return the sequence of a planner if it obeys the rules, else raise."""
-    # Each node runs twice at most, and each tensor is sent away and fetched once at most.
-    most = 2 * (step.graph.node_count + step.graph.tensor_count)
-    entries = bounded(given, most)
-    if len(entries) > most:
-        raise MalformedAnswerError(f"sequence: at most {most} entries are needed, found more")
-    return checked_sequence(step, frozen_column("sequence", entries, "place"))
 
 
 def _plan(problem: Problem, limit: int, budget: Budget) -> Plan | None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -118,17 +117,14 @@ def run_online(
 
 
 def _run_one(requests: RequestSequence, allocator: ChosenOnline, terms: OnlineTerms) -> OnlineRow:
-    # The allocator gets copies, because it can assign even to frozen objects.
-    theirs = copy(requests), replace(terms)
-
     def answered() -> OnlineResult | Findings:
         try:
-            answer = allocator.info.build(**allocator.parameters)(*theirs)
+            answer = allocator.info.build(**allocator.parameters)(requests, terms)
         except GaplessError as error:  # it says why it does not serve, and gives no wrong answer
             return Findings(reason=text_of(error))
         return judged_answer(requests, terms, answer)
 
-    result = called(answered, built_in=False)
+    result = called(answered)
     if isinstance(result, Findings):
         is_valid = result.claimed is not Status.INVALID
         return OnlineRow(allocator.label, None, result.reason, is_valid)
