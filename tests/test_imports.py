@@ -93,7 +93,6 @@ ROOMS = {
         "planners.errors",
         "planners.model",
         "planners.registry",
-        "planners.search.incumbent",
     },
     "planners/integrations": {
         "planners.errors",
@@ -109,7 +108,6 @@ ROOMS = {
         "planners.model",
         "planners.processes",
         "planners.registry",
-        "planners.search.incumbent",
     },
     "planners/search": {
         "planners._core",

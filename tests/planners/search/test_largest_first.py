@@ -10,7 +10,7 @@ import pytest
 
 from planners import Budget, Plan, Problem, Safety, Status, _core, check, place, read_problem, run
 from planners.greedy.portfolio import Portfolio
-from planners.search.incumbent import Incumbent
+from planners.model.incumbent import Incumbent
 from planners.search.largest_first import LEAST_GROWTH, LargestFirst, levels_of
 from planners.search.turns import Shared
 from tests.random_problems import SOLVABLE, random_problem

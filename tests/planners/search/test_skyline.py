@@ -15,8 +15,8 @@ from instances.synthetic import (
 )
 from planners import Budget, Plan, Problem, Safety, Status, _core, bounds_of, run
 from planners.greedy.portfolio import Portfolio
+from planners.model.incumbent import Incumbent
 from planners.referee.naive import find_violation
-from planners.search.incumbent import Incumbent
 from planners.search.skyline_fills import Reals, SkylineFills
 from planners.search.turns import Shared
 from tests.random_problems import SOLVABLE, random_problem

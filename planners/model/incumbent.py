@@ -8,10 +8,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
-import numpy as np
-from numpy.typing import NDArray
-
-from planners.greedy.place import place_blocks
 from planners.model.bounds import (
     SHARE_FOR_BOUNDS,
     Bound,
@@ -32,10 +28,7 @@ SHARE_KEPT = 0.2
 
 
 class Incumbent:
-    """Places blocks in one order after another and keeps the best plan.
-
-    The best plan is available at any time, even if the time limit or Ctrl-C ends an attempt.
-    """
+    """Keeps the best plan of many attempts, even if the time limit or Ctrl-C ends one."""
 
     def __init__(self, problem: Problem, budget: Budget, target: int | None = None) -> None:
         self.problem = problem
@@ -122,8 +115,9 @@ class Incumbent:
         if not self.has_room_for_an_order:
             raise TimeoutError("the time limit leaves no room for another order")
 
-    def _placement_budget(self) -> Budget:
-        """Return the budget less the time that freeing memory takes."""
+    @property
+    def attempt_budget(self) -> Budget:
+        """The budget of one attempt: what is left, less the time that freeing memory takes."""
         left = self.budget.remaining_seconds()
         if left == math.inf:
             return self.budget
@@ -191,36 +185,3 @@ class Incumbent:
             statistics or {},
             incumbents=tuple(self._history),
         )
-
-    def place(
-        self,
-        blocks: NDArray[np.integer],
-        name: str,
-        fit: str = "first",
-        *,
-        objects: bool = False,
-        only_goal: bool = False,
-    ) -> int:
-        """Place the blocks in an order while the plan can still become the best.
-
-        If the time ends first, the remaining blocks are stacked on top: the plan may still be the
-        best.
-        """
-        limits = [self.goal + 1] if only_goal else []
-        if self.best is not None:
-            limits.append(self.best.peak)
-        attempt = place_blocks(
-            self.problem,
-            blocks,
-            fit,
-            self._placement_budget(),
-            objects=objects,
-            below=min(limits, default=None),
-            complete=True,
-        )
-        self.count += 1
-        if attempt.plan is not None:
-            self.offer(attempt.plan, f"{name}, cut short" if attempt.out_of_time else name)
-        if attempt.out_of_time:
-            raise TimeoutError("the time limit passed before the plan was complete")
-        return attempt.placed

@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 from instances.synthetic import random_lifetimes
 from planners import Budget, Problem, Safety, _core, check
 from planners.greedy.naive import naive
-from planners.greedy.place import place_blocks
+from planners.greedy.place import place_better, place_blocks
 from planners.greedy.portfolio import Portfolio
 from planners.model.columns import IntColumn
+from planners.model.incumbent import Incumbent
 from planners.model.plan import Plan
 from planners.referee.naive import find_violation
 from planners.search.auto import SEARCHES
 from planners.search.exact_step import ExactStep
-from planners.search.incumbent import Incumbent
 from planners.search.turns import Search, Shared, Turns
 from tests.definitions import unsafe
 from tests.planners.exact.brute_force import optimal_peak
@@ -153,9 +153,9 @@ def test_attempts_keep_the_best_plan_and_its_name() -> None:
     attempts = Incumbent(problem, Budget(node_limit=3).started(), target=5)
     attempts.offer(naive(problem, Budget()), "naive")
     assert not attempts.over
-    assert attempts.place(np.array([2, 1, 0], dtype=np.int32), "bad", only_goal=True) == 2
+    assert place_better(attempts, np.array([2, 1, 0], dtype=np.int32), "bad", only_goal=True) == 2
     assert attempts.found_by == "naive"
-    assert attempts.place(np.array([0, 1, 2], dtype=np.int32), "good") == 3
+    assert place_better(attempts, np.array([0, 1, 2], dtype=np.int32), "good") == 3
     assert attempts.best is not None
     assert find_violation(problem, attempts.best) is None
     assert (attempts.found_by, attempts.count, attempts.most(9)) == ("good", 2, 1)
