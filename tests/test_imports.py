@@ -148,7 +148,7 @@ HEAVY = {
 COMMAND_LINES = (
     "planners/budget/__main__.py:", "planners/completion.py:",
     "planners/command_line/typer_frame.py:",
-    "planners/compare/__main__.py:", "planners/homosize/__main__.py:",
+    "planners/compare/__main__.py:",
     "planners/referee/__main__.py:", "planners/reorder/__main__.py:",
 )  # fmt: skip
 # Never, not even inside a function.
