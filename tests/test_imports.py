@@ -50,7 +50,7 @@ ROOMS = {
         "planners.referee",
         "planners.text",
     },
-    "planners/budget": {
+    "planners/recompute": {
         "planners._core",
         "planners.command_line",
         "planners.compare",
@@ -63,6 +63,7 @@ ROOMS = {
         "planners.late_exports",
         "planners.model",
         "planners.processes",
+        "planners.referee",
         "planners.registry",
         "planners.text",
     },
@@ -146,7 +147,7 @@ HEAVY = {
 }  # fmt: skip
 # The programs, which `import planners` leaves alone, build their options from typer.
 COMMAND_LINES = (
-    "planners/budget/__main__.py:", "planners/completion.py:",
+    "planners/recompute/__main__.py:", "planners/completion.py:",
     "planners/command_line/typer_frame.py:",
     "planners/compare/__main__.py:",
     "planners/referee/__main__.py:", "planners/reorder/__main__.py:",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -36,6 +37,25 @@ def judge(
     if found.claimed is Status.INFEASIBLE:
         result = replace(result, status=Status.INFEASIBLE)
     return _held_against(problem, result if proofs_count else _as_claim(result), bounds)
+
+
+def judge_cost(
+    problem: Problem, found: Findings, cost: float, least_cost: float, rounding: float
+) -> Result:
+    """Return the result of findings that have a cost, and need only be within the capacity.
+
+    A plan is optimal if its cost is the least cost, as far as rounding lets one tell. An infinite
+    least cost proves that nothing is within the capacity.
+    """
+    result = judge(problem, found)
+    if result.status in NO_ANSWER:
+        return result
+    if least_cost == math.inf:
+        return replace(result, status=Status.INFEASIBLE, plan=None)
+    if result.status in (Status.OPTIMAL, Status.FEASIBLE):
+        is_best = cost <= least_cost + rounding
+        return replace(result, status=Status.OPTIMAL if is_best else Status.FEASIBLE)
+    return result
 
 
 def settle(problem: Problem, labels: Sequence[str], results: Sequence[Result]) -> list[Result]:

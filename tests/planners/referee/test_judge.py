@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +22,7 @@ from planners.model.plan import (
     optimal,
 )
 from planners.model.problem import Problem
-from planners.referee.judge import judge, settle
+from planners.referee.judge import judge, judge_cost, settle
 
 LOW, HIGH, WRONG = Plan([0, 0], 4), Plan([0, 4], 8), Plan([0, 1], 4)
 NO, FITS, BEST = Status.NO_PLAN_FOUND, Status.FEASIBLE, Status.OPTIMAL
@@ -226,3 +227,21 @@ def test_what_is_invalid_or_unsupported_neither_claims_nor_refutes() -> None:
 def test_a_plan_of_an_invalid_answer_refutes_nobody() -> None:
     wrong: dict[str, Any] = {"wrong": Result(Status.INVALID, Plan([0, 0], 1), reason="bad")}
     assert settled(two_tensors(), **wrong, right=optimal(LOW, "own"))["right"].status is BEST
+
+
+@pytest.mark.parametrize(
+    ("found", "cost", "least", "status"),
+    [
+        (Findings(HIGH), 2.0, 1.0, FITS),
+        (Findings(HIGH), 1.0 + 1e-12, 1.0, BEST),
+        (Findings(LOW), 2.0, 1.0, FITS),  # the smallest peak is not the least cost
+        (Findings(), math.inf, 1.0, NO),
+        (Findings(HIGH), 2.0, math.inf, NEVER),
+        (Findings(WRONG), 1.0, 1.0, BAD),
+        (Findings(reason="chains", claimed=NOT_MINE), math.inf, math.inf, NOT_MINE),
+    ],
+)
+def test_a_plan_with_a_cost_is_optimal_at_the_least_cost(
+    found: Findings, cost: float, least: float, status: Status
+) -> None:
+    assert judge_cost(two_tensors(8), found, cost, least, rounding=1e-9).status is status

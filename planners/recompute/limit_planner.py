@@ -6,18 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 
-from planners.budget.repeatable_step import Choice, RepeatableStep, Sequence32
-from planners.budget.staged_relaxation import StagedBound
 from planners.errors import UnknownPlannerError
 from planners.first_use import at_first_use
 from planners.model.budget import Budget
 from planners.model.problem import Scalar
+from planners.recompute.repeatable_step import Choice, RepeatableStep, Sequence32
+from planners.recompute.staged_relaxation import StagedBound
 from planners.registry import PLUGGABLE, Registry, UnsupportedProblemError, module_of
 from planners.text.plain_text import text_of
 
 # These modules register the budget planners of this package.
 BUILT_IN_MODULES = tuple(
-    f"planners.budget.{name}"
+    f"planners.recompute.{name}"
     for name in ("published", "greedy_repeats", "knapsacks", "local_search", "exact_planner")
 )
 

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "arrays.h"
-#include "budget/repeat_walk.h"
-#include "budget/step.h"
+#include "recompute/repeat_walk.h"
+#include "recompute/step.h"
 
 namespace gapless::bindings {
 
@@ -21,7 +21,7 @@ std::pair<NumpyArray<std::uint8_t>, NumpyArray<std::uint8_t>> to_pair(const Choi
 
 }  // namespace
 
-void bind_budget(nb::module_& module) {
+void bind_recompute(nb::module_& module) {
     nb::class_<Step>(module, "Step",
                      "A step of which some nodes may run a second time, and some tensors be sent "
                      "to the host.")

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from planners.budget.limit_planner import LimitQuestion
-from planners.budget.repeatable_step import Choice
 from planners.model.columns import IntColumn
+from planners.recompute.limit_planner import LimitQuestion
+from planners.recompute.repeatable_step import Choice
 
 # Halvings of the distance between a choice that saves too little and one that saves enough.
 HALVINGS = 12

@@ -44,9 +44,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from planners.budget.repeatable_step import RepeatableStep
 from planners.model.budget import Budget
 from planners.model.columns import BoolColumn, IntColumn
+from planners.recompute.repeatable_step import RepeatableStep
 
 CERTIFICATE = "staged-relaxation"
 # The certificate of a limit below what a node uses and what cannot be dropped.

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from planners import Graph, InstanceError, InvalidPlanError, Problem, bounds_of
-from planners.budget import RepeatableStep, repeated_problem
-from planners.budget.check_sequence import checked_sequence, require_placed
-from planners.budget.repeatable_step import Choice
 from planners.model.work import Work
-from tests.planners.budget.every_schedule import (
+from planners.recompute import RepeatableStep, repeated_problem
+from planners.recompute.check_sequence import checked_sequence, require_placed
+from planners.recompute.repeatable_step import Choice
+from tests.planners.recompute.every_schedule import (
     UNIT_RATES,
     every_sequence,
     live_bytes,

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from planners.budget.limit_frontier import FrontierPoint, step_gap
-from planners.budget.limit_result import LimitResult
-from planners.budget.repeatable_step import RepeatableStep
 from planners.compare.report import RANKS, STYLES, percent
 from planners.model.plan import Status
 from planners.model.problem_fields import MOST_SHOWN_NAME
 from planners.model.work import FORWARD
+from planners.recompute.limit_frontier import FrontierPoint, step_gap
+from planners.recompute.limit_result import LimitResult
+from planners.recompute.repeatable_step import RepeatableStep
 from planners.text.byte_units import both_bytes, counted, given_bytes, human_bytes
 from planners.text.plain_text import one_line
 from planners.text.table import Column, Row, Table

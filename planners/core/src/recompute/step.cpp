@@ -1,4 +1,4 @@
-#include "budget/step.h"
+#include "recompute/step.h"
 
 #include <algorithm>
 #include <utility>

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planners.budget.exact_knapsack import best_pack
+from planners.recompute.exact_knapsack import best_pack
 
 # Few different numbers, so that packs of equal weight and value are common.
 NUMBERS = st.one_of(

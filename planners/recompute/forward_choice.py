@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planners.budget.repeatable_step import RepeatableStep, Sequence32, repeated_problem
 from planners.errors import InstanceError
 from planners.model.problem import Problem, Scalar
+from planners.recompute.repeatable_step import RepeatableStep, Sequence32, repeated_problem
 
 LIMIT, FORWARD_PASS, SENT = "limit", "forward_pass", "sent_tensors"
 # Stands behind the name of a node that runs again.
@@ -51,8 +51,9 @@ def forward_choice_of(problem: Problem) -> ForwardChoice:
     limit, words, sent = map(problem.origin.get, (LIMIT, FORWARD_PASS, SENT))
     if not (type(limit) is int and isinstance(words, str) and type(sent) is int):
         raise InstanceError(
-            f"{problem.name}: fields origin.{LIMIT}, origin.{FORWARD_PASS} and origin.{SENT} are "
-            f"needed, which gapless budget -o writes, found {limit!r}, {words!r:.60} and {sent!r}"
+            f"{problem.name}: fields origin.{LIMIT}, origin.{FORWARD_PASS} and origin.{SENT}, "
+            f"which gapless recompute -o writes, are needed, found {limit!r}, {words!r:.60} and "
+            f"{sent!r}"
         )
     if sent:
         raise InstanceError(

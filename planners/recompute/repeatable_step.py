@@ -34,12 +34,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planners import _core
-from planners.budget.devices import DeviceRates
 from planners.errors import InstanceError
 from planners.model.columns import BoolColumn, IntColumn, read_only
 from planners.model.graph import Graph
 from planners.model.problem import Problem, Scalar
 from planners.model.work import FORWARD, OPTIMIZER, Work
+from planners.recompute.devices import DeviceRates
 
 Flags = NDArray[np.uint8]
 Sequence32 = NDArray[np.int32]

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from planners import _core
-from planners.budget.limit_planner import LimitAnswer, LimitQuestion, register
-from planners.budget.repeatable_step import Choice
+from planners.recompute.limit_planner import LimitAnswer, LimitQuestion, register
+from planners.recompute.repeatable_step import Choice
 
 # Moves of the first round; each later round has twice as many.
 FIRST_MOVES = 4000

@@ -7,23 +7,23 @@ from typing import TYPE_CHECKING
 from planners.late_exports import late_exports
 
 if TYPE_CHECKING:
-    from planners.budget.devices import DEVICES, DeviceRates, device_rates
-    from planners.budget.forward_choice import (
+    from planners.recompute.devices import DEVICES, DeviceRates, device_rates
+    from planners.recompute.forward_choice import (
         ForwardChoice,
         answer_problem,
         forward_choice_of,
     )
-    from planners.budget.limit_frontier import FrontierPoint, choose_planners, frontier
-    from planners.budget.limit_planner import (
+    from planners.recompute.limit_frontier import FrontierPoint, choose_planners, frontier
+    from planners.recompute.limit_planner import (
         LimitAnswer,
         LimitPlanner,
         LimitQuestion,
         UnsupportedStepError,
         register,
     )
-    from planners.budget.limit_result import LimitResult, run_under_limit
-    from planners.budget.repeatable_step import RepeatableStep, repeated_problem
-    from planners.budget.staged_relaxation import StagedBound, least_limit, staged_bound
+    from planners.recompute.limit_result import LimitResult, run_under_limit
+    from planners.recompute.repeatable_step import RepeatableStep, repeated_problem
+    from planners.recompute.staged_relaxation import StagedBound, least_limit, staged_bound
 else:
     __getattr__ = late_exports(
         __name__,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from planners.budget.repeatable_step import RepeatableStep
 from planners.model.columns import IntColumn
+from planners.recompute.repeatable_step import RepeatableStep
 
 
 def crossing_bytes(step: RepeatableStep) -> IntColumn:

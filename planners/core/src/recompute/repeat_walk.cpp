@@ -1,4 +1,4 @@
-#include "budget/repeat_walk.h"
+#include "recompute/repeat_walk.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-"""``python -m planners.budget FILE --limit 3GiB``: what to compute again to stay within a limit."""
+"""``python -m planners.recompute FILE --limit 3GiB``: keep a step within a limit of bytes."""
 
 from __future__ import annotations
 
@@ -15,15 +15,6 @@ import numpy as np
 import typer
 
 from planners import registry
-from planners.budget import frontier_report as report
-from planners.budget.devices import DEVICES, device_rates
-from planners.budget.forward_choice import answer_problem
-from planners.budget.limit_frontier import FrontierPoint, choose_planners, frontier
-from planners.budget.limit_planner import LimitPlanner
-from planners.budget.limit_plots import FrontierPlot
-from planners.budget.limit_result import LimitResult
-from planners.budget.repeatable_step import RepeatableStep
-from planners.budget.staged_relaxation import least_limit
 from planners.command_line import standard_output
 from planners.command_line.ending import EXIT_INTERRUPTED
 from planners.command_line.interrupt import Interrupt
@@ -37,6 +28,15 @@ from planners.files.output_file import require_suffix, require_targets, say_writ
 from planners.files.problem_file import SUFFIXES, write_problem
 from planners.model.budget import Budget
 from planners.model.plan import Status
+from planners.recompute import frontier_report as report
+from planners.recompute.devices import DEVICES, device_rates
+from planners.recompute.forward_choice import answer_problem
+from planners.recompute.limit_frontier import FrontierPoint, choose_planners, frontier
+from planners.recompute.limit_planner import LimitPlanner
+from planners.recompute.limit_plots import FrontierPlot
+from planners.recompute.limit_result import LimitResult
+from planners.recompute.repeatable_step import RepeatableStep
+from planners.recompute.staged_relaxation import least_limit
 from planners.text.byte_units import human_bytes, parse_bytes
 from planners.text.plain_text import shown
 from planners.text.table import aligned_pairs

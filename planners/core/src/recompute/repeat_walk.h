@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "budget/step.h"
+#include "recompute/step.h"
 #include "model/random.h"
 #include "model/stop.h"
 

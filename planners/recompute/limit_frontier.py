@@ -8,23 +8,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planners.budget.limit_planner import (
-    LIMIT_PLANNERS,
-    LimitPlanner,
-    LimitQuestion,
-    load_built_in,
-)
-from planners.budget.limit_result import LimitResult, run_under_limit
-from planners.budget.repeatable_step import RepeatableStep
-from planners.budget.staged_relaxation import StagedBound, staged_bound
 from planners.command_line.interrupt import Interrupt
 from planners.entry_points import load_group
 from planners.first_use import at_first_use
 from planners.model.budget import Budget
 from planners.model.plan import Status
+from planners.recompute.limit_planner import (
+    LIMIT_PLANNERS,
+    LimitPlanner,
+    LimitQuestion,
+    load_built_in,
+)
+from planners.recompute.limit_result import LimitResult, run_under_limit
+from planners.recompute.repeatable_step import RepeatableStep
+from planners.recompute.staged_relaxation import StagedBound, staged_bound
 
 # Installed packages offer budget planners in this group of entry points, as modules to import.
-ENTRY_POINT_GROUP = "gapless.budget"
+ENTRY_POINT_GROUP = "gapless.recompute"
 
 
 @at_first_use

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from planners.budget.limit_frontier import FrontierPoint
-from planners.budget.repeatable_step import RepeatableStep
+from planners.recompute.limit_frontier import FrontierPoint
+from planners.recompute.repeatable_step import RepeatableStep
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,14 @@ import math
 
 import numpy as np
 
-from planners.budget.forward_blocks import narrow_places, units_of_blocks
-from planners.budget.limit_planner import (
+from planners.model.columns import IntColumn
+from planners.recompute.forward_blocks import narrow_places, units_of_blocks
+from planners.recompute.limit_planner import (
     LimitAnswer,
     LimitQuestion,
     UnsupportedStepError,
     register,
 )
-from planners.model.columns import IntColumn
 
 
 @register("keep-all", summary="keep every result")

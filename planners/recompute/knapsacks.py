@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from planners.budget.forward_blocks import narrow_places, units_of_blocks
-from planners.budget.limit_planner import LimitAnswer, LimitQuestion, register
-from planners.budget.repeatable_step import Choice
-from planners.budget.savings import Savings, least_saving, savings
+from planners.recompute.forward_blocks import narrow_places, units_of_blocks
+from planners.recompute.limit_planner import LimitAnswer, LimitQuestion, register
+from planners.recompute.repeatable_step import Choice
+from planners.recompute.savings import Savings, least_saving, savings
 
 # The bytes to save are counted in this many parts.
 PARTS = 2000

@@ -27,10 +27,10 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from planners.budget.limit_planner import LimitAnswer, LimitQuestion, register
-from planners.budget.repeatable_step import Choice
-from planners.budget.savings import savings
 from planners.model.columns import BoolColumn, IntColumn
+from planners.recompute.limit_planner import LimitAnswer, LimitQuestion, register
+from planners.recompute.repeatable_step import Choice
+from planners.recompute.savings import savings
 
 # Below this, seconds are rounding errors.
 LEAST_SECONDS = 1e-15

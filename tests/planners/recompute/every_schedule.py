@@ -10,8 +10,8 @@ import numpy as np
 
 from instances.synthetic import repeatable_step
 from planners import Graph, Problem
-from planners.budget import DeviceRates, RepeatableStep
 from planners.model.work import Work
+from planners.recompute import DeviceRates, RepeatableStep
 
 # A node takes as many seconds as it computes or moves; copies are as fast as kernels.
 UNIT_RATES = DeviceRates("unit", {"float32": 1.0}, 1.0, 1.0)

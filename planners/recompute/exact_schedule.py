@@ -23,11 +23,11 @@ from typing import Any
 
 import numpy as np
 
-from planners.budget.limit_planner import TIME_IS_OVER, LimitAnswer
-from planners.budget.repeatable_step import Choice, RepeatableStep, Sequence32
 from planners.exact.interruptible import run_interruptibly
 from planners.exact.model_limits import ModelTooLargeError, require_time, solver_seconds
 from planners.model.budget import Budget
+from planners.recompute.limit_planner import TIME_IS_OVER, LimitAnswer
+from planners.recompute.repeatable_step import Choice, RepeatableStep, Sequence32
 
 CERTIFICATE = "cp-sat"
 # Larger steps take CP-SAT minutes.

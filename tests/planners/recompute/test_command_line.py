@@ -14,8 +14,8 @@ from typer.testing import CliRunner, Result
 from instances.extract.__main__ import extract_model
 from instances.synthetic import repeatable_step
 from planners import Problem, read_problem, write_problem
-from planners.budget import choose_planners
-from planners.budget.__main__ import app, limits_of
+from planners.recompute import choose_planners
+from planners.recompute.__main__ import app, limits_of
 
 MANY = "greedy,knapsack,local-search,cp-sat,keep-all"
 
@@ -164,7 +164,7 @@ def test_a_limit_that_is_not_met(step: Path, limit: str, status: int) -> None:
 
 HOSTILE = """
 import os, sys
-from planners.budget import LimitAnswer, register
+from planners.recompute import LimitAnswer, register
 
 def own(name):
     return register(name, summary='\\x1b[2Ja summary')
@@ -183,12 +183,6 @@ def prints(question):
     os.write(1, b'from below')
     return nothing(question)
 
-@own('changes-streams')
-def changes_streams(question):
-    os.chdir('/')
-    sys.stdout = None
-    return nothing(question)
-
 @own('says-interrupted')
 def says_interrupted(question):
     answer = nothing(question)
@@ -199,8 +193,8 @@ def says_interrupted(question):
 def test_whatever_a_plugin_does_the_others_go_on(step: Path, tmp_path: Path) -> None:
     plugin = tmp_path / "plugin.py"
     plugin.write_text(HOSTILE, encoding="utf-8")
-    names = ("says-interrupted", "prints", "changes-streams", "leaves", "nothing")
-    command = [sys.executable, "-m", "planners.budget", str(step), "--plugin", str(plugin)]
+    names = ("says-interrupted", "prints", "leaves", "nothing")
+    command = [sys.executable, "-m", "planners.recompute", str(step), "--plugin", str(plugin)]
     command += ["--limit", "100%", "--planners", ",".join(names), "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     (point,) = json.loads(done.stdout)["points"]
@@ -208,15 +202,15 @@ def test_whatever_a_plugin_does_the_others_go_on(step: Path, tmp_path: Path) -> 
     assert found == {name: "invalid" if name == "leaves" else "optimal" for name in names}
     assert (done.returncode, done.stderr) == (1, "from Python\nfrom below")
     listed = subprocess.run([*command, "--list"], capture_output=True, text=True, check=True)
-    assert listed.stdout.count("  a summary\n") == 5
+    assert listed.stdout.count("  a summary\n") == 4
 
 
 def test_a_plugin_cannot_take_a_name_of_ours(step: Path, tmp_path: Path) -> None:
     plugin = tmp_path / "plugin.py"
     plugin.write_text(
-        "from planners.budget import register\n@register('greedy', summary='')\ndef f(q): pass\n"
+        "from planners.recompute import register\n@register('greedy', summary='')\ndef f(q): pass\n"
     )
-    command = [sys.executable, "-m", "planners.budget", str(step), "--plugin", str(plugin)]
+    command = [sys.executable, "-m", "planners.recompute", str(step), "--plugin", str(plugin)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr.startswith(f"error: plugin {plugin}: GaplessError: budget planner name: ")

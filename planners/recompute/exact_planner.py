@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from planners.budget.exact_schedule import exact_schedule
-from planners.budget.limit_planner import (
+from planners.errors import MissingDependencyError
+from planners.exact.model_limits import ModelTooLargeError
+from planners.exact.plan_exactly import require_package
+from planners.recompute.exact_schedule import exact_schedule
+from planners.recompute.limit_planner import (
     LimitAnswer,
     LimitQuestion,
     UnsupportedStepError,
     register,
 )
-from planners.budget.local_search import rounded
-from planners.errors import MissingDependencyError
-from planners.exact.model_limits import ModelTooLargeError
-from planners.exact.plan_exactly import require_package
+from planners.recompute.local_search import rounded
 
 
 @register(

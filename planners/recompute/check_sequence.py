@@ -6,9 +6,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from planners.budget.repeatable_step import RepeatableStep, Sequence32
 from planners.errors import InvalidPlanError
 from planners.model.columns import IntColumn
+from planners.recompute.repeatable_step import RepeatableStep, Sequence32
 
 
 def checked_sequence(step: RepeatableStep, sequence: Sequence32 | IntColumn) -> Sequence32:
