@@ -12,11 +12,11 @@ from planners.command_line.interrupt import Interrupt
 from planners.errors import GaplessError, InstanceError, InvalidPlanError, UnknownPlannerError
 from planners.model.bounds import Bound
 from planners.model.budget import Budget
-from planners.model.findings import Findings
+from planners.model.findings import Findings, PlannerAnswer
 from planners.model.plan import Plan, Result, Status
 from planners.model.problem import Problem
 from planners.processes.planner_answer import OnError, answer_of, plain_parameters
-from planners.referee.judge import judge
+from planners.referee.judge import judge_all
 from planners.registry import ChosenPlanner, PlannerInfo, choose_one
 from planners.text.plain_text import shown
 
@@ -58,6 +58,19 @@ def run(
         Complete; a wrong plan has the status ``invalid`` and the violation as its reason.
     """
     problem, chosen = _named(problem, planner)
+    answer = answered(problem, chosen, budget, isolation=isolation, on_error=on_error)
+    return judge_all(problem, [answer], bounds)[0]
+
+
+def answered(
+    problem: Problem,
+    chosen: ChosenPlanner,
+    budget: Budget | None = None,
+    *,
+    isolation: Isolation | None = None,
+    on_error: OnError = lambda _error: None,
+) -> PlannerAnswer:
+    """Run one planner as :func:`run` does, and return its answer, which is not judged."""
     if not isinstance(budget, Budget | None):
         raise GaplessError(f"budget: a planners.Budget is needed, found {shown(budget)}")
     _prepare(chosen.info)
@@ -75,16 +88,19 @@ def run(
         )
     else:
         found = answer_of(chosen, problem, budget, on_error)
-    seconds = time.perf_counter() - wall
-    cpu_seconds = _cpu_seconds() - cpu
-    proofs_count = conflict is not None or chosen.info.built_in
+    seconds, cpu_seconds = time.perf_counter() - wall, _cpu_seconds() - cpu
+    answer = answer_with(chosen, budget, found)
     return replace(
-        judge(problem, found, bounds, proofs_count=proofs_count),
-        planner=chosen.info.name,
-        parameters=plain_parameters({**chosen.info.defaults, **chosen.parameters}),
-        seed=budget.seed,
-        seconds=seconds,
+        answer, proofs_count=conflict is not None or answer.proofs_count, seconds=seconds,
         cpu_seconds=cpu_seconds,
+    )  # fmt: skip
+
+
+def answer_with(chosen: ChosenPlanner, budget: Budget, found: Findings) -> PlannerAnswer:
+    """Return findings as the answer of a planner that took no time."""
+    parameters = plain_parameters({**chosen.info.defaults, **chosen.parameters})
+    return PlannerAnswer(
+        chosen.label, found, chosen.info.built_in, chosen.info.name, parameters, budget.seed
     )
 
 

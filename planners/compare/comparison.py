@@ -6,20 +6,20 @@ import enum
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from planners.judged_run import run
+from planners.judged_run import answer_with, answered
 from planners.model.bounds import Bound, bounds_of
 from planners.model.budget import Budget
-from planners.model.findings import Findings
+from planners.model.findings import Findings, PlannerAnswer
 from planners.model.plan import Result, Status
 from planners.model.problem import Problem
 from planners.model.reference import Reference, reference_of
-from planners.processes.planner_answer import OnError, plain_parameters
-from planners.referee.judge import judge, settle
+from planners.processes.planner_answer import OnError
+from planners.referee.judge import judge_all
 from planners.registry import ChosenPlanner
 from planners.text.byte_units import both_bytes
 
@@ -145,30 +145,30 @@ def compare_planners(
     bounds = bounds_of(problem) if limit is None else bounds_of(problem, limit)
     bounds_done = time.perf_counter()
     unsafe_pairs = _count_quickly(problem)
-    results: list[Result] = []
+    answers: list[PlannerAnswer] = []
     interrupted = False
     for index, planner in enumerate(chosen):
         try:
             on_start(index, planner.label)
-            results.append(
-                run(problem, planner, budget, bounds, isolation=isolation, on_error=on_error)
+            answers.append(
+                answered(problem, planner, budget, isolation=isolation, on_error=on_error)
             )
         except KeyboardInterrupt:
-            results.append(_lost(problem, planner, budget))
+            lost = Findings(reason="interrupted", interrupted=True)
+            answers.append(answer_with(planner, budget, lost))
             interrupted = True
         # A third party's planner may falsely report an interrupt, so its report is ignored.
-        interrupted |= is_interrupted() or (planner.info.built_in and results[-1].interrupted)
+        is_told = planner.info.built_in and answers[-1].found.interrupted
+        interrupted |= is_interrupted() or is_told
         if interrupted:
             break
-    labels = [planner.label for planner in chosen]
-    settled = settle(problem, labels[: len(results)], results)
     return Comparison(
         problem,
         tuple(bounds),
         safety_done - started,
         bounds_done - safety_done,
-        _as_rows(labels, settled),
-        tuple(labels[len(results) :]),
+        _as_rows(answers, judge_all(problem, answers, bounds)),
+        tuple(planner.label for planner in chosen[len(answers) :]),
         interrupted,
         reference,
         unsafe_pairs,
@@ -184,12 +184,14 @@ def _count_quickly(problem: Problem) -> int | None:
     return int(problem.core.unsafe_degrees().sum()) // 2
 
 
-def _as_rows(labels: Sequence[str], results: Sequence[Result]) -> tuple[ComparisonRow, ...]:
+def _as_rows(
+    answers: Sequence[PlannerAnswer], results: Sequence[Result]
+) -> tuple[ComparisonRow, ...]:
     peaks = [_valid_peak(result) for result in results]
     best = min((peak for peak in peaks if peak is not None), default=0)
     return tuple(
-        ComparisonRow(label, result, _gap(peak, best))
-        for label, result, peak in zip(labels, results, peaks, strict=False)
+        ComparisonRow(answer.label, result, _gap(peak, best))
+        for answer, result, peak in zip(answers, results, peaks, strict=True)
     )
 
 
@@ -201,15 +203,6 @@ def _gap(peak: int | None, reference: int) -> float | None:
     if peak is None or (reference == 0 and peak > 0):
         return None
     return 0.0 if reference == 0 else peak / reference - 1
-
-
-def _lost(problem: Problem, planner: ChosenPlanner, budget: Budget) -> Result:
-    return replace(
-        judge(problem, Findings(reason="interrupted", interrupted=True)),
-        planner=planner.info.name,
-        parameters=plain_parameters({**planner.info.defaults, **planner.parameters}),
-        seed=budget.seed,
-    )
 
 
 class Answer(enum.Enum):
