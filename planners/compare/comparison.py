@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -59,6 +60,26 @@ class ReferenceRow:
     # True if the recording shows fewer reserved bytes than live bytes. Then the recording began
     # after the allocator had reserved memory.
     below_lifetime_bound: bool = False
+
+
+class Answer(enum.Enum):
+    """The answer of all planners together to the question whether the problem fits."""
+
+    FITS = "fits"
+    DOES_NOT_FIT = "does_not_fit"
+    NOT_KNOWN = "not_known"
+
+
+@dataclass(frozen=True)
+class CapacityVerdict:
+    """An answer, and its evidence."""
+
+    answer: Answer
+    # The planner whose plan fits, or the certificate that proves that no plan fits; empty if
+    # neither is known.
+    by: str
+    # One sentence for people: the peak, the proof, or both limits of the open range.
+    because: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,6 +144,32 @@ class Comparison:
             row for row in self.rows if row.result.status in (Status.OPTIMAL, Status.FEASIBLE)
         ]
         return min(fitting, key=lambda row: row.result.peak or 0, default=None)
+
+    @cached_property
+    def verdict(self) -> CapacityVerdict | None:
+        """Whether the problem fits its capacity; None if it has none."""
+        capacity = self.problem.capacity
+        if capacity is None:
+            return None
+        best = self.best
+        if best is not None:
+            assert best.result.peak is not None
+            return CapacityVerdict(Answer.FITS, best.label, f"peak {both_bytes(best.result.peak)}")
+        bound, certificate = self.best_bound
+        if bound > capacity:
+            return CapacityVerdict(
+                Answer.DOES_NOT_FIT, certificate, f"at least {both_bytes(bound)} are needed"
+            )
+        for row in self.rows:
+            if row.result.status is Status.INFEASIBLE:
+                return CapacityVerdict(
+                    Answer.DOES_NOT_FIT, row.result.certificate, row.result.reason
+                )
+        peaks = [row.result.peak for row in self.rows if row.result.valid]
+        least = min((peak for peak in peaks if peak is not None), default=None)
+        found = "no plan was found" if least is None else f"the best plan needs {both_bytes(least)}"
+        proven = f"no more than {both_bytes(bound)} is proven to be needed"
+        return CapacityVerdict(Answer.NOT_KNOWN, "", f"{found}, and {proven}")
 
 
 def compare_planners(
@@ -203,47 +250,3 @@ def _gap(peak: int | None, reference: int) -> float | None:
     if peak is None or (reference == 0 and peak > 0):
         return None
     return 0.0 if reference == 0 else peak / reference - 1
-
-
-class Answer(enum.Enum):
-    """The answer of all planners together to the question whether the problem fits."""
-
-    FITS = "fits"
-    DOES_NOT_FIT = "does_not_fit"
-    NOT_KNOWN = "not_known"
-
-
-@dataclass(frozen=True)
-class CapacityVerdict:
-    """An answer, and its evidence."""
-
-    answer: Answer
-    # The planner whose plan fits, or the certificate that proves that no plan fits; empty if
-    # neither is known.
-    by: str
-    # One sentence for people: the peak, the proof, or both limits of the open range.
-    because: str
-
-
-def verdict_of(comparison: Comparison) -> CapacityVerdict | None:
-    """Return the verdict of a comparison, or None if the problem has no capacity."""
-    capacity = comparison.problem.capacity
-    if capacity is None:
-        return None
-    best = comparison.best
-    if best is not None:
-        assert best.result.peak is not None
-        return CapacityVerdict(Answer.FITS, best.label, f"peak {both_bytes(best.result.peak)}")
-    bound, certificate = comparison.best_bound
-    if bound > capacity:
-        return CapacityVerdict(
-            Answer.DOES_NOT_FIT, certificate, f"at least {both_bytes(bound)} are needed"
-        )
-    for row in comparison.rows:
-        if row.result.status is Status.INFEASIBLE:
-            return CapacityVerdict(Answer.DOES_NOT_FIT, row.result.certificate, row.result.reason)
-    peaks = [row.result.peak for row in comparison.rows if row.result.valid]
-    least = min((peak for peak in peaks if peak is not None), default=None)
-    found = "no plan was found" if least is None else f"the best plan needs {both_bytes(least)}"
-    proven = f"no more than {both_bytes(bound)} is proven to be needed"
-    return CapacityVerdict(Answer.NOT_KNOWN, "", f"{found}, and {proven}")

@@ -12,7 +12,6 @@ from planners.compare.comparison import (
     Comparison,
     ComparisonRow,
     ReferenceRow,
-    verdict_of,
 )
 from planners.model.plan import Result, Status
 from planners.model.problem_fields import MOST_SHOWN_NAME
@@ -123,7 +122,7 @@ def notes(comparison: Comparison, rows: Sequence[ComparisonRow]) -> list[str]:
         lines.append(f"gap to bound: above {result.certificate}, {both_bytes(result.lower_bound)}")
     if comparison.reference is not None:
         lines.append(f"{REFERENCE_MARK} no plan: {about_reference(comparison)}")
-    verdict = verdict_of(comparison)
+    verdict = comparison.verdict
     told: dict[str, list[str]] = {}
     for row in rows:
         said = [_beside_the_verdict(row.result, verdict)]
