@@ -15,7 +15,7 @@ from planners.homosize.fusion import are_adjacent, fuse, fuse_adjacent, merit
 from planners.homosize.homophase import LocalPlan, homophase_groups, plan_locally
 from planners.homosize.paper_variant import PaperVariant
 from tests.planners.homosize import published
-from tests.planners.homosize.published import Decision, Request, columns, requests
+from tests.planners.homosize.published import PlacedRequest, Request, columns, requests
 
 pytestmark = pytest.mark.core
 
@@ -227,12 +227,12 @@ def test_products_are_those_of_the_listing(drawn: list[Request]) -> None:
                 assert fused.product == published.product(decisions_of(fused, drawn))
 
 
-def decisions_of(plan: LocalPlan, drawn: list[Request]) -> list[Decision]:
+def decisions_of(plan: LocalPlan, drawn: list[Request]) -> list[PlacedRequest]:
     pairs = zip(plan.requests.tensor.tolist(), plan.address.tolist(), strict=True)
-    return [Decision(drawn[tensor], address) for tensor, address in pairs]
+    return [PlacedRequest(drawn[tensor], address) for tensor, address in pairs]
 
 
-def require_no_clash(decisions: list[Decision]) -> None:
+def require_no_clash(decisions: list[PlacedRequest]) -> None:
     for index, one in enumerate(decisions):
         for other in decisions[:index]:
             assert not (
