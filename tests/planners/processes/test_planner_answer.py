@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -286,3 +287,30 @@ def test_the_judge_alone_sets_the_status(status: Status) -> None:
 def test_a_plan_of_one_who_does_not_support_the_problem_is_nobodys() -> None:
     result = answered(Result(Status.UNSUPPORTED, Plan([0, 0, 0], 4), lower_bound=3, reason="no"))
     assert (result.status, result.plan, result.lower_bound) == (Status.UNSUPPORTED, None, 0)
+
+
+HEADER = dict.fromkeys(("reason", "certificate"), "") | {
+    "peak": 6, "lower_bound": 0, "interrupted": False, "statistics": {}, "claimed": None,
+    "incumbents": [],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"", b"null\n", b"[" * 100_000, b'{"a":' * 100_000,
+        *(
+            json.dumps(HEADER | wrong).encode() + b"\n" + BEST.offsets.tobytes()
+            for wrong in (
+                {"peak": "6"}, {"peak": None, "claimed": "optimal"}, {"claimed": "best"},
+                {"lower_bound": -1}, {"interrupted": 1}, {"statistics": []}, {"incumbents": 3},
+                {"incumbents": [[10**400, 1]]}, {"certificate": None},
+            )
+        ),
+        json.dumps(HEADER).encode() + b"\n" + bytes(8),
+    ],
+)  # fmt: skip
+def test_bytes_that_are_no_answer_are_invalid(sent: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(isolated_planner, "call_isolated", lambda *_, **__: sent)
+    found = answer_in_isolation(PROBLEM, Budget().started(), Isolation(), Findings)
+    assert (found.claimed, found.reason) == (Status.INVALID, "its process sent no valid answer")
