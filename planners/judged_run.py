@@ -88,6 +88,7 @@ def answered(
         )
     else:
         found = answer_of(chosen, problem, budget, on_error)
+        Interrupt.listen_again()
     seconds, cpu_seconds = time.perf_counter() - wall, _cpu_seconds() - cpu
     answer = answer_with(chosen, budget, found)
     return replace(
