@@ -69,11 +69,6 @@ def gapless() -> None:
     import_ours("planners.gapless").main()
 
 
-def gapless_compare() -> None:
-    """Run ``gapless-compare``."""
-    import_ours("planners.gapless").compare()
-
-
 @contextmanager
 def showing(*, ours: bool) -> Iterator[None]:
     """Within this context Python finds our packages, or else the user's of the same names."""

@@ -35,7 +35,7 @@ from planners.command_line.ending import EXIT_INTERRUPTED
 from planners.command_line.interrupt import Interrupt
 from planners.command_line.typer_frame import AsJson, CommandLine
 from planners.errors import GaplessError
-from planners.files.formats import read_any
+from planners.files.formats import read_problem
 from planners.files.plan_file import read_plan
 from planners.judged_run import solve
 from planners.model.budget import Budget
@@ -105,7 +105,7 @@ def verify_plan(
     if injected and ignore_streams:
         # The mistakes of such a plan could not be told from the injected ones.
         raise GaplessError("--inject: a right plan is needed; leave out --ignore-streams")
-    problem = read_any(instance)
+    problem = read_problem(instance)
     make_stamp_check_program(problem)  # what cannot be run needs no plan
     chosen = _choose_plan(problem, planner, plan, ignore_streams, seed)
     injections = _inject(problem, chosen.plan, injected, seed)

@@ -40,15 +40,12 @@ class Command:
         return main
 
 
-BUDGET = Command(
+RECOMPUTE = Command(
     "keep a training step within a memory limit, at least cost",
-    "planners.budget.__main__:main",
+    "planners.recompute.__main__:main",
 )
 COMPARE = Command("every planner on every instance, in one table", "planners.compare.__main__:main")
 DOCTOR = Command("what is installed here, and what is missing for what", "planners.doctor:main")
-HOMOSIZE = Command(
-    "plan one instance by phases and sizes, and show every stage", "planners.homosize.__main__:main"
-)
 REFEREE = Command(
     "check a certificate: a proof that no plan needs fewer bytes", "planners.referee.__main__:main"
 )

@@ -54,11 +54,6 @@ def main(args: Sequence[str] | None = None) -> None:
         run()
 
 
-def compare() -> None:
-    """Run ``gapless compare``, as ``gapless-compare`` does."""
-    main(["compare", *sys.argv[1:]])
-
-
 def _answer(words: list[str], chosen: list[Callable[[], object]]) -> int:
     """Answer what needs no command, or put the call of the one that is named into ``chosen``."""
     known = commands()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import resource
 import time
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -13,12 +12,11 @@ from planners.command_line.interrupt import Interrupt
 from planners.errors import GaplessError, InstanceError, InvalidPlanError, UnknownPlannerError
 from planners.model.bounds import Bound
 from planners.model.budget import Budget
-from planners.model.findings import Findings
+from planners.model.findings import Findings, PlannerAnswer
 from planners.model.plan import Plan, Result, Status
 from planners.model.problem import Problem
 from planners.processes.planner_answer import OnError, answer_of, plain_parameters
-from planners.processes.process_state import kept_process_state
-from planners.referee.judge import judge
+from planners.referee.judge import judge_all
 from planners.registry import ChosenPlanner, PlannerInfo, choose_one
 from planners.text.plain_text import shown
 
@@ -43,7 +41,7 @@ def run(
         The problem to plan.
     planner
         A planner's name, with parameters as on the command line, or an object of
-        :func:`planners.get`. The former order, planner before problem, works with a warning.
+        :func:`planners.get`.
     budget
         Limits; none by default.
     bounds
@@ -59,7 +57,20 @@ def run(
     Result
         Complete; a wrong plan has the status ``invalid`` and the violation as its reason.
     """
-    problem, chosen = _in_order(problem, planner)
+    problem, chosen = _named(problem, planner)
+    answer = answered(problem, chosen, budget, isolation=isolation, on_error=on_error)
+    return judge_all(problem, [answer], bounds)[0]
+
+
+def answered(
+    problem: Problem,
+    chosen: ChosenPlanner,
+    budget: Budget | None = None,
+    *,
+    isolation: Isolation | None = None,
+    on_error: OnError = lambda _error: None,
+) -> PlannerAnswer:
+    """Run one planner as :func:`run` does, and return its answer, which is not judged."""
     if not isinstance(budget, Budget | None):
         raise GaplessError(f"budget: a planners.Budget is needed, found {shown(budget)}")
     _prepare(chosen.info)
@@ -77,16 +88,20 @@ def run(
         )
     else:
         found = answer_of(chosen, problem, budget, on_error)
-    seconds = time.perf_counter() - wall
-    cpu_seconds = _cpu_seconds() - cpu
-    proofs_count = conflict is not None or chosen.info.built_in
+        Interrupt.listen_again()
+    seconds, cpu_seconds = time.perf_counter() - wall, _cpu_seconds() - cpu
+    answer = answer_with(chosen, budget, found)
     return replace(
-        judge(problem, found, bounds, proofs_count=proofs_count),
-        planner=chosen.info.name,
-        parameters=plain_parameters({**chosen.info.defaults, **chosen.parameters}),
-        seed=budget.seed,
-        seconds=seconds,
+        answer, proofs_count=conflict is not None or answer.proofs_count, seconds=seconds,
         cpu_seconds=cpu_seconds,
+    )  # fmt: skip
+
+
+def answer_with(chosen: ChosenPlanner, budget: Budget, found: Findings) -> PlannerAnswer:
+    """Return findings as the answer of a planner that took no time."""
+    parameters = plain_parameters({**chosen.info.defaults, **chosen.parameters})
+    return PlannerAnswer(
+        chosen.label, found, chosen.info.built_in, chosen.info.name, parameters, budget.seed
     )
 
 
@@ -119,7 +134,7 @@ def solve(problem: Problem, planner: ChosenPlanner | str, budget: Budget | None 
 
 def solved(problem: Problem, planner: ChosenPlanner | str, budget: Budget | None = None) -> Result:
     """Return the result of :func:`run` if it has a plan; otherwise raise as :func:`solve` does."""
-    problem, chosen = _in_order(problem, planner)
+    problem, chosen = _named(problem, planner)
     result = run(problem, chosen, budget)
     if result.plan is None or result.status not in (Status.OPTIMAL, Status.FEASIBLE):
         raise InvalidPlanError(
@@ -128,12 +143,7 @@ def solved(problem: Problem, planner: ChosenPlanner | str, budget: Budget | None
     return result
 
 
-def _in_order(problem: object, planner: object) -> tuple[Problem, ChosenPlanner]:
-    if isinstance(planner, Problem) and isinstance(problem, ChosenPlanner | str):
-        problem, planner = planner, problem
-        warnings.warn(
-            "run(planner, problem) is now run(problem, planner)", DeprecationWarning, stacklevel=3
-        )
+def _named(problem: object, planner: object) -> tuple[Problem, ChosenPlanner]:
     if not isinstance(problem, Problem):
         raise InstanceError(
             f"problem: a planners.Problem is needed, such as from planners.read_problem(path), "
@@ -152,8 +162,7 @@ def _in_order(problem: object, planner: object) -> tuple[Problem, ChosenPlanner]
 def _prepare(info: PlannerInfo) -> None:
     """Let a planner import its packages; if that fails, the planner reports it when it runs."""
     try:
-        with kept_process_state():
-            info.prepare()
+        info.prepare()
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt) or Interrupt.has_come():
             raise KeyboardInterrupt from error

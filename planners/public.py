@@ -9,7 +9,7 @@ from planners.errors import (
     MissingDependencyError,
     UnknownPlannerError,
 )
-from planners.files.formats import Format, read_any, read_problem, read_requests
+from planners.files.formats import Format, read_problem, read_requests
 from planners.files.plan_file import read_plan, write_plan
 from planners.files.problem_file import write_problem
 from planners.greedy.heuristic import register_sort_key
@@ -31,6 +31,6 @@ __all__ = [
     "MissingDependencyError", "OnlineResult", "OnlineTerms", "Plan", "Problem", "Result", "Safety",
     "Status", "UnknownPlannerError", "UnsupportedProblemError", "Work", "bounds_of", "check",
     "feasible", "get", "infeasible", "no_plan_found", "optimal", "place", "place_in_objects",
-    "read_any", "read_plan", "read_problem", "read_requests", "register", "register_online",
+    "read_plan", "read_problem", "read_requests", "register", "register_online",
     "register_sort_key", "run", "run_online", "solve", "write_plan", "write_problem",
 ]  # fmt: skip

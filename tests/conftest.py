@@ -59,7 +59,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def own_registry() -> Iterator[None]:
     """Forget at the end what a test registers."""
     from planners import registry
-    from planners.budget import choose_planners
+    from planners.recompute import choose_planners
 
     # All that is known is there before.
     registry.planners()

@@ -13,8 +13,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from planners.greedy.place import place_blocks
-from planners.search import incumbent as module
+from planners.greedy import place as module
 
 Answer = TypeVar("Answer")
 
@@ -53,7 +52,7 @@ def interrupt_after(monkeypatch: pytest.MonkeyPatch, attempts: int) -> None:
 
 def stop_after(monkeypatch: pytest.MonkeyPatch, attempts: int, error: type[BaseException]) -> None:
     """Let so many orders be placed, and raise an error at the one after them."""
-    made = itertools.count()
+    made, place_blocks = itertools.count(), module.place_blocks
 
     def place(*arguments: Any, **keywords: Any) -> Any:
         if next(made) == attempts:

@@ -50,7 +50,7 @@ ROOMS = {
         "planners.referee",
         "planners.text",
     },
-    "planners/budget": {
+    "planners/recompute": {
         "planners._core",
         "planners.command_line",
         "planners.compare",
@@ -63,6 +63,7 @@ ROOMS = {
         "planners.late_exports",
         "planners.model",
         "planners.processes",
+        "planners.referee",
         "planners.registry",
         "planners.text",
     },
@@ -93,7 +94,6 @@ ROOMS = {
         "planners.errors",
         "planners.model",
         "planners.registry",
-        "planners.search.incumbent",
     },
     "planners/integrations": {
         "planners.errors",
@@ -109,7 +109,6 @@ ROOMS = {
         "planners.model",
         "planners.processes",
         "planners.registry",
-        "planners.search.incumbent",
     },
     "planners/search": {
         "planners._core",
@@ -148,9 +147,9 @@ HEAVY = {
 }  # fmt: skip
 # The programs, which `import planners` leaves alone, build their options from typer.
 COMMAND_LINES = (
-    "planners/budget/__main__.py:", "planners/completion.py:",
+    "planners/recompute/__main__.py:", "planners/completion.py:",
     "planners/command_line/typer_frame.py:",
-    "planners/compare/__main__.py:", "planners/homosize/__main__.py:",
+    "planners/compare/__main__.py:",
     "planners/referee/__main__.py:", "planners/reorder/__main__.py:",
 )  # fmt: skip
 # Never, not even inside a function.

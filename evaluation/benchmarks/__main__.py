@@ -33,7 +33,7 @@ from planners.command_line import standard_output
 from planners.command_line.progress_line import show_progress
 from planners.command_line.typer_frame import CommandLine
 from planners.errors import GaplessError, near_names
-from planners.files.formats import read_any
+from planners.files.formats import read_problem
 from planners.files.output_file import require_targets, write_output
 from planners.text.byte_units import parse_bytes
 
@@ -141,7 +141,9 @@ def verify(
     chosen = file or _committed(BERT)
     command = _command("verify", *([] if file is None else [file.name]), *options)
     _publish(
-        lambda: verification_page(read_any(chosen), command, device, trials, seed), output, chosen
+        lambda: verification_page(read_problem(chosen), command, device, trials, seed),
+        output,
+        chosen,
     )
 
 

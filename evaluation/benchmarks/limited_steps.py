@@ -216,7 +216,7 @@ class _Measuring:
         """Ask for a decision at each limit."""
         from evaluation.measuring.kernel_times import kernel_seconds
         from gpu_runtime.repeating import KeptWithin, problem_of, record_step
-        from planners.budget import RepeatableStep, device_rates
+        from planners.recompute import RepeatableStep, device_rates
 
         recorded = RepeatableStep(problem_of(record_step(self._loss)), device_rates("h100"))
         live = recorded.live_bytes

@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 from evaluation.plots.drawing import Look, line_figure, line_looks, save_figure
 from evaluation.plots.layout import LAYOUT
 from evaluation.plots.plan_rectangles import OTHERS_COLOUR
-from planners.budget import FrontierPoint, RepeatableStep
-from planners.budget.limit_plots import FrontierPlot
+from planners.recompute import FrontierPoint, RepeatableStep
+from planners.recompute.limit_plots import FrontierPlot
 from planners.text.byte_units import binary_unit
 
 # A panel shows at most so many planners; more lines cannot be told apart.

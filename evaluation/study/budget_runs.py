@@ -22,7 +22,10 @@ from evaluation.study.run_task import (
     with_cost,
 )
 from evaluation.study.sent_instance import SentInstance
-from planners.budget import (
+from planners.errors import GaplessError, InstanceError
+from planners.model.budget import Budget
+from planners.processes.isolated_process import Ended
+from planners.recompute import (
     LimitQuestion,
     RepeatableStep,
     StagedBound,
@@ -31,9 +34,6 @@ from planners.budget import (
     run_under_limit,
     staged_bound,
 )
-from planners.errors import GaplessError, InstanceError
-from planners.model.budget import Budget
-from planners.processes.isolated_process import Ended
 from planners.text.plain_text import shown
 
 DEVICE = "h100"

@@ -32,8 +32,7 @@ FLAT = 256
 # While no value is known not to fit, the next one is at most so many times the largest that fits.
 FURTHEST = 4
 MIDDLE_EVERY = 3
-# Each try leaves at least 1
-# MARGIN of the open interval on either side.
+# Each try leaves at least one part in MARGIN of the open interval on either side.
 MARGIN = 8
 
 

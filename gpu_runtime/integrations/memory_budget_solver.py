@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from planners.budget import exact_knapsack
 from planners.errors import MissingDependencyError
+from planners.recompute import exact_knapsack
 
 try:
     import torch

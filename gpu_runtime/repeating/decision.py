@@ -8,10 +8,10 @@ from difflib import SequenceMatcher
 import numpy as np
 
 from gpu_runtime.repeating.recorded_step import RELEASE, UNPACK
-from planners.budget.forward_choice import ForwardChoice
-from planners.budget.repeatable_step import RepeatableStep, Sequence32
 from planners.errors import GaplessError
 from planners.model.columns import IntColumn
+from planners.recompute.forward_choice import ForwardChoice
+from planners.recompute.repeatable_step import RepeatableStep, Sequence32
 
 # Nodes of graphs that are no kernels: of recorded steps, and of extracted ones.
 NO_KERNELS = frozenset({UNPACK, RELEASE, "input", "output"})

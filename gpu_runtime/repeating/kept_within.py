@@ -19,7 +19,11 @@ from gpu_runtime.repeating.decision import (
 from gpu_runtime.repeating.recorded_step import record_step
 from gpu_runtime.repeating.repeated_runs import RepeatedRuns
 from gpu_runtime.repeating.step_problem import problem_of
-from planners.budget import (
+from planners.errors import GaplessError
+from planners.files.formats import read_problem
+from planners.files.problem_file import SUFFIXES
+from planners.model.budget import Budget
+from planners.recompute import (
     DeviceRates,
     ForwardChoice,
     LimitQuestion,
@@ -31,10 +35,6 @@ from planners.budget import (
     run_under_limit,
     staged_bound,
 )
-from planners.errors import GaplessError
-from planners.files.formats import read_problem
-from planners.files.problem_file import SUFFIXES
-from planners.model.budget import Budget
 from planners.text.byte_units import human_bytes, parse_bytes
 
 
@@ -48,7 +48,7 @@ class KeptWithin:
     limit
         The most bytes of tensors that the forward and backward pass make, gradients included, or a
         text such as ``"3GiB"``. Parameters, optimizer state and the batch are there besides. Or the
-        file that ``gapless budget -o`` wrote: its kernels run again, and its limit holds. Where
+        file that ``gapless recompute -o`` wrote: its kernels run again, and its limit holds. Where
         they do not keep this step within it, because PyTorch picks other kernels here, the choice
         is made anew, with a warning.
     planner

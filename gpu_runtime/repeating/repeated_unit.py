@@ -194,7 +194,7 @@ def _run_call(call: RecordedCall, storages: list[torch.UntypedStorage]) -> None:
 def run_again(wanted: RepeatedTensor) -> None:
     """Run the unit of a tensor again, and before it those whose results it reads.
 
-    Units run in the order of :meth:`planners.budget.RepeatableStep.late_sequence`.
+    Units run in the order of :meth:`planners.recompute.RepeatableStep.late_sequence`.
     """
     with torch.no_grad(), torch._C._DisableAutocast():
         asked = {wanted.unit}

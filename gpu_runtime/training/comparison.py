@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,7 +17,6 @@ from gpu_runtime.training.run_processes import Start, answer_of, waiting_run
 from gpu_runtime.training.run_result import Answer, Failure, RunResult
 from gpu_runtime.training.training_run import Allocator, Purpose, TrainingRun
 from planners.errors import GaplessError
-from planners.processes.side_by_side import side_by_side
 
 # Called with each run that begins or has its turn.
 Listen = Callable[[TrainingRun], None]
@@ -106,6 +106,25 @@ def check_bits(
         findings.keep(runs[number], answer)
     order = [run.allocator for run in runs]
     findings.checks = {its: findings.checks[its] for its in order if its in findings.checks}
+
+
+def side_by_side(
+    jobs: Sequence[Callable[[], Answer]], at_once: int
+) -> Iterator[tuple[int, Answer]]:
+    """Yield the number of each job and its answer as they end; one at a time runs in this thread.
+
+    After Ctrl-C nobody waits for the jobs: the process ends at once, and their processes with it.
+    """
+    if at_once == 1:
+        yield from ((number, job()) for number, job in enumerate(jobs))
+        return
+    pool = ThreadPoolExecutor(at_once)
+    numbers = {pool.submit(job): number for number, job in enumerate(jobs)}
+    try:
+        for done in as_completed(numbers):
+            yield numbers[done], done.result()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _check_one(run: TrainingRun, listen: Listen, start: Start) -> Answer:

@@ -27,7 +27,7 @@ Word = Literal["improves", "equals", "misses", "refused"]
 
 
 @dataclass(frozen=True)
-class Verdict:
+class LineVerdict:
     """The verdict on one line of a results file."""
 
     found: FoundPlan
@@ -42,7 +42,7 @@ class Verdict:
 
 def judge_results(
     results: Sequence[FoundPlan], entries: Mapping[str, CatalogueEntry], folders: list[Path]
-) -> list[Verdict]:
+) -> list[LineVerdict]:
     """Judge the lines of a results file against the catalogue and against each other.
 
     The referee judges every plan. A line is refused if its plan is invalid, or if its claimed bound
@@ -65,7 +65,7 @@ def judge_results(
             needed = f"{entries[name].facts.digest} is needed, which {name} has"
             raise InstanceError(f"{line}, field digest: {needed}, found {digest}")
         by_instance.setdefault(found.instance, []).append(found)
-    verdicts: list[Verdict] = []
+    verdicts: list[LineVerdict] = []
     for name, its in by_instance.items():
         problem = read_recorded(entries[name], folders)
         # A file that many lines name is judged once.
@@ -85,7 +85,7 @@ def judge_results(
 
 
 def record_improvements(
-    verdicts: Iterable[Verdict],
+    verdicts: Iterable[LineVerdict],
     entries: dict[str, CatalogueEntry],
     folders: list[Path],
     target: Path,
@@ -106,23 +106,23 @@ def record_improvements(
         write_plan(read_recorded(entry, folders), plan, target / f"{entry.name}.json.gz")
 
 
-def _verdict(found: FoundPlan, fault: str | None, best: Best, lowest: Peak) -> Verdict:
+def _verdict(found: FoundPlan, fault: str | None, best: Best, lowest: Peak) -> LineVerdict:
     """Return the verdict on a plan that has this fault, beside the lowest valid plan."""
     bound = exact_bytes(found.lower_bound)
     if fault is not None:
-        return Verdict(found, "refused", fault)
+        return LineVerdict(found, "refused", fault)
     if found.lower_bound > lowest[0]:
         reason = (
             f"the claimed bound of {bound} bytes is above the peak of {lowest[1]}'s valid plan, "
             f"{exact_bytes(lowest[0])}"
         )
-        return Verdict(found, "refused", reason)
+        return LineVerdict(found, "refused", reason)
     if found.peak < best.lower_bound:
         reason = (
             f"the plan is valid and below the recorded bound {best.certificate}, "
             f"{exact_bytes(best.lower_bound)}; the record is wrong: please report it"
         )
-        return Verdict(found, "refused", reason)
+        return LineVerdict(found, "refused", reason)
     gap = found.peak / best.lower_bound - 1 if found.peak > best.lower_bound > 0 else 0.0
     reason = (
         f"the best known plan has {exact_bytes(best.peak)}, by {best.planner}; "
@@ -132,4 +132,4 @@ def _verdict(found: FoundPlan, fault: str | None, best: Best, lowest: Peak) -> V
         reason += f"; the claimed bound of {bound} is not recorded, as a claim proves nothing"
     is_equal = found.peak == best.peak
     word: Word = "equals" if is_equal else "improves" if found.peak < best.peak else "misses"
-    return Verdict(found, word, reason)
+    return LineVerdict(found, word, reason)

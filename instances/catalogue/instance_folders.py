@@ -9,7 +9,7 @@ from pathlib import Path
 from instances.catalogue.catalogue_entry import CatalogueEntry
 from instances.catalogue.catalogue_file import CATALOGUE, FOLDER, read_catalogue
 from planners.errors import InstanceError
-from planners.files.formats import read_any
+from planners.files.formats import read_problem
 from planners.files.problem_file import SUFFIXES, problem_digest
 from planners.model.problem import Problem
 
@@ -67,7 +67,7 @@ def require_file(entry: CatalogueEntry, folders: list[Path]) -> Path:
 def read_recorded(entry: CatalogueEntry, folders: list[Path]) -> Problem:
     """Read the file of an entry in any format, and make sure that it has the recorded digest."""
     path = require_file(entry, folders)
-    problem = read_any(path).with_name(entry.name)
+    problem = read_problem(path).with_name(entry.name)
     found = problem_digest(problem)
     if found != entry.facts.digest:
         raise InstanceError(

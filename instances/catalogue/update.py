@@ -21,7 +21,7 @@ from instances.catalogue.catalogue_file import FOLDER
 from instances.catalogue.instance_folders import name_of_file
 from planners.compare.comparison import Comparison, compare_planners
 from planners.errors import GaplessError
-from planners.files.formats import read_any
+from planners.files.formats import read_problem
 from planners.files.problem_file import problem_digest
 from planners.model.bounds import bounds_of
 from planners.model.budget import Budget
@@ -168,7 +168,7 @@ def updated_entry(
     Origin, tags and notes stay. The best plan stays if the instance is the same and no better plan
     is found.
     """
-    problem = read_any(path)
+    problem = read_problem(path)
     facts = facts_of(problem, BOUND_SECONDS)
     found = find_best(problem, facts, planners, seconds, on_start=on_start)
     entry = _described(problem, path, name, facts, found, committed=committed)

@@ -45,7 +45,7 @@ from instances.extract.tracing.traced_graph import Storages, written_arguments
 from instances.formats.model_problem import Operators
 from planners.errors import InstanceError
 from planners.files.dimensions import Dimensions, require_dimensions
-from planners.files.file_limits import Allowance, Work, element_count, whole_number
+from planners.files.file_limits import Allowance, ReadingWork, element_count, whole_number
 from planners.text.plain_text import shown
 
 Fields = Mapping[str, Any]
@@ -100,7 +100,7 @@ class ExportedGraph:
         ]
         self.ranges: Fields = program["range_constraints"]
         self.dimensions = dimensions
-        self.work = Work(OPERATORS, file_bytes)
+        self.work = ReadingWork(OPERATORS, file_bytes)
         self.values: dict[str, Any] = {}
         self.storages = Storages()
         self.operators = Operators()
@@ -451,7 +451,7 @@ def _require_results(
 class _Counted(TorchDispatchMode):  # type: ignore[misc,no-untyped-call,unused-ignore]
     """Charges each operator that runs within another."""
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: ReadingWork) -> None:
         super().__init__()  # type: ignore[no-untyped-call,unused-ignore]
         self.work = work
 

@@ -34,7 +34,7 @@ import numpy as np
 from instances.formats.model_problem import ModelTensor
 from planners.errors import InstanceError
 from planners.files.dimensions import Dimensions, require_dimensions
-from planners.files.file_limits import Allowance, Work, element_count
+from planners.files.file_limits import Allowance, ReadingWork, element_count
 from planners.text.plain_text import shown
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ class _Inference:
         self.types: dict[str, TensorType] = {}
         self.declared: dict[str, TensorType] = {}
         self.numbers: dict[str, TensorProto] = {}
-        self.work = Work(NUMBERS, model.ByteSize())
+        self.work = ReadingWork(NUMBERS, model.ByteSize())
         for name, weight in weights_of(graph).items():
             self.types[name] = TensorType(weight.data_type, tuple(weight.dims))
             is_here = weight.data_location != weight.EXTERNAL

@@ -25,7 +25,7 @@ from instances.traces.event_log import (
 )
 from planners.errors import InstanceError, errors_at
 from planners.files.bounded_file import joined, unpacked_pieces
-from planners.files.file_limits import MAX_MODEL_BYTES, Allowance, Work
+from planners.files.file_limits import MAX_MODEL_BYTES, Allowance, ReadingWork
 from planners.files.formats import unpacked_head
 from planners.files.output_file import write_output
 from planners.model.columns import INT64_MAX, IntColumn
@@ -69,10 +69,10 @@ def read_pytorch_snapshot_trace(path: Path, device: int | None = None) -> Alloca
         if first.startswith(PICKLE_START):
             data = joined(rest, MAX_MODEL_BYTES)
             plain = load_plain(data, path.stat().st_size)
-            snapshot = _Snapshot(PlainStream(plain), Work(BLOCKS, len(data)))
+            snapshot = _Snapshot(PlainStream(plain), ReadingWork(BLOCKS, len(data)))
         else:
             stream = JsonStream(rest)
-            snapshot = _Snapshot(stream, Work(BLOCKS, path.stat().st_size))
+            snapshot = _Snapshot(stream, ReadingWork(BLOCKS, path.stat().st_size))
             stream.require_end()
         number = snapshot.device_in_use() if device is None else device
         return trace_of_events(
@@ -100,7 +100,7 @@ PYTORCH_SNAPSHOT = trace_format(
 class _Snapshot:
     """The segments and events of each device in a snapshot, taken one by one."""
 
-    def __init__(self, stream: PlainStream | JsonStream, looked_at: Work) -> None:
+    def __init__(self, stream: PlainStream | JsonStream, looked_at: ReadingWork) -> None:
         self.segments: list[Any] = []
         # Of each device: rows of kind, address, size, stream and pool of the events that matter,
         # end to end, because tuples would take as much memory as the events themselves; the number
@@ -129,7 +129,7 @@ class _Snapshot:
                 f"found {shown(sorted(found))}"
             )
 
-    def _take_segments(self, stream: PlainStream | JsonStream, looked_at: Work) -> None:
+    def _take_segments(self, stream: PlainStream | JsonStream, looked_at: ReadingWork) -> None:
         for place, _ in enumerate(stream.entries("segments")):
             segment = _fields(f"segments, entry {place}", stream.value(), SEGMENT_FIELDS)
             where = f"segments, entry {place}, blocks"

@@ -32,7 +32,7 @@ from instances.formats.model_problem import (
 from instances.formats.plan_target import require_valid_plan
 from planners.errors import GaplessError, InstanceError, MissingDependencyError, errors_at
 from planners.files.bounded_file import read_bounded
-from planners.files.file_limits import MAX_MODEL_BYTES, Allowance, Work, element_count
+from planners.files.file_limits import MAX_MODEL_BYTES, Allowance, ReadingWork, element_count
 from planners.files.formats import Format
 from planners.files.output_file import write_output
 from planners.model.plan import Plan, Result
@@ -147,8 +147,8 @@ def _read(model: Any, file_bytes: int, path: Path) -> TfliteModel:
     TABLES.require(tables + model.MetadataLength(), file_bytes)
     if 4 * (tables + listed) > file_bytes:
         raise InstanceError("the file is no whole model: it declares more than it holds")
-    entries = Work(ENTRIES, file_bytes)
-    run = _Subgraphs(model, graphs, entries, Work(TABLES, file_bytes))
+    entries = ReadingWork(ENTRIES, file_bytes)
+    run = _Subgraphs(model, graphs, entries, ReadingWork(TABLES, file_bytes))
     operators = run.operators
 
     def tensor_of(at: Place) -> ModelTensor:
@@ -188,7 +188,9 @@ MAX_CALLS_IN_CALLS = 64
 class _Subgraphs:
     """Goes through a model; the subgraphs that an operator calls run right behind it."""
 
-    def __init__(self, model: Any, graphs: list[Any], entries: Work, tables: Work) -> None:
+    def __init__(
+        self, model: Any, graphs: list[Any], entries: ReadingWork, tables: ReadingWork
+    ) -> None:
         self.model, self.graphs, self.entries, self.tables = model, graphs, entries, tables
         places = [
             Place(number, tensor)
@@ -285,7 +287,7 @@ def _called(kind: str, call: Any) -> list[int]:
     return [getattr(options, field)() for field in fields]
 
 
-def _numbers(table: Any, field: str, entries: Work) -> Any:
+def _numbers(table: Any, field: str, entries: ReadingWork) -> Any:
     if getattr(table, f"{field}IsNone")():
         return []
     entries.charge(getattr(table, f"{field}Length")())
@@ -305,7 +307,7 @@ def _kinds() -> dict[int, str]:
     return {number: kind for kind, number in vars(tflite.TensorType).items() if kind in _BITS}
 
 
-def _bytes_of(tensor: Any, index: int, entries: Work) -> int:
+def _bytes_of(tensor: Any, index: int, entries: ReadingWork) -> int:
     kind = _kinds().get(tensor.Type())
     if kind is None:
         raise InstanceError(
@@ -315,13 +317,13 @@ def _bytes_of(tensor: Any, index: int, entries: Work) -> int:
     return -(-count * _BITS[kind] // 8)
 
 
-def _name_of(tensor: Any, index: int, entries: Work) -> str:
+def _name_of(tensor: Any, index: int, entries: ReadingWork) -> str:
     name = tensor.Name() or b""
     entries.charge(len(name))
     return one_line(name.decode("utf-8", "replace")) or f"tensor {index}"
 
 
-def _offsets(model: Any, entries: Work) -> list[int] | None:
+def _offsets(model: Any, entries: ReadingWork) -> list[int] | None:
     for index in range(model.MetadataLength()):
         entry = model.Metadata(index)
         name = entry.Name() or b""

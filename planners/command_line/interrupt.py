@@ -77,6 +77,13 @@ class Interrupt:
         """Return True if a signal came to this program, which may explain an error."""
         return cls._entered is not None and cls._entered.came
 
+    @classmethod
+    def listen_again(cls) -> None:
+        """Hear signals again after code of a third party, which may have replaced the handlers."""
+        if cls._entered is not None and threading.current_thread() is threading.main_thread():
+            for number in cls._entered._before:
+                signal.signal(number, cls._entered._handle)
+
     def _handle(self, number: int, _frame: FrameType | None) -> None:
         self._count += 1
         if self.number is None:

@@ -33,7 +33,7 @@ from planners.command_line.typer_frame import (
     SizedDimensions,
 )
 from planners.compare import records, report
-from planners.compare.comparison import Answer, Comparison, compare_planners, verdict_of
+from planners.compare.comparison import Answer, Comparison, compare_planners
 from planners.compare.plots import ComparisonPage, Plot, find_plot
 from planners.dynamic.reusable_space import ReusableSpace, reusable_space
 from planners.dynamic.static_part import is_dynamic, static_part
@@ -323,7 +323,7 @@ def _answer(request: ComparisonRequest, interrupt: Interrupt) -> int:
             online_rows = () if online is None else online.rows
             if not all([*(row.result.valid for row in rows), *(row.valid for row in online_rows)]):
                 codes.add(EXIT_INVALID_PLAN)
-            verdict = verdict_of(comparison)
+            verdict = comparison.verdict
             if verdict is not None:
                 codes.add(EXIT_OF_ANSWER[verdict.answer])
             _keep_best(comparison, whole, request)

@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
+import enum
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from planners.judged_run import run
+from planners.judged_run import answer_with, answered
 from planners.model.bounds import Bound, bounds_of
 from planners.model.budget import Budget
-from planners.model.findings import Findings
+from planners.model.findings import Findings, PlannerAnswer
 from planners.model.plan import Result, Status
 from planners.model.problem import Problem
 from planners.model.reference import Reference, reference_of
-from planners.processes.planner_answer import OnError, plain_parameters
-from planners.referee.judge import judge, settle
+from planners.processes.planner_answer import OnError
+from planners.referee.judge import judge_all
 from planners.registry import ChosenPlanner
+from planners.text.byte_units import both_bytes
 
 if TYPE_CHECKING:
     from planners.processes.isolated_planner import Isolation
     from planners.reorder.reordering import Reordering
-import enum
-
-from planners.text.byte_units import both_bytes
 
 # Limits the pairs that are counted one by one, because one of their tensors has gaps. A pair takes
 # some 15 ns.
@@ -60,6 +60,26 @@ class ReferenceRow:
     # True if the recording shows fewer reserved bytes than live bytes. Then the recording began
     # after the allocator had reserved memory.
     below_lifetime_bound: bool = False
+
+
+class Answer(enum.Enum):
+    """The answer of all planners together to the question whether the problem fits."""
+
+    FITS = "fits"
+    DOES_NOT_FIT = "does_not_fit"
+    NOT_KNOWN = "not_known"
+
+
+@dataclass(frozen=True)
+class CapacityVerdict:
+    """An answer, and its evidence."""
+
+    answer: Answer
+    # The planner whose plan fits, or the certificate that proves that no plan fits; empty if
+    # neither is known.
+    by: str
+    # One sentence for people: the peak, the proof, or both limits of the open range.
+    because: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,6 +145,32 @@ class Comparison:
         ]
         return min(fitting, key=lambda row: row.result.peak or 0, default=None)
 
+    @cached_property
+    def verdict(self) -> CapacityVerdict | None:
+        """Whether the problem fits its capacity; None if it has none."""
+        capacity = self.problem.capacity
+        if capacity is None:
+            return None
+        best = self.best
+        if best is not None:
+            assert best.result.peak is not None
+            return CapacityVerdict(Answer.FITS, best.label, f"peak {both_bytes(best.result.peak)}")
+        bound, certificate = self.best_bound
+        if bound > capacity:
+            return CapacityVerdict(
+                Answer.DOES_NOT_FIT, certificate, f"at least {both_bytes(bound)} are needed"
+            )
+        for row in self.rows:
+            if row.result.status is Status.INFEASIBLE:
+                return CapacityVerdict(
+                    Answer.DOES_NOT_FIT, row.result.certificate, row.result.reason
+                )
+        peaks = [row.result.peak for row in self.rows if row.result.valid]
+        least = min((peak for peak in peaks if peak is not None), default=None)
+        found = "no plan was found" if least is None else f"the best plan needs {both_bytes(least)}"
+        proven = f"no more than {both_bytes(bound)} is proven to be needed"
+        return CapacityVerdict(Answer.NOT_KNOWN, "", f"{found}, and {proven}")
+
 
 def compare_planners(
     problem: Problem,
@@ -146,30 +192,30 @@ def compare_planners(
     bounds = bounds_of(problem) if limit is None else bounds_of(problem, limit)
     bounds_done = time.perf_counter()
     unsafe_pairs = _count_quickly(problem)
-    results: list[Result] = []
+    answers: list[PlannerAnswer] = []
     interrupted = False
     for index, planner in enumerate(chosen):
         try:
             on_start(index, planner.label)
-            results.append(
-                run(problem, planner, budget, bounds, isolation=isolation, on_error=on_error)
+            answers.append(
+                answered(problem, planner, budget, isolation=isolation, on_error=on_error)
             )
         except KeyboardInterrupt:
-            results.append(_lost(problem, planner, budget))
+            lost = Findings(reason="interrupted", interrupted=True)
+            answers.append(answer_with(planner, budget, lost))
             interrupted = True
         # A third party's planner may falsely report an interrupt, so its report is ignored.
-        interrupted |= is_interrupted() or (planner.info.built_in and results[-1].interrupted)
+        is_told = planner.info.built_in and answers[-1].found.interrupted
+        interrupted |= is_interrupted() or is_told
         if interrupted:
             break
-    labels = [planner.label for planner in chosen]
-    settled = settle(problem, labels[: len(results)], results)
     return Comparison(
         problem,
         tuple(bounds),
         safety_done - started,
         bounds_done - safety_done,
-        _as_rows(labels, settled),
-        tuple(labels[len(results) :]),
+        _as_rows(answers, judge_all(problem, answers, bounds)),
+        tuple(planner.label for planner in chosen[len(answers) :]),
         interrupted,
         reference,
         unsafe_pairs,
@@ -185,12 +231,14 @@ def _count_quickly(problem: Problem) -> int | None:
     return int(problem.core.unsafe_degrees().sum()) // 2
 
 
-def _as_rows(labels: Sequence[str], results: Sequence[Result]) -> tuple[ComparisonRow, ...]:
+def _as_rows(
+    answers: Sequence[PlannerAnswer], results: Sequence[Result]
+) -> tuple[ComparisonRow, ...]:
     peaks = [_valid_peak(result) for result in results]
     best = min((peak for peak in peaks if peak is not None), default=0)
     return tuple(
-        ComparisonRow(label, result, _gap(peak, best))
-        for label, result, peak in zip(labels, results, peaks, strict=False)
+        ComparisonRow(answer.label, result, _gap(peak, best))
+        for answer, result, peak in zip(answers, results, peaks, strict=True)
     )
 
 
@@ -202,54 +250,3 @@ def _gap(peak: int | None, reference: int) -> float | None:
     if peak is None or (reference == 0 and peak > 0):
         return None
     return 0.0 if reference == 0 else peak / reference - 1
-
-
-def _lost(problem: Problem, planner: ChosenPlanner, budget: Budget) -> Result:
-    return replace(
-        judge(problem, Findings(reason="interrupted", interrupted=True)),
-        planner=planner.info.name,
-        parameters=plain_parameters({**planner.info.defaults, **planner.parameters}),
-        seed=budget.seed,
-    )
-
-
-class Answer(enum.Enum):
-    """The answer of all planners together to the question whether the problem fits."""
-
-    FITS = "fits"
-    DOES_NOT_FIT = "does_not_fit"
-    NOT_KNOWN = "not_known"
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """An answer, and its evidence."""
-
-    answer: Answer
-    # The planner whose plan fits, or the certificate that proves that no plan fits; empty if
-    # neither is known.
-    by: str
-    # One sentence for people: the peak, the proof, or both limits of the open range.
-    because: str
-
-
-def verdict_of(comparison: Comparison) -> Verdict | None:
-    """Return the verdict of a comparison, or None if the problem has no capacity."""
-    capacity = comparison.problem.capacity
-    if capacity is None:
-        return None
-    best = comparison.best
-    if best is not None:
-        assert best.result.peak is not None
-        return Verdict(Answer.FITS, best.label, f"peak {both_bytes(best.result.peak)}")
-    bound, certificate = comparison.best_bound
-    if bound > capacity:
-        return Verdict(Answer.DOES_NOT_FIT, certificate, f"at least {both_bytes(bound)} are needed")
-    for row in comparison.rows:
-        if row.result.status is Status.INFEASIBLE:
-            return Verdict(Answer.DOES_NOT_FIT, row.result.certificate, row.result.reason)
-    peaks = [row.result.peak for row in comparison.rows if row.result.valid]
-    least = min((peak for peak in peaks if peak is not None), default=None)
-    found = "no plan was found" if least is None else f"the best plan needs {both_bytes(least)}"
-    proven = f"no more than {both_bytes(bound)} is proven to be needed"
-    return Verdict(Answer.NOT_KNOWN, "", f"{found}, and {proven}")

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
-from planners.compare.comparison import Comparison, ComparisonRow, verdict_of
+from planners.compare.comparison import Comparison, ComparisonRow
 from planners.compare.report import about_reference
 from planners.files.json_file import compact_json
 from planners.model.budget import Budget
@@ -139,7 +139,7 @@ def _run_fields(budget: Budget) -> Fields:
 
 
 def _instance_fields(comparison: Comparison, file: str) -> Fields:
-    problem, verdict = comparison.problem, verdict_of(comparison)
+    problem, verdict = comparison.problem, comparison.verdict
     return {
         "instance": problem.name,
         "file": file,

@@ -8,11 +8,10 @@ from typing import Any
 
 from planners.compare.comparison import (
     Answer,
+    CapacityVerdict,
     Comparison,
     ComparisonRow,
     ReferenceRow,
-    Verdict,
-    verdict_of,
 )
 from planners.model.plan import Result, Status
 from planners.model.problem_fields import MOST_SHOWN_NAME
@@ -123,7 +122,7 @@ def notes(comparison: Comparison, rows: Sequence[ComparisonRow]) -> list[str]:
         lines.append(f"gap to bound: above {result.certificate}, {both_bytes(result.lower_bound)}")
     if comparison.reference is not None:
         lines.append(f"{REFERENCE_MARK} no plan: {about_reference(comparison)}")
-    verdict = verdict_of(comparison)
+    verdict = comparison.verdict
     told: dict[str, list[str]] = {}
     for row in rows:
         said = [_beside_the_verdict(row.result, verdict)]
@@ -203,7 +202,7 @@ def _reference_cells(row: ReferenceRow) -> tuple[str, ...]:
     )
 
 
-def _in_words(verdict: Verdict) -> str:
+def _in_words(verdict: CapacityVerdict) -> str:
     said = {
         Answer.FITS: f"fits, shown by {verdict.by}",
         Answer.DOES_NOT_FIT: f"does not fit, proven by {verdict.by}",
@@ -212,7 +211,7 @@ def _in_words(verdict: Verdict) -> str:
     return f"{said[verdict.answer]}: {one_line(verdict.because)}"
 
 
-def _beside_the_verdict(result: Result, verdict: Verdict | None) -> str:
+def _beside_the_verdict(result: Result, verdict: CapacityVerdict | None) -> str:
     """Return the reason of a result, less the part that the verdict or the peak states."""
     proven = verdict is not None and verdict.answer is Answer.DOES_NOT_FIT
     if proven and result.status is Status.INFEASIBLE:

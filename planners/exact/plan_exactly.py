@@ -13,9 +13,9 @@ from planners.greedy.portfolio import Portfolio
 from planners.model.bounds import Bound
 from planners.model.budget import Budget
 from planners.model.findings import Findings
+from planners.model.incumbent import Incumbent
 from planners.model.plan import Plan
 from planners.model.problem import Problem, Scalar
-from planners.search.incumbent import Incumbent
 
 
 @dataclass(frozen=True)

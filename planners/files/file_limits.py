@@ -58,7 +58,7 @@ class Allowance:
             )
 
 
-class Work:
+class ReadingWork:
     """The work of a reader for a file; each piece of work is charged before it is done."""
 
     def __init__(self, allowance: Allowance, file_bytes: int) -> None:

@@ -182,10 +182,6 @@ def _answer(path: Path, form: Format, kind: type[Content], read: Callable[[], ob
         return content
 
 
-# The old name of `read_problem`.
-read_any = read_problem
-
-
 def formats() -> tuple[Format, ...]:
     """Return every known format, this package's own first."""
     load_formats()

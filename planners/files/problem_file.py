@@ -54,10 +54,6 @@ def read_gapless_json(path: str | Path) -> Problem:
         return problem_from_fields(read_json(path))
 
 
-# An old name, kept for callers. `planners.read_problem` is another function, for every format.
-read_problem = read_gapless_json
-
-
 def write_problem(problem: Problem, path: str | Path) -> None:
     """Write an instance file, the same bytes for the same problem.
 

@@ -15,6 +15,7 @@ from planners.greedy.sort_keys import ORDERS, SortKey, block_order
 from planners.model.blocks import NOT_PINNED
 from planners.model.budget import Budget
 from planners.model.columns import IntColumn
+from planners.model.incumbent import Incumbent
 from planners.model.plan import Plan
 from planners.model.problem import Problem
 from planners.registry import UnsupportedProblemError
@@ -210,3 +211,36 @@ def stack_rest(problem: Problem, offsets: IntColumn, rest: NDArray[np.integer]) 
     floor = -(-top // strictest) * strictest
     heads[free] = floor + np.cumsum(padded) - padded + blocks.residue[free]
     return Plan.of_blocks(problem, heads)
+
+
+def place_better(
+    incumbent: Incumbent,
+    blocks: NDArray[np.integer],
+    name: str,
+    fit: str = "first",
+    *,
+    objects: bool = False,
+    only_goal: bool = False,
+) -> int:
+    """Place blocks in an order while the plan can still become the incumbent's best.
+
+    If the time ends first, the remaining blocks are stacked on top: the plan may still be the best.
+    """
+    limits = [incumbent.goal + 1] if only_goal else []
+    if incumbent.best is not None:
+        limits.append(incumbent.best.peak)
+    attempt = place_blocks(
+        incumbent.problem,
+        blocks,
+        fit,
+        incumbent.attempt_budget,
+        objects=objects,
+        below=min(limits, default=None),
+        complete=True,
+    )
+    incumbent.count += 1
+    if attempt.plan is not None:
+        incumbent.offer(attempt.plan, f"{name}, cut short" if attempt.out_of_time else name)
+    if attempt.out_of_time:
+        raise TimeoutError("the time limit passed before the plan was complete")
+    return attempt.placed

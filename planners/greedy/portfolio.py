@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable, Iterable
 from itertools import product
 
-from planners.greedy.place import FITS
+from planners.greedy.place import FITS, place_better
 from planners.greedy.sort_keys import ORDERS, block_order
 from planners.model.blocks import NOT_PINNED
 from planners.model.columns import IntColumn
+from planners.model.incumbent import Incumbent
 from planners.model.problem import Problem
-from planners.search.incumbent import Incumbent
 
 
 class Portfolio:
@@ -71,7 +71,7 @@ class Portfolio:
                 return
             incumbent.require_time()
             blocks = self._by(order)
-            incumbent.place(blocks, name, fit, objects=objects, only_goal=only_goal)
+            place_better(incumbent, blocks, name, fit, objects=objects, only_goal=only_goal)
 
     @property
     def all_orders(self) -> list[IntColumn]:

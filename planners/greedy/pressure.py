@@ -43,16 +43,17 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from planners.greedy.place import place_better
 from planners.greedy.sort_keys import block_order
 from planners.greedy.stages import ask_for_bounds_after_a_plan, plan_in_stages
 from planners.model.bounds import Bound
 from planners.model.budget import Budget
 from planners.model.columns import IntColumn
 from planners.model.findings import Findings
+from planners.model.incumbent import Incumbent
 from planners.model.problem import Problem, Safety
 from planners.model.problem_fields import liveness
 from planners.registry import UnsupportedProblemError, register
-from planners.search.incumbent import Incumbent
 
 # A tensor belongs to the first level if its pressure is at least this share of the largest. At the
 # last share all tensors belong to it, which is first fit by one key. Guesses.
@@ -129,8 +130,8 @@ class PressureOrders:
             for name, order in orders:
                 if incumbent.over:
                     return
-                placed = incumbent.place(
-                    order, name, only_goal=only_goal and incumbent.best is not None
+                placed = place_better(
+                    incumbent, order, name, only_goal=only_goal and incumbent.best is not None
                 )
                 if placed < first_level:
                     break

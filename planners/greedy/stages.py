@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from planners.greedy.place import stack_rest
+from planners.greedy.place import place_better, stack_rest
 from planners.model.bounds import Bound
 from planners.model.budget import Budget
 from planners.model.columns import IntColumn
 from planners.model.findings import Findings
+from planners.model.incumbent import Incumbent
 from planners.model.problem import Problem, Scalar
-from planners.search.incumbent import Incumbent
 
 Stage = Callable[[], object]
 """Improves the incumbent or its bounds; may end with ``TimeoutError`` or Ctrl-C at any time."""
@@ -60,7 +60,7 @@ def ask_for_bounds_after_a_plan(
     """Place the first order before bounds take time; then their witness improves the orders."""
     if not incumbent.bounds_are_known:
         name, order = next(orders(incumbent.problem, incumbent.bound))
-        incumbent.place(order, name)
+        place_better(incumbent, order, name)
         incumbent.ask_for_bounds()
 
 

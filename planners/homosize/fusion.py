@@ -17,16 +17,8 @@ from planners.model.budget import Budget
 
 @dataclass(frozen=True)
 class FusionAttempt:
-    """Two adjacent plans, and the outcome of fusing them."""
+    """The merit, see :func:`merit`, of two adjacent plans and of the fused ones."""
 
-    # First and last phase of the larger plan, and of the plan that was inserted into it.
-    host_phases: tuple[int, int]
-    guest_phases: tuple[int, int]
-    # Bytes; ``fused_size`` includes the guests that were left over.
-    host_size: int
-    guest_size: int
-    fused_size: int
-    # The merit, see :func:`merit`, of the two plans and of the fused ones.
     before: Fraction
     after: Fraction
 
@@ -132,7 +124,7 @@ def _find_partner(
         if not are_adjacent(plan, partner):
             continue
         fused = fuse(plan, partner, paper_variant, budget)
-        trial = _trial(plan, partner, fused, paper_variant)
+        trial = FusionAttempt(merit([plan, partner], paper_variant), merit(fused, paper_variant))
         trials.append(trial)
         if not trial.accepted:
             continue
@@ -142,18 +134,3 @@ def _find_partner(
         if paper_variant.partner == "first":
             break
     return best
-
-
-def _trial(
-    one: LocalPlan, other: LocalPlan, fused: list[LocalPlan], paper_variant: PaperVariant
-) -> FusionAttempt:
-    host, guest = host_and_guest(one, other)
-    return FusionAttempt(
-        (host.phase_start, host.phase_end),
-        (guest.phase_start, guest.phase_end),
-        host.size,
-        guest.size,
-        sum(part.size for part in fused),
-        merit([one, other], paper_variant),
-        merit(fused, paper_variant),
-    )

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from planners.dynamic.static_part import is_dynamic
-from planners.greedy.place import place
+from planners.greedy.place import place, place_better
 from planners.greedy.portfolio import Portfolio
 from planners.greedy.pressure import PressureOrders
 from planners.greedy.stages import ask_for_bounds_after_a_plan, plan_in_stages, with_node_limit
@@ -23,10 +23,10 @@ from planners.model.blocks import NOT_PINNED
 from planners.model.budget import Budget
 from planners.model.columns import IntColumn
 from planners.model.findings import Findings
+from planners.model.incumbent import Incumbent
 from planners.model.plan import Plan
 from planners.model.problem import Problem, Safety, Scalar
 from planners.registry import UnsupportedProblemError, register
-from planners.search.incumbent import Incumbent
 
 NAME = "homosize"
 
@@ -122,7 +122,7 @@ class _Orders:
         incumbent = self._incumbent
         for name, order in structured_orders(incumbent.problem, incumbent.bound):
             only_goal = incumbent.best is not None
-            incumbent.place(order, name, only_goal=only_goal)
+            place_better(incumbent, order, name, only_goal=only_goal)
             if only_goal:
                 self._given_up.append((name, order))
             if incumbent.over:
@@ -134,7 +134,7 @@ class _Orders:
         """Place the structured orders to their ends."""
         for name, order in self._given_up:
             if not self._incumbent.over:
-                self._incumbent.place(order, name)
+                place_better(self._incumbent, order, name)
 
 
 def _share_kept(incumbent: Incumbent) -> tuple[float, int]:
@@ -162,7 +162,7 @@ def _offer_published(incumbent: Incumbent, paper_variant: PaperVariant) -> None:
             plan, _ = plan_as_published(problem, reading, incumbent.budget)
         except UnsupportedProblemError:
             return
-        incumbent.place(address_order(problem, plan.offsets), name)
+        place_better(incumbent, address_order(problem, plan.offsets), name)
 
 
 def _counts(synthesis: Synthesis) -> Mapping[str, Scalar]:

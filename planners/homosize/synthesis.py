@@ -1,4 +1,4 @@
-"""The paper's plan synthesizer: its stages in sequence, and the idle memory of its plan."""
+"""The paper's plan synthesizer: its stages in sequence."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from planners.model.budget import Budget
 class Synthesis:
     """The results of all stages for some requests."""
 
-    requests: Requests
     # HomoPhase groups with their local plans.
     groups: list[LocalPlan]
     # The pairs of groups for which a fusion was tried.
@@ -48,34 +47,4 @@ def _synthesize(
 ) -> Synthesis:
     groups, singles = homophase_groups(requests, paper_variant)
     plans, trials = fuse_adjacent(groups, paper_variant, budget)
-    return Synthesis(requests, groups, trials, plan_globally(plans, singles, paper_variant, budget))
-
-
-@dataclass(frozen=True)
-class Fragmentation:
-    """Reserved byte-steps of a plan: ``used + in_groups + in_layers == reserved``."""
-
-    # From the first allocation to the last free.
-    steps: int
-    reserved: int
-    used: int
-    # Within the blocks of groups.
-    in_groups: int
-    # In layers, at times without a group or a single request.
-    in_layers: int
-
-    def mean_bytes(self, byte_steps: int) -> int:
-        """Return byte-steps as mean bytes over the steps, rounded."""
-        return round(byte_steps / self.steps) if self.steps else 0
-
-
-def fragmentation_of(synthesis: Synthesis) -> Fragmentation:
-    """Account for the byte-steps of a published plan."""
-    plan, requests = synthesis.plan, synthesis.requests
-    if not requests.count:
-        return Fragmentation(0, 0, 0, 0, 0)
-    steps = int(requests.end.max()) - int(requests.start.min())
-    reserved = plan.peak * steps
-    of_units = int((plan.size * (plan.end - plan.start).astype(object)).sum())
-    in_groups = sum(local.reserved - local.used for local in plan.plans)
-    return Fragmentation(steps, reserved, of_units - in_groups, in_groups, reserved - of_units)
+    return Synthesis(groups, trials, plan_globally(plans, singles, paper_variant, budget))

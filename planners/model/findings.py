@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from planners.model.plan import Plan, Status
+from planners.model.plan import Parameters, Plan, Status
 from planners.model.problem import Scalar
 
 
@@ -30,3 +30,20 @@ class Findings:
     # Pairs of the seconds since the planner began and the peak reached by then; empty if the
     # planner does not report them. They are ignored when findings are compared.
     incumbents: Sequence[tuple[float, int]] = field(default=(), compare=False)
+
+
+@dataclass(frozen=True)
+class PlannerAnswer:
+    """The findings of one planner on one problem, with the run that they come from."""
+
+    # Planner and parameters, as written on the command line.
+    label: str
+    found: Findings
+    # False if the proofs that the planner states are claims.
+    proofs_count: bool = True
+    planner: str = ""
+    parameters: Parameters = field(default_factory=dict)
+    seed: int = 0
+    # Wall and processor time.
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from threading import Lock
 
 import numpy as np
@@ -59,15 +59,3 @@ class KnownBounds:
     cliques_grown: int = 0
     # Held while these fields are read or extended.
     lock: Lock = field(default_factory=Lock)
-
-    def apart(self) -> KnownBounds:
-        """Return copies of the known bounds; an unfinished search stays here."""
-        with self.lock:
-            return KnownBounds(
-                [replace(bound) for bound in self.quick],
-                replace(self.aligned),
-                None if self.antichain is None else replace(self.antichain),
-                too_large=self.too_large,
-                clique=replace(self.clique),
-                cliques_grown=self.cliques_grown,
-            )

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from copy import copy
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 import numpy as np
 
 from planners.errors import GaplessError
-from planners.model.columns import IntColumn
 from planners.model.findings import Findings
 from planners.model.online_result import OnlineResult, OnlineTerms
 from planners.model.plan import Status
@@ -25,9 +22,7 @@ from planners.processes.planner_answer import (
 )
 from planners.referee.online import find_online_fault
 from planners.registry import ChosenOnline, choose_online
-from planners.text.plain_text import shown, text_of
-
-Number = TypeVar("Number", int, float)
+from planners.text.plain_text import one_line, shown, text_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,17 +113,14 @@ def run_online(
 
 
 def _run_one(requests: RequestSequence, allocator: ChosenOnline, terms: OnlineTerms) -> OnlineRow:
-    # The allocator gets copies, because it can assign even to frozen objects.
-    theirs = copy(requests), replace(terms)
-
     def answered() -> OnlineResult | Findings:
         try:
-            answer = allocator.info.build(**allocator.parameters)(*theirs)
+            answer = allocator.info.build(**allocator.parameters)(requests, terms)
         except GaplessError as error:  # it says why it does not serve, and gives no wrong answer
             return Findings(reason=text_of(error))
         return judged_answer(requests, terms, answer)
 
-    result = called(answered, built_in=False)
+    result = called(answered)
     if isinstance(result, Findings):
         is_valid = result.claimed is not Status.INVALID
         return OnlineRow(allocator.label, None, result.reason, is_valid)
@@ -140,57 +132,30 @@ def _run_one(requests: RequestSequence, allocator: ChosenOnline, terms: OnlineTe
 
 
 def judged_answer(requests: RequestSequence, terms: OnlineTerms, answer: object) -> OnlineResult:
-    """Return the answer of an allocator in plain values; raise if it breaks a rule."""
+    """Return the answer of an allocator with text on one line; raise if it breaks a rule."""
     if not isinstance(answer, OnlineResult):
         found = type(answer).__name__
         raise MalformedAnswerError(f"an online allocator returns an OnlineResult, found {found}")
     row = answer.out_of_memory_row
-    if row is not None and (row := byte_count("out_of_memory_row", row)) > requests.row_count:
+    if row is not None and byte_count("out_of_memory_row", row) > requests.row_count:
         raise MalformedAnswerError(f"out_of_memory_row: the run has fewer rows, found {shown(row)}")
     live = requests.live_bytes(requests.size)[:row]
-    result = OnlineResult(
+    result = replace(
+        answer,
         # It follows from the requests alone, so an allocator need not count it.
-        int(live.max(initial=0)),
-        byte_count("allocated_peak", answer.allocated_peak),
-        byte_count("reserved_peak", answer.reserved_peak),
-        _counts("device_calls", answer.device_calls),
-        _seconds("seconds", answer.seconds),
-        row,
-        _by_kind("device_seconds", answer.device_seconds, _seconds),
-        _seconds("last_iteration_seconds", answer.last_iteration_seconds),
-        [_counts("iteration_calls", calls) for calls in answer.iteration_calls],
-        _column("reserved", answer.reserved, (requests.row_count,)),
-        _column("allocated", answer.allocated, (requests.row_count,)),
-        _column("addresses", answer.addresses, (requests.request_count,)),
-        _column("segments", answer.segments, (len(answer.segments), 3)),
-        line_of("not_done", answer.not_done),
-        figures(answer.statistics),
+        requested_peak=int(live.max(initial=0)),
+        allocated_peak=byte_count("allocated_peak", answer.allocated_peak),
+        reserved_peak=byte_count("reserved_peak", answer.reserved_peak),
+        device_calls={one_line(kind): calls for kind, calls in answer.device_calls.items()},
+        seconds=_seconds("seconds", answer.seconds),
+        last_iteration_seconds=_seconds("last_iteration_seconds", answer.last_iteration_seconds),
+        not_done=line_of("not_done", answer.not_done),
+        statistics=figures(answer.statistics),
     )
     fault = find_online_fault(requests, live, terms.capacity, result)
     if fault is not None:
         raise MalformedAnswerError(fault)
     return result
-
-
-def _column(what: str, column: object, shape: tuple[int, ...]) -> IntColumn:
-    """Refuse what is not an array of integers that has this shape, or no entries."""
-    if (
-        not isinstance(column, np.ndarray)
-        or column.dtype.kind != "i"
-        or (column.size and column.shape != shape)
-    ):
-        raise MalformedAnswerError(f"{what}: integers as {shape} are needed, found {shown(column)}")
-    return np.array(column, dtype=np.int64)
-
-
-def _counts(what: str, calls: object) -> dict[str, int]:
-    return _by_kind(what, calls, byte_count)
-
-
-def _by_kind(what: str, given: object, take: Callable[[str, object], Number]) -> dict[str, Number]:
-    if not isinstance(given, Mapping):
-        raise MalformedAnswerError(f"{what}: a mapping is needed, found {shown(given)}")
-    return {line_of(what, kind): take(f"{what}, {kind}", number) for kind, number in given.items()}
 
 
 def _seconds(what: str, value: object) -> float:

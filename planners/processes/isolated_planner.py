@@ -10,14 +10,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from planners.command_line import standard_output
-from planners.errors import GaplessError, InstanceError
+from planners.errors import GaplessError
 from planners.model.budget import Budget
 from planners.model.columns import is_number, is_whole
 from planners.model.findings import Findings
 from planners.model.plan import Plan, Status
 from planners.model.problem import Problem
 from planners.processes.isolated_process import AnsweredInterrupt, Ended, call_isolated
-from planners.processes.planner_answer import MalformedAnswerError, take_in
+from planners.processes.planner_answer import take_in
 from planners.text.plain_text import shown
 
 # Seconds that a planner may take beyond its time limit before its process is killed. A guess.
@@ -87,7 +87,7 @@ def answer_in_isolation(
         return _without_answer(sent, budget, isolation)
     try:
         found = take_in(problem, unpacked(sent))
-    except (MalformedAnswerError, InstanceError, ValueError, KeyError, TypeError):
+    except Exception:  # the process may have sent any bytes
         found = Findings(reason="its process sent no valid answer", claimed=Status.INVALID)
     return replace(found, interrupted=found.interrupted or interrupted)
 

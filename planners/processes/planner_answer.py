@@ -1,16 +1,14 @@
-"""Turns the answer of a planner into plain findings, or refuses it with a reason.
+"""Calls a planner, and turns its answer into findings, or refuses the answer with a reason.
 
-No object of a third party passes this border: this module reads each attribute of its objects once,
-and passes on copies of numbers and text.
+A planner is Python code like any other. Only a planner in a process of its own may be hostile: its
+answer is bytes, which are read as findings and pass through the same checks.
 """
 
 from __future__ import annotations
 
-import copy
 import math
 import time
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
 from dataclasses import replace
 from itertools import islice
 from typing import Any, TypeVar
@@ -20,11 +18,10 @@ import numpy as np
 from planners.command_line.interrupt import Interrupt
 from planners.errors import GaplessError, MissingDependencyError
 from planners.model.budget import Budget
-from planners.model.columns import INT64_MAX, IntColumn, frozen_column, is_whole
+from planners.model.columns import INT64_MAX, is_whole
 from planners.model.findings import Findings
 from planners.model.plan import Plan, Result, Status
 from planners.model.problem import Problem, Scalar
-from planners.processes.process_state import kept_process_state
 from planners.registry import ChosenPlanner, UnsupportedProblemError
 from planners.text.plain_text import describe_error, one_line, shown, text_of
 
@@ -52,12 +49,11 @@ def answer_of(
         plan = chosen.info.build(**chosen.parameters)
         if chosen.info.built_in:
             return take_in(problem, plan(problem, budget))
-        # The planner gets copies, because it can assign even to frozen objects.
-        answer = plan(apart(problem), replace(budget, on_offer=offers.take))
+        answer = plan(problem, replace(budget, on_offer=offers.take))
         return offers.joined(take_in(problem, answer))
 
     try:
-        found = called(asked, built_in=chosen.info.built_in, on_error=on_error)
+        found = called(asked, on_error)
     except KeyboardInterrupt:
         if offers.best is None:
             raise
@@ -66,12 +62,11 @@ def answer_of(
 
 
 def called(
-    call: Callable[[], Answer], *, built_in: bool, on_error: OnError = lambda _error: None
+    call: Callable[[], Answer], on_error: OnError = lambda _error: None
 ) -> Answer | Findings:
     """Call a planner of any kind; return what it returns, or why it failed as findings."""
     try:
-        with nullcontext() if built_in else kept_process_state():
-            return call()
+        return call()
     except KeyboardInterrupt:
         raise
     except (UnsupportedProblemError, MissingDependencyError) as error:
@@ -104,11 +99,11 @@ class _Offers:
     def take(self, offered: object) -> None:
         if not isinstance(offered, Plan):
             raise MalformedAnswerError(f"a planner offers a Plan, found {_kind(offered)}")
-        plan = _plan(self._problem, offered)
-        if self.best is None or plan.peak < self.best.peak:
-            self.best = plan
+        _require_offsets(self._problem, offered)
+        if self.best is None or offered.peak < self.best.peak:
+            self.best = offered
             if len(self._incumbents) < MOST_INCUMBENTS:
-                self._incumbents.append((time.perf_counter() - self._begun, plan.peak))
+                self._incumbents.append((time.perf_counter() - self._begun, offered.peak))
 
     def joined(self, found: Findings) -> Findings:
         """Return findings with the best offer if they have no plan, and with the offers' curve."""
@@ -116,44 +111,24 @@ class _Offers:
         return replace(found, plan=plan, incumbents=found.incumbents or tuple(self._incumbents))
 
 
-def apart(problem: Problem) -> Problem:
-    """Return a copy of a problem that shares only the columns, which cannot change."""
-    theirs = copy.copy(problem)
-    for field in ("graph", "blocks"):
-        object.__setattr__(theirs, field, copy.copy(getattr(problem, field)))
-    if theirs.graph is not None:
-        object.__setattr__(theirs.graph, "work", copy.copy(theirs.graph.work))
-    object.__setattr__(theirs, "known_bounds", problem.known_bounds.apart())
-    return theirs
-
-
 def take_in(problem: Problem, answer: object) -> Findings:
-    """Return a planner's answer as findings of plain values.
-
-    The findings have no planner, parameters or cost, which the caller knows. An error that reading
-    the answer raises is passed on.
-    """
-    if isinstance(answer, Plan):
-        return Findings(_plan(problem, answer))
-    if not isinstance(answer, (Findings, Result)):
-        raise MalformedAnswerError(f"a planner returns a Plan or a Result, found {_kind(answer)}")
-    status = answer.claimed if isinstance(answer, Findings) else answer.status
-    plan = answer.plan
-    if type(status) is not Status and not (status is None and isinstance(answer, Findings)):
-        raise MalformedAnswerError(f"a result has a status of planners.Status, found {_of(status)}")
+    """Return a planner's answer as findings, whose text is one line each."""
+    found = _as_findings(answer)
+    plan = found.plan
     if plan is not None and not isinstance(plan, Plan):
         raise MalformedAnswerError(f"a result has a planners.Plan or None, found {_kind(plan)}")
-    if plan is None and status in (Status.OPTIMAL, Status.FEASIBLE):
-        raise MalformedAnswerError(f"a result that is {status.value} needs a plan, found none")
-    return Findings(
-        None if plan is None else _plan(problem, plan),
-        byte_count("a lower bound", answer.lower_bound),
-        line_of("a certificate", answer.certificate, MOST_NAME_CHARACTERS),
-        line_of("a reason", answer.reason),
-        _truth("interrupted", answer.interrupted),
-        figures(answer.statistics),
-        status,
-        _incumbents(answer.incumbents) if isinstance(answer, Findings) else (),
+    if plan is None and found.claimed in (Status.OPTIMAL, Status.FEASIBLE):
+        raise MalformedAnswerError(f"a result that is {found.claimed.value} needs a plan")
+    if plan is not None:
+        _require_offsets(problem, plan)
+    return replace(
+        found,
+        lower_bound=byte_count("a lower bound", found.lower_bound),
+        certificate=line_of("a certificate", found.certificate, MOST_NAME_CHARACTERS),
+        reason=line_of("a reason", found.reason),
+        interrupted=_truth("interrupted", found.interrupted),
+        statistics=figures(found.statistics),
+        incumbents=_incumbents(found.incumbents),
     )
 
 
@@ -162,27 +137,28 @@ def plain_parameters(parameters: Mapping[str, object]) -> dict[str, Scalar]:
     return {one_line(key, MOST_NAME_CHARACTERS): _plain(value) for key, value in parameters.items()}
 
 
-def _plan(problem: Problem, plan: Plan) -> Plan:
-    return Plan(_offsets(problem, plan.offsets), byte_count("a peak", plan.peak))
-
-
-def _offsets(problem: Problem, offsets: Any) -> IntColumn:
-    offsets = bounded(offsets, problem.tensor_count)
-    if len(offsets) != problem.tensor_count:
+def _as_findings(answer: object) -> Findings:
+    if isinstance(answer, Findings):
+        return answer
+    if isinstance(answer, Plan):
+        return Findings(answer)
+    if not isinstance(answer, Result):
+        raise MalformedAnswerError(f"a planner returns a Plan or a Result, found {_kind(answer)}")
+    if not isinstance(answer.status, Status):
         raise MalformedAnswerError(
-            f"one offset a tensor is needed, found {len(offsets)} for {problem.tensor_count}"
+            f"a result has a status of planners.Status, found {_of(answer.status)}"
         )
-    return frozen_column("offsets", offsets)
+    return Findings(
+        answer.plan, answer.lower_bound, answer.certificate, answer.reason, answer.interrupted,
+        answer.statistics, answer.status,
+    )  # fmt: skip
 
 
-def bounded(numbers: Any, most: int) -> Any:
-    """Return a third party's numbers as an array, or as a list of at most one more than `most`.
-
-    The length is then checked before a copy: an array may claim more entries than memory holds.
-    """
-    if isinstance(numbers, np.ndarray):
-        return np.asarray(numbers)  # without the overridden methods of a subclass
-    return list(islice(numbers, most + 1))
+def _require_offsets(problem: Problem, plan: Plan) -> None:
+    if len(plan.offsets) != problem.tensor_count:
+        raise MalformedAnswerError(
+            f"one offset a tensor is needed, found {len(plan.offsets)} for {problem.tensor_count}"
+        )
 
 
 def byte_count(what: str, value: object) -> int:

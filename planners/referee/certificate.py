@@ -32,7 +32,7 @@ from operator import le
 from typing import Any
 
 from planners.errors import InvalidCertificateError
-from planners.files.file_limits import Allowance, Work
+from planners.files.file_limits import Allowance, ReadingWork
 from planners.files.json_file import compact_json, refuse, require_fields, require_list
 from planners.files.problem_file import problem_from_fields, problem_to_fields
 from planners.model.plan import Plan
@@ -72,7 +72,7 @@ def check_certificate(fields: Any) -> Proven:
         _require_numbers(f"cliques, entry {index}", clique, problem.tensor_count)
     _require_numbers("tree", tree, problem.tensor_count + 1)
     text = compact_json([cliques, tree, problem_to_fields(problem)])
-    charge = Work(STEPS, len(zlib.compress(text.encode()))).charge
+    charge = ReadingWork(STEPS, len(zlib.compress(text.encode()))).charge
     wrong = find_no_clique(problem, cliques, charge)
     if wrong is not None:
         raise InvalidCertificateError(wrong)

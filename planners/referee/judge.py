@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from planners.model.bounds import Bound
-from planners.model.findings import Findings
+from planners.model.findings import Findings, PlannerAnswer
 from planners.model.plan import Claim, Result, Status
 from planners.model.problem import Problem
 from planners.referee.fast import find_violation_fast
@@ -17,16 +18,60 @@ from planners.referee.fast import find_violation_fast
 NO_ANSWER = (Status.INVALID, Status.UNSUPPORTED)
 
 
-def judge(
-    problem: Problem, found: Findings, bounds: Sequence[Bound] = (), *, proofs_count: bool = True
-) -> Result:
-    """Return the result of a planner's findings, checked by referee, capacity and known bounds.
+def judge(problem: Problem, found: Findings, bounds: Sequence[Bound] = ()) -> Result:
+    """Return the result of the findings of one planner whose proofs count."""
+    return judge_all(problem, [PlannerAnswer("", found)], bounds)[0]
 
-    Unless `proofs_count`, a proof that the planner states becomes a claim.
+
+def judge_all(
+    problem: Problem, answers: Sequence[PlannerAnswer], bounds: Sequence[Bound] = ()
+) -> list[Result]:
+    """Return the results of planners, checked by referee, capacity, known bounds and each other.
+
+    If a valid plan refutes the bound or the claim of an answer, its result becomes invalid. The
+    best of the other bounds applies to all results: every plan that meets it is optimal.
     """
+    labels = [answer.label for answer in answers]
+    results = _without_refuted(problem, labels, [_alone(problem, answer) for answer in answers])
+    nothing = np.empty(0, dtype=np.int64)
+    proven = [
+        Bound(result.certificate, result.lower_bound, nothing)
+        for result in results
+        if result.status not in NO_ANSWER
+    ]
+    best = max([*bounds, *proven], key=lambda bound: bound.bytes, default=None)
+    return [
+        result if result.status in NO_ANSWER else _held_against(problem, result, best)
+        for result in results
+    ]
+
+
+def judge_cost(
+    problem: Problem, found: Findings, cost: float, least_cost: float, rounding: float
+) -> Result:
+    """Return the result of findings that have a cost, and need only be within the capacity.
+
+    A plan is optimal if its cost is the least cost, as far as rounding lets one tell. An infinite
+    least cost proves that nothing is within the capacity.
+    """
+    result = judge(problem, found)
+    if result.status in NO_ANSWER:
+        return result
+    if least_cost == math.inf:
+        return replace(result, status=Status.INFEASIBLE, plan=None)
+    if result.status in (Status.OPTIMAL, Status.FEASIBLE):
+        is_best = cost <= least_cost + rounding
+        return replace(result, status=Status.OPTIMAL if is_best else Status.FEASIBLE)
+    return result
+
+
+def _alone(problem: Problem, answer: PlannerAnswer) -> Result:
+    """Return the result of an answer by itself, which has no status yet unless it is final."""
+    found = answer.found
     result = Result(
         Status.NO_PLAN_FOUND, found.plan, found.lower_bound, found.certificate, found.reason,
-        statistics=found.statistics, interrupted=found.interrupted,
+        answer.planner, answer.parameters, answer.seed, answer.seconds, answer.cpu_seconds,
+        found.statistics, interrupted=found.interrupted,
     )  # fmt: skip
     if found.claimed in NO_ANSWER:
         return replace(result, status=found.claimed, plan=None, lower_bound=0, certificate="")
@@ -35,26 +80,7 @@ def judge(
         return replace(result, status=Status.INVALID, reason=wrong)
     if found.claimed is Status.INFEASIBLE:
         result = replace(result, status=Status.INFEASIBLE)
-    return _held_against(problem, result if proofs_count else _as_claim(result), bounds)
-
-
-def settle(problem: Problem, labels: Sequence[str], results: Sequence[Result]) -> list[Result]:
-    """Compare the results of several planners with each other, and return them with new statuses.
-
-    If a valid plan refutes the bound or the claim of a result, that result becomes invalid. Then
-    the best of the other bounds applies to all results: every plan that meets it is optimal.
-    """
-    settled = _without_refuted(problem, labels, results)
-    nothing = np.empty(0, dtype=np.int64)
-    bounds = [
-        Bound(result.certificate, result.lower_bound, nothing)
-        for result in settled
-        if result.status not in NO_ANSWER
-    ]
-    return [
-        result if result.status in NO_ANSWER else _held_against(problem, result, bounds)
-        for result in settled
-    ]
+    return result if answer.proofs_count else _as_claim(result)
 
 
 def _what_is_wrong(problem: Problem, found: Findings) -> str:
@@ -85,49 +111,40 @@ def _as_claim(result: Result) -> Result:
     return replace(result, status=Status.NO_PLAN_FOUND, lower_bound=0, certificate="", claim=claim)
 
 
-def _held_against(problem: Problem, result: Result, bounds: Sequence[Bound]) -> Result:
+def _held_against(problem: Problem, result: Result, best: Bound | None) -> Result:
     """Return a result with the best known bound, and the status that follows from it.
 
-    Note: a result may pass through this function again, with more bounds. Each time its status and
-    its reason are derived anew from its plan, its bound and the planner's own reason, which the
-    field `said` keeps. So no reason is repeated. A result that is infeasible stays so, and needs no
-    better bound.
+    A result that is infeasible by its own proof needs no better bound.
     """
-    result = _with_status(problem, result)
-    if result.status is Status.INFEASIBLE:
-        return result
-    best = max(bounds, key=lambda bound: bound.bytes, default=None)
+    held = _with_status(problem, result)
     # A planner that proved nothing has the bound 0 without a certificate. A known bound of 0 with a
     # certificate replaces it.
-    if best is not None and (
-        best.bytes > result.lower_bound
-        or (best.bytes == result.lower_bound and not result.certificate)
+    if (
+        held.status is not Status.INFEASIBLE
+        and best is not None
+        and (best.bytes, True) > (result.lower_bound, bool(result.certificate))
     ):
-        result = replace(result, lower_bound=best.bytes, certificate=best.name)
-        result = _with_status(problem, result)
-    return replace(result, claim=None) if _is_confirmed(result) else result
+        better = replace(result, lower_bound=best.bytes, certificate=best.name)
+        held = _with_status(problem, better)
+    return replace(held, claim=None) if _is_confirmed(held) else held
 
 
 def _with_status(problem: Problem, result: Result) -> Result:
     plan, bound, capacity = result.plan, result.lower_bound, problem.capacity
-    said = result.reason if result.said is None else result.said
-    reason = said
-    if result.status is Status.INFEASIBLE:
-        return result
-    if capacity is not None and bound > capacity:
+    status, reason = result.status, result.reason
+    if status is Status.INFEASIBLE:
+        pass
+    elif capacity is not None and bound > capacity:
         status = Status.INFEASIBLE
         reason = f"at least {bound} bytes are needed, the capacity is {capacity}"
-    elif plan is None:
-        status = Status.NO_PLAN_FOUND
-    elif capacity is not None and plan.peak > capacity:
-        status = Status.NO_PLAN_FOUND
+    elif plan is not None and capacity is not None and plan.peak > capacity:
         over = plan.peak - capacity
         reason = f"the best plan needs {over} bytes more than the capacity of {capacity}"
         # The planner's own reason tells whether more time could help.
-        reason += f"; {said}" if said else ""
-    else:
+        reason += f"; {result.reason}" if result.reason else ""
+    elif plan is not None:
         status = Status.OPTIMAL if plan.peak == bound else Status.FEASIBLE
-    return replace(result, status=status, reason=reason, said=said)
+    return replace(result, status=status, reason=reason, said=result.reason)
 
 
 def _is_confirmed(result: Result) -> bool:

@@ -11,11 +11,11 @@ from planners.greedy.pressure import PressureOrders
 from planners.greedy.stages import plan_in_stages, with_node_limit
 from planners.model.budget import Budget
 from planners.model.findings import Findings
+from planners.model.incumbent import Incumbent
 from planners.model.problem import Problem, Safety
 from planners.registry import SomeOf, register
 from planners.search.bound_search import BoundSearch
 from planners.search.exact_step import ExactStep
-from planners.search.incumbent import Incumbent
 from planners.search.large_neighbourhood import LargeNeighbourhoodSearch
 from planners.search.largest_first import LargestFirst
 from planners.search.nests import Nests

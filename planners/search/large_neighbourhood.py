@@ -31,9 +31,9 @@ from planners.greedy.portfolio import Portfolio
 from planners.model.blocks import NOT_PINNED
 from planners.model.budget import Budget
 from planners.model.columns import IntColumn
+from planners.model.incumbent import Incumbent
 from planners.model.plan import Plan
 from planners.model.problem import Problem
-from planners.search.incumbent import Incumbent
 from planners.search.order_search import OrderSearch
 from planners.search.turns import ExactSearch, Search, Shared
 

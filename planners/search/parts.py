@@ -34,9 +34,9 @@ from planners.exact.branch_and_bound.branch_and_bound import search as branch_an
 from planners.greedy.portfolio import Portfolio
 from planners.model.blocks import NOT_PINNED
 from planners.model.columns import IntColumn
+from planners.model.incumbent import Incumbent
 from planners.model.plan import Plan
 from planners.model.problem import Problem, Safety
-from planners.search.incumbent import Incumbent
 from planners.search.order_search import OrderSearch
 from planners.search.skyline import SkylineBeams
 from planners.search.turns import Search, Shared

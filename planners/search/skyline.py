@@ -11,10 +11,10 @@ from planners.greedy.portfolio import Portfolio
 from planners.greedy.stages import Stage, plan_in_stages, with_node_limit
 from planners.model.budget import Budget
 from planners.model.findings import Findings
+from planners.model.incumbent import Incumbent
 from planners.model.plan import Plan
 from planners.model.problem import Problem, Safety
 from planners.registry import UnsupportedProblemError, register
-from planners.search.incumbent import Incumbent
 from planners.search.turns import NO_SECTIONS, Search, Shared
 
 # Plans in the first beam, which takes milliseconds for a few hundred tensors. MOST_DOUBLINGS limits

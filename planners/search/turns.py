@@ -13,9 +13,9 @@ from planners.exact.branch_and_bound.branch_and_bound import search as branch_an
 from planners.greedy.portfolio import Portfolio
 from planners.model.budget import Budget
 from planners.model.findings import Findings
+from planners.model.incumbent import Incumbent
 from planners.model.plan import Plan
 from planners.model.problem import Problem, Scalar
-from planners.search.incumbent import Incumbent
 
 ExactSearch = Callable[[Problem, Budget, Plan | None], Findings]
 """Minimises the peak, or with a capacity decides whether a plan fits. It takes the best plan so

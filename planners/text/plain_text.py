@@ -19,11 +19,11 @@ _ESCAPES = re.compile(
 def one_line(text: str, most: int = MOST_CHARACTERS) -> str:
     """Return foreign text in a form that is safe in a table, a message or a log."""
     # Only the head is processed: a text may have gigabytes.
-    head = str.__getitem__(text, slice(0, 4 * most))
+    head = text[: 4 * most]
     plain = _ESCAPES.sub("", head)
     plain = "".join(letter if letter.isprintable() else " " for letter in plain)
     plain = " ".join(plain.split())
-    if len(plain) <= most and len(head) == str.__len__(text):
+    if len(plain) <= most and len(head) == len(text):
         return plain
     return plain[: most - 3] + "..."
 
@@ -54,7 +54,7 @@ def text_of(value: object) -> str:
 
 def describe_error(error: BaseException) -> str:
     """Return the class name and the message of an error as one line."""
-    kind = type.__dict__["__name__"].__get__(type(error))
+    kind = type(error).__name__
     said = text_of(error)
     return one_line(f"{kind}: {said}" if said else kind)
 

@@ -13,7 +13,7 @@ API = ROOT / "docs" / "api"
 DIRECTIVE = re.compile(r"^\.\. auto(class|exception|function):: (\S+)$", re.MULTILINE)
 
 # Other names of what is there, constants, and what a page shows under its own name.
-NOT_SHOWN = {"planners.read_any", "instances.synthetic.FAMILIES", "instances.synthetic.MIB"}
+NOT_SHOWN = {"instances.synthetic.FAMILIES", "instances.synthetic.MIB"}
 
 
 def shown_on(page: str) -> list[tuple[str, str]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from planners.files.problem_file import read_problem
+from planners.files.problem_file import read_gapless_json
 from tests.repository import ROOT
 
 pytestmark = pytest.mark.torch
@@ -44,7 +44,7 @@ def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
     assert "greedy-size-first" in compared
     loop = ["-m", "instances.extract", "my_script.py:make_loop", "-o", "loop.json"]
     assert "tensors" in run(tmp_path, loop)
-    problem = read_problem(tmp_path / "step.json.gz")
+    problem = read_gapless_json(tmp_path / "step.json.gz")
     assert problem.tensor_name is not None
     (example,) = re.findall(r"Network\.layers\.0\.addmm_\d+", PAGE)
     assert example in problem.tensor_name

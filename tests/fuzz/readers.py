@@ -23,7 +23,7 @@ from instances.catalogue.catalogue_entry import CatalogueEntry
 from instances.catalogue.catalogue_file import read_catalogue
 from instances.catalogue.listing import catalogue_table, description, record
 from instances.convert.conversion import Conversion, Selection, convert, read_source, select_problem
-from planners import Budget, Problem, bounds_of, get, read_any, run
+from planners import Budget, Problem, bounds_of, get, read_problem, run
 from planners.errors import MAX_MESSAGE_CHARACTERS, GaplessError
 from planners.files.formats import formats
 from planners.files.json_file import read_json
@@ -166,7 +166,10 @@ def _ways_of(path: Path, random: Random) -> list[Callable[[], object]]:
         (Selection(), Selection(), Selection("all"), Selection("last", False, 1 << 40))
     )
     conversion = Conversion(path, output, planner=planner, selection=selection)
-    return [lambda: _plan(read_any(path, recording_slice)), lambda: _convert_and_read(conversion)]
+    return [
+        lambda: _plan(read_problem(path, recording_slice)),
+        lambda: _convert_and_read(conversion),
+    ]
 
 
 def _list(entries: Mapping[str, CatalogueEntry]) -> None:

@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from instances.synthetic import training_graph
-from planners import read_any, registry
+from planners import read_problem, registry
 from planners.greedy import portfolio
 from planners.judged_run import run
 from planners.model import bounds as bounds_module
@@ -176,7 +176,7 @@ def test_a_slow_bound_costs_no_plan(
 @one_by_one("seconds", [0.2, 1.0], first=1)
 @one_by_one("instance", ["pangu-13b", "qwen2-moe-sharded"], first=1)
 def test_the_largest_graphs_get_a_plan_in_a_second(instance: str, seconds: float) -> None:
-    whole = read_any(f"instances/{instance}.json.gz")
+    whole = read_problem(f"instances/{instance}.json.gz")
     _ = whole.core
     rows = [
         run(whole, chosen, Budget(time_limit_seconds=seconds))

@@ -168,7 +168,7 @@ def test_a_broken_package_warns_and_the_rest_is_there(monkeypatch: pytest.Monkey
 # Its module asks every registry while it is loaded, and registers a planner of its own.
 ASKS = """
 import planners
-from planners.budget import choose_planners
+from planners.recompute import choose_planners
 from planners.files.formats import formats
 from planners.registry import choose_online
 

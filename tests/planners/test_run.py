@@ -71,13 +71,6 @@ def test_a_planner_is_named_as_on_the_command_line() -> None:
     assert solve(SMALL, "auto").peak == solve(SMALL, get("auto")).peak == 5
 
 
-def test_the_old_order_of_run_is_served_with_a_warning() -> None:
-    old = run
-    with pytest.warns(DeprecationWarning, match=r"is now run\(problem, planner\)") as told:
-        assert old(get("naive"), SMALL).peak == 7  # type: ignore[arg-type]
-    assert told[0].filename == __file__
-
-
 @pytest.mark.parametrize(
     ("problem", "planner", "error", "message"),
     [

@@ -57,7 +57,7 @@ class Category(enum.Enum):
     OTHER = "other"
 
 
-class Role(enum.Enum):
+class StreamRole(enum.Enum):
     """The role of a stream, if each role has one stream."""
 
     COMPUTE = "compute"
@@ -86,7 +86,7 @@ def category_of(op: str) -> Category:
     return Category.OTHER if op in OTHER_OPS else Category.COMPUTE
 
 
-def role_of(op: str) -> Role:
+def role_of(op: str) -> StreamRole:
     """Return the role of the stream that an operator runs on.
 
     Copies within the device are kernels like any other, so only copies from and to the host
@@ -96,8 +96,8 @@ def role_of(op: str) -> Role:
     communicators, and the backward pass could run ahead of its reductions without limit.
     """
     if op in COMMUNICATION_OPS:
-        return Role.COMMUNICATION
-    return Role.COPY if op in HOST_COPY_OPS else Role.COMPUTE
+        return StreamRole.COMMUNICATION
+    return StreamRole.COPY if op in HOST_COPY_OPS else StreamRole.COMPUTE
 
 
 def assign_streams(
@@ -108,7 +108,7 @@ def assign_streams(
     A stream of a category holds at most so many nodes, in succession or not; a role has no limit.
     """
     if scheme is StreamScheme.ROLES:
-        number: dict[Role, int] = {}
+        number: dict[StreamRole, int] = {}
         return [number.setdefault(role_of(op), len(number)) for op in ops]
     return _fill_streams(ops, nodes_per_stream)
 

@@ -20,14 +20,14 @@ import numpy as np
 from instances.extract.models import Model, find_model
 from instances.extract.models.required_packages import require_packages
 from instances.extract.step_settings import StepSettings, read_options
-from planners.budget import (
+from planners.errors import GaplessError, InstanceError
+from planners.recompute import (
     LimitAnswer,
     LimitQuestion,
     RepeatableStep,
     UnsupportedStepError,
     register,
 )
-from planners.errors import GaplessError, InstanceError
 
 if TYPE_CHECKING:
     from instances.extract.partition.joint_graph import JointGraph

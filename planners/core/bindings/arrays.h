@@ -71,7 +71,7 @@ void bind_instance(nb::module_& module);
 void bind_placement(nb::module_& module);
 void bind_search(nb::module_& module);
 void bind_reorder(nb::module_& module);
-void bind_budget(nb::module_& module);
+void bind_recompute(nb::module_& module);
 void bind_bounds(nb::module_& module);
 void bind_check(nb::module_& module);
 void bind_pickle(nb::module_& module);

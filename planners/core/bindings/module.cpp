@@ -67,7 +67,7 @@ NB_MODULE(_core, module) {
     bind_placement(module);
     bind_search(module);
     bind_reorder(module);
-    bind_budget(module);
+    bind_recompute(module);
     bind_bounds(module);
     bind_check(module);
     bind_pickle(module);

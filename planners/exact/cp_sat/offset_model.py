@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from planners.exact.branch_and_bound.branch_and_bound import ORDERS
 from planners.exact.cliques import (
     clique_cover,
     list_unsafe_pairs,
@@ -25,9 +27,6 @@ from planners.model.problem import Problem, Safety
 
 if TYPE_CHECKING:
     from ortools.sat.python import cp_model
-from collections.abc import Sequence
-
-from planners.exact.branch_and_bound.branch_and_bound import ORDERS
 
 TieOrder = tuple[str, ...]
 

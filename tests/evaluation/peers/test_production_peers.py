@@ -24,7 +24,7 @@ from instances.extract.executorch.lowering import lower
 from instances.extract.executorch.networks import NETWORKS
 from planners import Budget, Plan, Problem, Safety, place
 from planners.errors import MissingDependencyError
-from planners.files.problem_file import read_problem
+from planners.files.problem_file import read_gapless_json
 from planners.referee.naive import find_violation
 from tests.random_problems import random_problem
 
@@ -107,6 +107,6 @@ def test_greedy_on_an_instance_is_greedy_in_the_lowering() -> None:
     from executorch.exir.memory_planning import greedy
 
     program = lower(NETWORKS["bert-tiny"], greedy).executorch_program
-    problem = read_problem(FOLDER / "executorch-bert-tiny.json.gz")
+    problem = read_gapless_json(FOLDER / "executorch-bert-tiny.json.gz")
     plan = plan_by_executorch(plain_lifetimes(problem, "ExecuTorch"))
     assert program.execution_plan[0].non_const_buffer_sizes == [0, plan.peak]

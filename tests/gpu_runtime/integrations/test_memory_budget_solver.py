@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from planners.budget.exact_knapsack import best_pack
+from planners.recompute.exact_knapsack import best_pack
 
 if TYPE_CHECKING:
     import torch

@@ -20,7 +20,10 @@ from gpu_runtime.repeating import (
 )
 from gpu_runtime.repeating.decision import decision_of_choice
 from planners import Budget, Graph, Problem, write_problem
-from planners.budget import (
+from planners.errors import GaplessError
+from planners.model.problem import Scalar
+from planners.model.work import Work
+from planners.recompute import (
     LimitQuestion,
     RepeatableStep,
     answer_problem,
@@ -30,9 +33,6 @@ from planners.budget import (
     run_under_limit,
     staged_bound,
 )
-from planners.errors import GaplessError
-from planners.model.problem import Scalar
-from planners.model.work import Work
 from tests.gpu_runtime.repeating.small_steps import SMALL_STEPS, VOCABULARY, small_step
 
 pytestmark = pytest.mark.torch

@@ -27,8 +27,8 @@ from gpu_runtime.repeating import (
     record_step,
 )
 from gpu_runtime.repeating.kernel_calls import operator_of
-from planners.budget import RepeatableStep, device_rates
 from planners.errors import GaplessError
+from planners.recompute import RepeatableStep, device_rates
 from tests.gpu_runtime.repeating.small_steps import (
     SMALL_STEPS,
     SmallStep,

@@ -21,7 +21,7 @@ from instances.extract.__main__ import app as extract
 from instances.extract.eager.trace_command import app as trace
 from instances.extract.executorch.lowering import app as executorch
 from planners import Problem, Result, run
-from planners.files.problem_file import problem_digest, read_problem
+from planners.files.problem_file import problem_digest, read_gapless_json
 from planners.registry import choose, planners
 from tests.slow import one_by_one
 
@@ -47,7 +47,7 @@ COMMAND_LINES = {
 
 @cache
 def problem_of(name: str) -> Problem:
-    return read_problem(FOLDER / ENTRIES[name].file)
+    return read_gapless_json(FOLDER / ENTRIES[name].file)
 
 
 def committed_files() -> list[Path]:
@@ -187,7 +187,7 @@ def test_a_synthetic_instance_is_made_again(name: str, tmp_path: Path) -> None:
     path = tmp_path / ENTRIES[name].file
     done = CliRunner().invoke(app, [*arguments, "-o", str(path)], catch_exceptions=False)
     assert done.exit_code == 0, done.output
-    again = read_problem(path)
+    again = read_gapless_json(path)
     assert problem_digest(again) == ENTRIES[name].facts.digest
     assert again.name == name
 

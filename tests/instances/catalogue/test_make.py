@@ -12,7 +12,7 @@ from instances.catalogue.make import make, module_and_arguments
 from instances.catalogue.update import facts_of
 from instances.synthetic import neighbour_ring
 from planners.errors import GaplessError, InstanceError
-from planners.files.problem_file import problem_digest, read_problem
+from planners.files.problem_file import problem_digest, read_gapless_json
 from tests.instances.catalogue.entries import entry
 
 
@@ -47,8 +47,8 @@ def test_nothing_else_is_run(command: str, message: str, tmp_path: Path) -> None
 def test_the_recorded_instance_is_made(tmp_path: Path) -> None:
     path = make(ring(), tmp_path)
     assert path == tmp_path / "ring.json.gz"
-    assert problem_digest(read_problem(path)) == ring().facts.digest
-    assert read_problem(path).name == "ring"
+    assert problem_digest(read_gapless_json(path)) == ring().facts.digest
+    assert read_gapless_json(path).name == "ring"
 
 
 def test_another_instance_is_told_from_the_recorded_one(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_another_instance_is_told_from_the_recorded_one(tmp_path: Path) -> None:
     assert path.read_bytes() == b"what was there"
     assert list(tmp_path.iterdir()) == [path]
     make(ring(), tmp_path)
-    assert problem_digest(read_problem(path)) == ring().facts.digest
+    assert problem_digest(read_gapless_json(path)) == ring().facts.digest
 
 
 def test_a_command_that_fails_says_why(tmp_path: Path) -> None:

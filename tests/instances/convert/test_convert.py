@@ -18,7 +18,7 @@ from instances.formats.pytorch_snapshot import read_pytorch_snapshot_trace
 from instances.formats.recorded_trace import read_recorded_trace_file, write_recorded_trace
 from instances.formats.stalloc_text import read_stalloc_trace
 from instances.traces.allocation_trace import AllocationTrace
-from planners import Graph, Problem, get, place, read_any, run, write_plan, write_problem
+from planners import Graph, Problem, get, place, read_problem, run, write_plan, write_problem
 from planners.errors import GaplessError, InstanceError, InvalidPlanError, UnknownPlannerError
 from planners.files.problem_file import problem_digest
 from tests.command_line import require_one_line, run_command
@@ -87,19 +87,19 @@ def test_a_part_of_a_trace_becomes_a_problem(
     npz: Path, tmp_path: Path, selection: Selection, sizes: list[int]
 ) -> None:
     convert(Conversion(npz, tmp_path / "part.json", selection=selection))
-    assert read_any(tmp_path / "part.json").size.tolist() == sizes
+    assert read_problem(tmp_path / "part.json").size.tolist() == sizes
 
 
 def test_without_marks_everything_is_taken(tmp_path: Path) -> None:
     write_recorded_trace(AllocationTrace(2, [8], [0], [1], [1], address=[64]), tmp_path / "run.npz")
     convert(Conversion(tmp_path / "run.npz", tmp_path / "all.csv"))
-    assert read_any(tmp_path / "all.csv").size.tolist() == [8]
+    assert read_problem(tmp_path / "all.csv").size.tolist() == [8]
 
 
 def test_problems_round_trip_between_json_and_csv(toy: Path, tmp_path: Path) -> None:
     convert(Conversion(toy, tmp_path / "a.csv"))
     convert(Conversion(tmp_path / "a.csv", tmp_path / "b.json.gz"))
-    assert problem_digest(read_any(tmp_path / "b.json.gz")) == problem_digest(PROBLEM)
+    assert problem_digest(read_problem(tmp_path / "b.json.gz")) == problem_digest(PROBLEM)
 
 
 def test_a_planner_fills_the_offsets(toy: Path, tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_a_device_of_a_snapshot_is_chosen(tmp_path: Path) -> None:
     content = {"segments": [], "device_traces": [[event], [{**event, "size": 9}]]}
     (tmp_path / "run.pickle").write_bytes(pickle.dumps(content))
     convert(Conversion(tmp_path / "run.pickle", tmp_path / "a.csv", device=1))
-    assert read_any(tmp_path / "a.csv").size.tolist() == [9]
+    assert read_problem(tmp_path / "a.csv").size.tolist() == [9]
     with pytest.raises(InstanceError, match="found 0, 1"):
         convert(Conversion(tmp_path / "run.pickle", tmp_path / "a.csv"))
 

@@ -13,7 +13,7 @@ import pytest
 
 import instances.extract
 from planners import Problem
-from planners.files.problem_file import read_problem
+from planners.files.problem_file import read_gapless_json
 from tests.instances.extract.step_structure import check_step
 
 BERT = Path(instances.extract.__file__).parents[1] / "bert.json"
@@ -35,7 +35,7 @@ def peak_of(problem: Problem) -> int:
 
 @pytest.fixture(scope="module")
 def bert() -> Problem:
-    return read_problem(BERT)
+    return read_gapless_json(BERT)
 
 
 def test_bert_is_a_whole_training_step(bert: Problem) -> None:

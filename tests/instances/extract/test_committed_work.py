@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import instances
-from planners.files.problem_file import SUFFIXES, read_problem
+from planners.files.problem_file import SUFFIXES, read_gapless_json
 from planners.model.work import BACKWARD, FORWARD, OPTIMIZER
 
 STEPS = (
@@ -22,7 +22,7 @@ FOLDER = Path(instances.__file__).parent
 @pytest.mark.parametrize("name", STEPS)
 def test_a_committed_step_has_its_work(name: str) -> None:
     (path,) = (file for suffix in SUFFIXES if (file := FOLDER / f"{name}{suffix}").exists())
-    graph = read_problem(path).graph
+    graph = read_gapless_json(path).graph
     assert graph is not None
     work = graph.work
     assert work is not None

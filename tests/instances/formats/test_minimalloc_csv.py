@@ -19,7 +19,7 @@ from instances.formats.minimalloc_csv import (
 )
 from planners import Plan, Problem, place
 from planners.errors import GaplessError, InstanceError, InvalidPlanError
-from planners.files.formats import read_any
+from planners.files.formats import read_problem
 from planners.files.problem_file import problem_digest
 from planners.model.graph import Graph
 
@@ -34,7 +34,7 @@ def written(folder: Path, text: str | bytes, name: str = "case.csv") -> Path:
 
 def test_lifetimes_are_half_open_and_ids_become_names(tmp_path: Path) -> None:
     path = written(tmp_path, f"{HEADER}\nconv1,0,3,64\n7,-2,1,0\n", "A.1048576.csv")
-    problem = read_any(path)
+    problem = read_problem(path)
     assert problem.start.tolist() == [0, -2]
     assert problem.end.tolist() == [3, 1]
     assert problem.size.tolist() == [64, 0]
@@ -71,21 +71,21 @@ def test_the_same_table_written_otherwise(tmp_path: Path, text: str) -> None:
 )  # fmt: skip
 def test_columns_have_other_names_too(tmp_path: Path, header: str) -> None:
     more = ",-1" * (header.count(",") - 3)
-    problem = read_any(written(tmp_path, f"{header}\na,1,4,8{more}\n"))
+    problem = read_problem(written(tmp_path, f"{header}\na,1,4,8{more}\n"))
     assert (problem.start.tolist(), problem.end.tolist()) == ([1], [4])
     assert problem.tensor_name == ("a",)
 
 
 def test_under_the_name_end_the_last_step_is_included(tmp_path: Path) -> None:
     text = "id,start,end,size,gaps\na,1,4,8,2-2\nb,3,3,8,\n"
-    problem = read_any(written(tmp_path, text))
+    problem = read_problem(written(tmp_path, text))
     assert (problem.start.tolist(), problem.end.tolist()) == ([1, 3], [5, 4])
     assert problem.gaps.tolist() == [[0, 2, 3]]
 
 
 def test_alignment_and_gaps_are_taken(tmp_path: Path) -> None:
     text = "gaps,alignment,id,lower,upper,size\n2-3  5-7,64,a,0,9,10\n,1,b,0,9,10\n"
-    problem = read_any(written(tmp_path, text))
+    problem = read_problem(written(tmp_path, text))
     assert problem.alignment.tolist() == [64, 1]
     assert problem.gaps.tolist() == [[0, 2, 3], [0, 5, 7]]
 
@@ -98,7 +98,7 @@ def test_a_windowed_gap_is_refused_in_words(tmp_path: Path) -> None:
 
 def test_offsets_are_a_plan_and_no_part_of_the_problem(tmp_path: Path) -> None:
     path = written(tmp_path, f"{HEADER},offset\na,0,2,10,0\nb,0,2,10,30\n")
-    assert (read_any(path).pinned == -1).all()
+    assert (read_problem(path).pinned == -1).all()
     problem, plan = read_minimalloc_plan(path)
     assert plan is not None
     assert plan.offsets.tolist() == [0, 30]
@@ -115,7 +115,7 @@ def test_offsets_on_some_rows_are_pins(tmp_path: Path) -> None:
     path = written(tmp_path, f"{HEADER},offset\na,0,2,1,4\nb,0,2,1,-1\nc,0,2,1,\n")
     problem, plan = read_minimalloc_plan(path)
     assert plan is None
-    assert problem.pinned.tolist() == read_any(path).pinned.tolist() == [4, -1, -1]
+    assert problem.pinned.tolist() == read_problem(path).pinned.tolist() == [4, -1, -1]
 
 
 def test_comments_above_the_header_are_left_out(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_a_header_alone_is_no_problem(tmp_path: Path, below: str) -> None:
     # A plan for nothing is optimal; the table that was cut off behind its header is not planned.
     path = written(tmp_path, f"id,lower,upper,size\n{below}")
     with pytest.raises(InstanceError, match=r"a row for each tensor is needed .*, found none"):
-        read_any(path)
+        read_problem(path)
     with pytest.raises(InstanceError, match=r"holds at least one tensor, .*, found none"):
         write_minimalloc_csv(Problem([], [], []), path)
 
@@ -217,7 +217,7 @@ def test_a_missing_file_is_an_instance_error(tmp_path: Path) -> None:
 
 def test_a_header_is_recognised_without_the_suffix(tmp_path: Path) -> None:
     path = written(tmp_path, "size,END,start,buffer\n8,2,1,x\n", "table.txt")
-    assert read_any(path).size.tolist() == [8]
+    assert read_problem(path).size.tolist() == [8]
     assert not MINIMALLOC_CSV.recognises(path, b"a,b,c,d\n")
 
 

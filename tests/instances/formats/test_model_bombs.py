@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from planners.errors import MAX_MESSAGE_CHARACTERS, GaplessError
-from planners.files.formats import formats, read_any
+from planners.files.formats import formats, read_problem
 from tests.fuzz.limited_child import MIB, limit_cpu, lines_of_child
 from tests.instances.formats.model_bombs import BOMBS, bytes_of
 from tests.instances.formats.onnx_models import model_of
@@ -26,7 +26,7 @@ def answer(path: Path) -> str:
         assert callable(say)
         limit_cpu(SECONDS)
         try:
-            say(f"{read_any(path).tensor_count} tensors")
+            say(f"{read_problem(path).tensor_count} tensors")
         except GaplessError as error:
             say(str(error))
 
@@ -75,4 +75,4 @@ def test_no_file_beside_a_model_is_opened(
     path.write_bytes(bytes_of(model))
     monkeypatch.chdir(tmp_path)
     Path("beside.bin").write_bytes(struct.pack("<q", 5))
-    assert read_any(path).size.tolist() == ([4, 28] if op == "Constant" else [4, 8, 28])
+    assert read_problem(path).size.tolist() == ([4, 28] if op == "Constant" else [4, 8, 28])

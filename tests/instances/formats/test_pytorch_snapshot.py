@@ -28,7 +28,6 @@ from instances.formats.pytorch_snapshot import (
 from instances.traces.allocation_trace import SEGMENT_KINDS, Phase
 from planners import Plan, Problem, place, read_problem
 from planners.errors import InstanceError, InvalidPlanError
-from planners.files.formats import read_any
 from planners.files.problem_file import problem_digest
 from planners.files.recording_slice import RecordingSlice
 from planners.model.graph import Graph
@@ -98,7 +97,7 @@ def test_allocations_frees_and_segments_are_read(tmp_path: Path) -> None:
 
 
 def test_the_registry_reads_lifetimes(tmp_path: Path) -> None:
-    problem = read_any(dumped(tmp_path, snapshot(EVENTS)))
+    problem = read_problem(dumped(tmp_path, snapshot(EVENTS)))
     assert problem.size.tolist() == [500, 700, 300]
     assert problem.start.tolist() == [1, 2, 5]
     assert problem.end.tolist() == [4, 7, 7]
@@ -107,10 +106,10 @@ def test_the_registry_reads_lifetimes(tmp_path: Path) -> None:
 
 def test_a_slice_and_what_was_reserved_come_along(tmp_path: Path) -> None:
     path = dumped(tmp_path, snapshot(EVENTS))
-    assert read_any(path, RecordingSlice(round_to=512)).size.tolist() == [512, 1024, 512]
-    assert reference_of(read_any(path)) == Reference("PyTorch", 1 << 21, exact=True)
+    assert read_problem(path, RecordingSlice(round_to=512)).size.tolist() == [512, 1024, 512]
+    assert reference_of(read_problem(path)) == Reference("PyTorch", 1 << 21, exact=True)
     with pytest.raises(InstanceError, match=r"run\.pickle: the trace marks no phases"):
-        read_any(path, RecordingSlice(-1))
+        read_problem(path, RecordingSlice(-1))
 
 
 def test_a_free_without_an_allocation_was_there_before(tmp_path: Path) -> None:
@@ -226,7 +225,7 @@ EMPTY = segment([])
 def test_what_is_wrong_is_said_in_one_line(tmp_path: Path, content: Any, message: str) -> None:
     path = dumped(tmp_path, content)
     with pytest.raises(InstanceError, match=message) as raised:
-        read_any(path)
+        read_problem(path)
     assert str(raised.value).startswith(f"{path}: ")
     assert "\n" not in str(raised.value)
 
@@ -235,12 +234,12 @@ def test_files_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     path = dumped(tmp_path, snapshot(EVENTS))
     monkeypatch.setattr(pytorch_snapshot, "MAX_MODEL_BYTES", 100)
     with pytest.raises(InstanceError, match="at most 100 bytes are read"):
-        read_any(path)
+        read_problem(path)
     monkeypatch.undo()
     packed = tmp_path / "run.json.gz"
     packed.write_bytes(gzip.compress(json.dumps(snapshot(EVENTS)).encode() + b" " * (1 << 28)))
     with pytest.raises(InstanceError, match=r"run.json.gz: a file of .* bytes may ask for \d+ unp"):
-        read_any(packed)
+        read_problem(packed)
 
 
 HELD = segment([block(512, 300, "active_allocated", 8192)], stream=5)
@@ -259,7 +258,7 @@ def test_what_a_file_holds_is_read_in_any_form(tmp_path: Path, kind: str, ending
     data = pickle.dumps(content) if "pickle" in ending else json.dumps(content, indent=1).encode()
     path = tmp_path / f"run.{ending}"
     path.write_bytes(gzip.compress(data) if ending.endswith("gz") else data)
-    problem, expected = read_any(path), read_any(dumped(tmp_path, content))
+    problem, expected = read_problem(path), read_problem(dumped(tmp_path, content))
     assert problem.tensor_count > 0
     assert problem_digest(problem) == problem_digest(expected)
     assert {**problem.origin, "file": ""} == {**expected.origin, "file": ""}
@@ -333,7 +332,7 @@ def test_a_stream_gives_the_values_of_the_text_however_it_is_cut(value: Any) -> 
 
 
 def test_the_first_bytes_tell_a_snapshot(tmp_path: Path) -> None:
-    assert read_any(dumped(tmp_path, snapshot(EVENTS), "run.snapshot")).tensor_count == 3
+    assert read_problem(dumped(tmp_path, snapshot(EVENTS), "run.snapshot")).tensor_count == 3
     assert not PYTORCH_SNAPSHOT.recognises(tmp_path / "model.bin", pickle.dumps([1, 2]))
     assert not PYTORCH_SNAPSHOT.recognises(tmp_path / "run.pickle", b"text")
 

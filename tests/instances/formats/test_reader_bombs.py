@@ -19,7 +19,7 @@ import pytest
 
 from planners import Problem, write_problem
 from planners.errors import MAX_MESSAGE_CHARACTERS, GaplessError, InstanceError
-from planners.files.formats import formats, read_any
+from planners.files.formats import formats, read_problem
 from planners.files.recording_slice import RecordingSlice
 from planners.text.plain_text import shown
 from tests.fuzz.limited_child import MIB, limit_cpu, lines_of_child
@@ -145,7 +145,7 @@ def test_a_bomb_takes_little(
     def read(say: Callable[[str], None]) -> None:
         limit_cpu(SECONDS)
         try:
-            say(f"{read_any(path, recording_slice).tensor_count} tensors")
+            say(f"{read_problem(path, recording_slice).tensor_count} tensors")
         except GaplessError as error:
             say(str(error))
 
@@ -170,4 +170,4 @@ def test_what_we_write_we_read_though_it_is_all_alike(tmp_path: Path) -> None:
     many = 500_000
     problem = Problem(np.full(many, 8), np.zeros(many, np.int64), np.ones(many, np.int64))
     write_problem(problem, tmp_path / "alike.json.gz")
-    assert read_any(tmp_path / "alike.json.gz").tensor_count == many
+    assert read_problem(tmp_path / "alike.json.gz").tensor_count == many

@@ -13,7 +13,7 @@ import pytest
 
 from instances.formats import recorded_trace
 from planners.errors import InstanceError
-from planners.files.formats import read_any
+from planners.files.formats import read_problem
 
 MIB = 1 << 20
 
@@ -86,7 +86,7 @@ def test_a_bomb_is_refused_in_little_memory(
     tracemalloc.start()
     try:
         with pytest.raises(InstanceError) as raised:
-            read_any(tmp_path / name)
+            read_problem(tmp_path / name)
         assert tracemalloc.get_traced_memory()[1] < most
     finally:
         tracemalloc.stop()

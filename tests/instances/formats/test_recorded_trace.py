@@ -16,7 +16,7 @@ from instances.formats.recorded_trace import (
 )
 from instances.traces.allocation_trace import AllocationTrace, Phase, Role
 from planners.errors import InstanceError
-from planners.files.formats import read_any
+from planners.files.formats import read_problem
 from planners.files.recording_slice import RecordingSlice
 
 NAMES = np.array(["segment_alloc", "alloc", "free_requested", "free_completed"])
@@ -33,7 +33,7 @@ def write_trace(path: Path, **changed: object) -> Path:
 
 
 def test_blocks_live_until_their_free_is_complete(tmp_path: Path) -> None:
-    problem = read_any(write_trace(tmp_path / "run.npz"))
+    problem = read_problem(write_trace(tmp_path / "run.npz"))
     assert problem.size.tolist() == [100, 200, 50]
     assert problem.start.tolist() == [1, 2, 5]
     assert problem.end.tolist() == [4, 7, 8]
@@ -124,17 +124,17 @@ def test_phases_and_modules_that_we_write_reach_the_problem(tmp_path: Path) -> N
         RecordingSlice(0, persistent=False): ([10], [0], [1], [0], [1]),
     }
     for recording_slice, (size, phase_start, phase_end, layer_start, layer_end) in expected.items():
-        problem = read_any(path, recording_slice)
+        problem = read_problem(path, recording_slice)
         assert problem.size.tolist() == size
         for column, values in (
             ("phase_start", phase_start), ("phase_end", phase_end),
             ("layer_start", layer_start), ("layer_end", layer_end),
         ):  # fmt: skip
             assert getattr(problem, column).tolist() == values, (recording_slice, column)
-    dynamic = read_any(path, RecordingSlice(-1, dynamic_modules=("mlp",))).dynamic
+    dynamic = read_problem(path, RecordingSlice(-1, dynamic_modules=("mlp",))).dynamic
     assert dynamic is not None
     assert dynamic.tolist() == [False, True]
-    assert read_any(path).origin["peak_reserved"] == 2 << 20
+    assert read_problem(path).origin["peak_reserved"] == 2 << 20
 
 
 def test_roles_are_read_as_they_were_written(tmp_path: Path) -> None:
@@ -161,9 +161,9 @@ def test_a_slice_that_the_file_does_not_have(tmp_path: Path) -> None:
     path = tmp_path / "ours.npz"
     write_recorded_trace(two_iterations(), path)
     with pytest.raises(InstanceError, match=r"ours\.npz: iteration 2: the trace has the iter"):
-        read_any(path, RecordingSlice(2))
+        read_problem(path, RecordingSlice(2))
     with pytest.raises(InstanceError, match=r"run\.npz: the trace marks no phases"):
-        read_any(write_trace(tmp_path / "run.npz"), RecordingSlice(-1))
+        read_problem(write_trace(tmp_path / "run.npz"), RecordingSlice(-1))
 
 
 @pytest.mark.parametrize("array", ["addr", "stream"])

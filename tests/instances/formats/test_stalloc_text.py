@@ -14,7 +14,7 @@ from instances.formats import stalloc_text
 from instances.formats.stalloc_text import STALLOC_TEXT, read_stalloc_trace, write_stalloc_text
 from instances.traces.allocation_trace import AllocationTrace, Phase
 from planners.errors import GaplessError, InstanceError
-from planners.files.formats import read_any
+from planners.files.formats import read_problem
 from planners.files.recording_slice import RecordingSlice
 
 FORWARD, BACKWARD = int(Phase.FORWARD), int(Phase.BACKWARD)
@@ -87,13 +87,13 @@ def test_microbatches_are_counted_anew_in_each_iteration(tmp_path: Path) -> None
 
 
 def test_the_registry_reads_lifetimes(tmp_path: Path) -> None:
-    problem = read_any(written(tmp_path, TEXT, "trace.log"))
+    problem = read_problem(written(tmp_path, TEXT, "trace.log"))
     assert problem.size.tolist() == [1048576, 64, 100, 200, 300]
     assert problem.end.tolist() == [7, 7, 4, 5, 7]
 
 
 def test_an_iteration_comes_with_phases_modules_and_what_is_dynamic(tmp_path: Path) -> None:
-    problem = read_any(
+    problem = read_problem(
         written(tmp_path, TEXT), RecordingSlice(0, dynamic_modules=("*.experts->*",))
     )
     assert problem.size.tolist() == [1048576, 64, 100, 200]
@@ -103,7 +103,7 @@ def test_an_iteration_comes_with_phases_modules_and_what_is_dynamic(tmp_path: Pa
     ):  # fmt: skip
         assert getattr(problem, column).tolist() == values, column
     with pytest.raises(InstanceError, match=r"dev0\.txt: iteration 2: the trace has the iter"):
-        read_any(written(tmp_path, TEXT), RecordingSlice(2))
+        read_problem(written(tmp_path, TEXT), RecordingSlice(2))
 
 
 def test_without_iterations_all_is_set_up(tmp_path: Path) -> None:
@@ -269,8 +269,8 @@ def test_iterations_may_have_any_numbers(tmp_path: Path) -> None:
     path = written(tmp_path, text)
     assert read_stalloc_trace(path).iteration_count == 3
     for iteration, size in ((-1, 32), (999_999_999, 32), (2, 16), (-2, 16), (-3, 8), (0, 8)):
-        part = read_any(path, RecordingSlice(iteration, persistent=False))
+        part = read_problem(path, RecordingSlice(iteration, persistent=False))
         assert part.size[part.phase_start == 0].tolist() == [size]
     for iteration in (1, 3, -4):
         with pytest.raises(InstanceError, match=r"has the iterations \[0, 2, 999999999\]"):
-            read_any(path, RecordingSlice(iteration))
+            read_problem(path, RecordingSlice(iteration))

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from instances.synthetic import FAMILIES
 from instances.synthetic.family import COMMAND
 from instances.synthetic.family_commands import app
-from planners.files.problem_file import problem_digest, read_problem
+from planners.files.problem_file import problem_digest, read_gapless_json
 
 SIZES = {
     "neighbour_ring": 3,
@@ -36,7 +36,7 @@ def test_the_recorded_command_makes_the_same_instance(family: str, tmp_path: Pat
     arguments = [*shlex.split(command.removeprefix(COMMAND)), "-o", str(path)]
     done = CliRunner().invoke(app, arguments, catch_exceptions=False)
     assert done.exit_code == 0, done.output
-    again = read_problem(path)
+    again = read_gapless_json(path)
     assert problem_digest(again) == problem_digest(problem)
     assert dict(again.origin) == dict(problem.origin)
     assert again.name == "made"

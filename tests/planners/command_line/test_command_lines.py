@@ -32,7 +32,6 @@ from planners.command_line.typer_frame import CommandLine
 from planners.compare.__main__ import app as compare
 from planners.doctor import app as doctor
 from planners.errors import GaplessError
-from planners.homosize.__main__ import app as homosize
 from planners.referee.__main__ import app as referee
 from planners.reorder.__main__ import app as reorder
 from tests.installed_package import install
@@ -42,17 +41,17 @@ PATIENCE_SECONDS = 60
 
 APPS = {
     "benchmarks": benchmarks, "compare": compare, "compare-traces": compare_traces,
-    "convert": convert, "doctor": doctor, "extract": extract, "fit": fit, "homosize": homosize,
+    "convert": convert, "doctor": doctor, "extract": extract, "fit": fit,
     "instances": instances, "referee": referee, "reorder": reorder, "study": study,
     "synthetic": synthetic, "trace": trace, "train": train, "verify": verify,
 }  # fmt: skip
 MODULES = (
     "evaluation.benchmarks", "evaluation.study", "gpu_runtime.fit", "gpu_runtime.train",
     "gpu_runtime.verify", "instances", "instances.convert", "instances.extract",
-    "instances.traces.compare", "planners.compare", "planners.homosize",
+    "instances.traces.compare", "planners.compare",
     "planners.referee", "planners.reorder",
 )  # fmt: skip
-SCRIPTS = ("gapless", "gapless-compare")
+SCRIPTS = ("gapless",)
 STATUS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 LINE = {
     signal.SIGINT: "interrupted\n",

@@ -58,7 +58,7 @@ NO_SPACE = "error: standard output cannot be written: No space left on device\n"
         ("planners.compare FILE --planners naive", FULL, (2, NO_SPACE)),
         ("gpu_runtime.verify FILE", FULL, (2, NO_SPACE)),
         ("instances list bert", CLOSED, (141, "")),
-        ("planners.homosize FILE", CLOSED, (141, "")),
+        ("planners.compare FILE --planners homosize", CLOSED, (141, "")),
     ],
 )
 def test_an_output_that_cannot_be_written_is_one_line_or_none(

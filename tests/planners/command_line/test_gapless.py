@@ -17,8 +17,8 @@ from tests.test_imports import HEAVY, loaded_by
 
 GAPLESS = Path(sys.executable).with_name("gapless")
 OURS = {
-    "benchmarks", "budget", "compare", "compare-traces", "convert", "doctor", "extract", "fit",
-    "homosize", "instances", "referee", "regress", "reorder", "replay", "report", "study", "train",
+    "benchmarks",  "compare", "compare-traces", "convert", "doctor", "extract", "fit",
+    "instances", "recompute", "referee", "regress", "reorder", "replay", "report", "study", "train",
     "verify",
 }  # fmt: skip
 

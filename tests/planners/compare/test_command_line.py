@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from planners.files.plan_file import read_plan
-from planners.files.problem_file import read_problem
+from planners.files.problem_file import read_gapless_json
 from tests.planners.compare.conftest import Compare
 
 Plugin = Callable[[str], Path]
@@ -290,7 +290,7 @@ def test_the_best_plan_is_saved_and_read_back(
     target = tmp_path / "best.json"
     answer = compare(small, *QUICK, "--save-plan", target)
     assert answer.exit_code == 0, answer.output
-    result = read_plan(read_problem(small), target)
+    result = read_plan(read_gapless_json(small), target)
     assert (result.planner, result.peak, result.certificate) == (
         "greedy-size-first", 10, "lifetime",
     )  # fmt: skip

@@ -14,7 +14,7 @@ from instances.formats.recorded_trace import write_recorded_trace
 from instances.traces.allocation_trace import AllocationTrace, Phase
 from planners.dynamic.reusable_space import reusable_space
 from planners.dynamic.static_part import static_part
-from planners.files.formats import read_any
+from planners.files.formats import read_problem
 from planners.files.plan_file import read_saved_plan
 from planners.files.problem_file import write_problem
 from planners.files.recording_slice import LAST, RecordingSlice
@@ -99,7 +99,7 @@ def test_a_terminal_shows_the_reference_dim(recording: Path) -> None:
     from planners.model.budget import Budget
     from planners.registry import choose
 
-    comparison = compare_planners(read_any(recording), choose("naive"), Budget())
+    comparison = compare_planners(read_problem(recording), choose("naive"), Budget())
     table = comparison_table(comparison, comparison.rows).rich(120)
     assert [row.style for row in table.rows] == ["bold green", REFERENCE_STYLE]
     console = Console(width=120, record=True, force_terminal=False)
@@ -206,7 +206,7 @@ def test_a_saved_plan_says_where_dynamic_tensors_may_lie(
     target = tmp_path / "plan.json"
     answer = compare(recording, *QUICK, *LAST_ITERATION, *options, "--save-plan", target)
     assert answer.exit_code == 0, answer.output
-    whole = read_any(recording, RecordingSlice(LAST))
+    whole = read_problem(recording, RecordingSlice(LAST))
     part = static_part(whole)
     saved = read_saved_plan(part.problem if options else whole, target)
     assert saved.result.plan is not None
@@ -223,7 +223,7 @@ def test_without_dynamic_tensors_a_plan_is_a_plan(
 ) -> None:
     target = tmp_path / "plan.json"
     compare(recording, *QUICK, "--static", "--save-plan", target)
-    assert read_saved_plan(read_any(recording), target).reusable_space is None
+    assert read_saved_plan(read_problem(recording), target).reusable_space is None
 
 
 def test_pairs_with_dynamic_tensors_are_planned_as_a_whole(

@@ -360,22 +360,6 @@ def test_a_node_limit_is_kept(nodes: int, open_question: tuple[_core.CanonicalSe
     assert decision.counters.nodes == nodes
 
 
-@pytest.mark.parametrize(
-    "rows",
-    [
-        [(0, 0, 1), (2, 0, 1)],
-        [(1, 0, 1), (0, 0, 1)],
-        [(-1, 0, 1), (0, 0, 1)],
-        [(0, -1, 1), (1, 0, 1)],
-        [(0, 1, 1), (1, 0, 1)],
-        [(0, 0, 4), (1, 0, 1)],
-    ],
-)
-def test_rows_that_make_no_sense_are_refused(rows: list[Row]) -> None:
-    with pytest.raises((ValueError, IndexError), match="field rows"):
-        make([1, 1], rows, sections=3)
-
-
 def test_memory_refutes_nothing_that_a_search_without_it_finds() -> None:
     # Few rules leave many states; a memory that forgets to compare offsets is wrong in one of
     # thousands, and this seed has it.

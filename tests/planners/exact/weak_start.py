@@ -11,9 +11,9 @@ from planners.greedy.naive import naive
 from planners.greedy.place import place
 from planners.model.bounds import Bound
 from planners.model.budget import Budget
+from planners.model.incumbent import Incumbent
 from planners.model.plan import Plan
 from planners.model.problem import Problem
-from planners.search.incumbent import Incumbent
 
 NOTHING = Bound("nothing", 0, np.empty(0, dtype=np.int64))
 

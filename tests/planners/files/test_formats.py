@@ -14,7 +14,7 @@ import planners
 from planners import entry_points
 from planners.errors import InstanceError
 from planners.files import formats as module
-from planners.files.formats import Format, formats, read_any
+from planners.files.formats import Format, formats, read_problem
 from planners.files.recording_slice import RecordingSlice
 from planners.first_use import at_first_use
 from planners.model.problem import Problem
@@ -64,7 +64,6 @@ def test_what_the_package_exports_reads_every_format(tmp_path: Path) -> None:
     path.write_text("id,lower,upper,size\na,0,2,4\nb,1,3,5\n")
     assert planners.read_problem(path).naive_bytes == 9
     assert planners.read_problem(str(path), RecordingSlice()).name == "a"
-    assert planners.read_any is planners.read_problem
 
 
 def test_packed_json_is_known_whatever_comes_before_its_suffix(tmp_path: Path) -> None:
@@ -84,7 +83,7 @@ def test_the_first_bytes_decide_where_the_suffix_does_not(
     offered.append(entry("magic", magic))
     path = tmp_path / "file.dat"
     path.write_bytes(b"MAGIC...")
-    assert read_any(path).name == "file"
+    assert read_problem(path).name == "file"
 
 
 def test_of_two_that_recognise_a_file_the_suffix_decides(
@@ -93,11 +92,11 @@ def test_of_two_that_recognise_a_file_the_suffix_decides(
     offered.append(entry("own", Format("own", (".own",), lambda _path, _head: True, one_tensor)))
     path = tmp_path / "file.own"
     path.write_bytes(b"{}")
-    assert read_any(path).name == "file"
+    assert read_problem(path).name == "file"
     other = tmp_path / "file.json"
     other.write_bytes(b"{}")
     with pytest.raises(InstanceError, match="field format: missing"):
-        read_any(other)
+        read_problem(other)
 
 
 def test_an_unknown_format_lists_what_is_known(tmp_path: Path) -> None:
@@ -105,7 +104,7 @@ def test_an_unknown_format_lists_what_is_known(tmp_path: Path) -> None:
     path.write_bytes(b"\x00\x01")
     expected = r"known: gapless-json \(\.json \.json\.gz\), minimalloc-csv \(\.csv\)"
     with pytest.raises(InstanceError, match=expected):
-        read_any(path)
+        read_problem(path)
 
 
 @pytest.mark.parametrize(
@@ -147,7 +146,7 @@ def test_a_reader_that_fails_is_named(
     path = tmp_path / "file.bad"
     path.write_bytes(b"")
     with pytest.raises(InstanceError, match=f"the reader bad failed: {said}"):
-        read_any(path)
+        read_problem(path)
 
 
 @pytest.mark.parametrize("error", [KeyError("oops"), SystemExit(0)])
@@ -159,7 +158,7 @@ def test_one_that_fails_to_recognise_warns_and_the_others_go_on(
     path.write_bytes(b"[]")
     kind = type(error).__name__
     with pytest.warns(UserWarning, match=kind), pytest.raises(InstanceError, match="object"):
-        read_any(path)
+        read_problem(path)
 
 
 def test_a_slice_is_read_by_formats_that_hold_recordings(
@@ -172,9 +171,9 @@ def test_a_slice_is_read_by_formats_that_hold_recordings(
     offered.append(entry("recording", recording))
     path = tmp_path / "run.rec"
     path.write_bytes(b"")
-    assert read_any(path).name == "run"
-    assert read_any(path, RecordingSlice()).name == "run"
-    assert read_any(path, RecordingSlice(round_to=8)).size.tolist() == [8]
+    assert read_problem(path).name == "run"
+    assert read_problem(path, RecordingSlice()).name == "run"
+    assert read_problem(path, RecordingSlice(round_to=8)).size.tolist() == [8]
 
 
 def test_a_slice_of_what_is_no_recording_is_refused(
@@ -185,11 +184,11 @@ def test_a_slice_of_what_is_no_recording_is_refused(
     asked = RecordingSlice(-1, round_to=512)
     message = r"file\.json: --iteration, --round-to: a recording is needed \(no known format"
     with pytest.raises(InstanceError, match=message):
-        read_any(path, asked)
+        read_problem(path, asked)
     offered.append(entry("r", Format("r", (".r",), lambda *_: False, one_tensor, lambda *_: None)))  # type: ignore[arg-type,return-value]
     forget_formats(monkeypatch)
     with pytest.raises(InstanceError, match=r"needed \(r\), found gapless-json, which holds one"):
-        read_any(path, asked)
+        read_problem(path, asked)
 
 
 def test_entry_points_are_loaded_one_by_one(offered: list[Any]) -> None:

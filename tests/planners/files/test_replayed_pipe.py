@@ -16,7 +16,7 @@ import pytest
 
 from instances.convert.conversion import Conversion, convert
 from instances.formats.recorded_trace import write_recorded_trace
-from planners import Problem, read_any, write_problem
+from planners import Problem, read_problem, write_problem
 from planners.errors import InstanceError
 from planners.files import replayed_pipe as module
 from tests.fuzz.valid_files import TRACE
@@ -61,27 +61,27 @@ def pipe(tmp_path: Path) -> Callable[[Callable[[Path], None]], Path]:
 def test_a_pipe_is_read_as_a_file_is(
     pipe: Callable[[Callable[[Path], None]], Path], write: Callable[[Path], None], sizes: list[int]
 ) -> None:
-    np.testing.assert_array_equal(read_any(pipe(write)).size, sizes)
+    np.testing.assert_array_equal(read_problem(pipe(write)).size, sizes)
 
 
 def test_a_pipe_is_converted(
     pipe: Callable[[Callable[[Path], None]], Path], tmp_path: Path
 ) -> None:
     convert(Conversion(pipe(as_recording), tmp_path / "out.txt"))
-    assert read_any(tmp_path / "out.txt").tensor_count == TRACE.request_count
+    assert read_problem(tmp_path / "out.txt").tensor_count == TRACE.request_count
 
 
 def test_a_message_names_the_pipe(pipe: Callable[[Callable[[Path], None]], Path]) -> None:
     path = pipe(lambda file: file.write_bytes(b'{"format": 3}'))
     with pytest.raises(InstanceError) as raised:
-        read_any(path)
+        read_problem(path)
     assert str(raised.value).startswith(f"{path}: field format: ")
 
 
 def test_a_device_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_BINARY_BYTES", 1 << 21)
     with pytest.raises(InstanceError, match="/dev/zero: at most 2097152 bytes are read, found mor"):
-        read_any("/dev/zero")
+        read_problem("/dev/zero")
 
 
 def test_standard_input_is_read_from_its_first_byte(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from planners import (
     run,
 )
 from planners.greedy.pressure import KEYS, PressureOrders, pressures
-from planners.search.incumbent import Incumbent
+from planners.model.incumbent import Incumbent
 from tests.random_problems import random_problem
 
 # bytes        step 0 1 2 3 4 5

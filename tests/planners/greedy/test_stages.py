@@ -16,9 +16,9 @@ from planners.greedy.stages import (
     with_node_limit,
 )
 from planners.homosize.structured_orders import structured_orders
+from planners.model.incumbent import Incumbent
 from planners.model.plan import Plan
 from planners.referee.judge import judge
-from planners.search.incumbent import Incumbent
 from tests.interrupts import stop_after
 
 pytestmark = pytest.mark.core

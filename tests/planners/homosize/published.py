@@ -27,7 +27,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Decision:
+class PlacedRequest:
     """A request and its address."""
 
     m: Request
@@ -53,24 +53,24 @@ def groups(requests: list[Request]) -> dict[tuple[int, int], list[Request]]:
     return found
 
 
-def pack(members: list[Request]) -> list[Decision]:
+def pack(members: list[Request]) -> list[PlacedRequest]:
     """Return members end to end, what is freed last at the bottom."""
     decisions = []
     address = 0
     for m in sorted(members, key=lambda m: (-m.te, m.ts)):
-        decisions.append(Decision(m, address))
+        decisions.append(PlacedRequest(m, address))
         address += m.s
     return decisions
 
 
-def block(plan: list[Decision]) -> Request:
+def block(plan: list[PlacedRequest]) -> Request:
     """Return the single request that a plan stands for."""
     return Request(
         max(d.a + d.m.s for d in plan), min(d.m.ts for d in plan), max(d.m.te for d in plan)
     )
 
 
-def product(plan: list[Decision]) -> Fraction:
+def product(plan: list[PlacedRequest]) -> Fraction:
     """Equation 1; lifetimes are counted in instants."""
     whole = block(plan)
     used = sum(d.m.s * (d.m.te + 1 - d.m.ts) for d in plan)
@@ -81,7 +81,7 @@ LEFT_OVER = -1
 
 
 def insert_guests(
-    host: list[Decision], guests: list[Request], *, within: bool = False
+    host: list[PlacedRequest], guests: list[Request], *, within: bool = False
 ) -> list[int]:
     """Return the addresses of guests by the published stepping; guests come by their starts.
 

@@ -15,7 +15,7 @@ from planners.homosize.fusion import are_adjacent, fuse, fuse_adjacent, merit
 from planners.homosize.homophase import LocalPlan, homophase_groups, plan_locally
 from planners.homosize.paper_variant import PaperVariant
 from tests.planners.homosize import published
-from tests.planners.homosize.published import Decision, Request, columns, requests
+from tests.planners.homosize.published import PlacedRequest, Request, columns, requests
 
 pytestmark = pytest.mark.core
 
@@ -89,10 +89,7 @@ def test_what_is_left_over_stands_where_the_guest_did_and_is_fused_again() -> No
     last = local_plan([Request(9, 5, 20, 2, 3)])
     plans, trials = fuse_adjacent([host, guest, last], PaperVariant(leftover="group"))
     assert [plan.requests.size.tolist() for plan in plans] == [[4, 4, 3], [3], [9]]
-    accepted = [trial for trial in trials if trial.accepted]
-    assert [(trial.host_size, trial.guest_size, trial.fused_size) for trial in accepted] == [
-        (8, 6, 11)
-    ]
+    assert [trial.accepted for trial in trials].count(True) == 1
 
 
 def test_a_fusion_that_leaves_more_bubbles_is_refused() -> None:
@@ -100,7 +97,6 @@ def test_a_fusion_that_leaves_more_bubbles_is_refused() -> None:
     host = local_plan([Request(4, 0, 9, 0, 1)])
     guest = local_plan([Request(1, 10, 19, 1, 2)])
     plans, (trial,) = fuse_adjacent([host, guest], PaperVariant())
-    assert (trial.host_size, trial.guest_size, trial.fused_size) == (4, 1, 4)
     assert (trial.before, trial.after) == (1, Fraction(5, 8))
     assert not trial.accepted
     assert plans == [host, guest]
@@ -132,10 +128,9 @@ def test_of_several_partners_the_best_may_be_taken() -> None:
     small, other = (local_plan([Request(bytes_, 5, 9, 1, 2)]) for bytes_ in (1, 2))
     large = local_plan([Request(4, 5, 9, 1, 3)])
     partners = [small, large, other]
-    _, first = fuse_adjacent([host, *partners], PaperVariant(partner="first", again=False))
-    assert [trial.guest_size for trial in first if trial.host_size == 8] == [1]
-    plans, best = fuse_adjacent([host, *partners], PaperVariant(partner="best", again=False))
-    assert [trial.guest_size for trial in best if trial.host_size == 8] == [1, 4, 2]
+    plans, _ = fuse_adjacent([host, *partners], PaperVariant(partner="first", again=False))
+    assert [plan.size for plan in plans] == [8, 4, 2]
+    plans, _ = fuse_adjacent([host, *partners], PaperVariant(partner="best", again=False))
     assert [plan.size for plan in plans] == [8, 1, 2]
 
 
@@ -232,12 +227,12 @@ def test_products_are_those_of_the_listing(drawn: list[Request]) -> None:
                 assert fused.product == published.product(decisions_of(fused, drawn))
 
 
-def decisions_of(plan: LocalPlan, drawn: list[Request]) -> list[Decision]:
+def decisions_of(plan: LocalPlan, drawn: list[Request]) -> list[PlacedRequest]:
     pairs = zip(plan.requests.tensor.tolist(), plan.address.tolist(), strict=True)
-    return [Decision(drawn[tensor], address) for tensor, address in pairs]
+    return [PlacedRequest(drawn[tensor], address) for tensor, address in pairs]
 
 
-def require_no_clash(decisions: list[Decision]) -> None:
+def require_no_clash(decisions: list[PlacedRequest]) -> None:
     for index, one in enumerate(decisions):
         for other in decisions[:index]:
             assert not (

@@ -20,7 +20,7 @@ from planners.errors import GaplessError, InstanceError, InvalidCertificateError
 from planners.exact import decision_tree
 from planners.exact.decision_tree import certify
 from planners.files.certificate_file import certificate_to_fields
-from planners.files.file_limits import Allowance, Work
+from planners.files.file_limits import Allowance, ReadingWork
 from planners.model.certificate import Certificate
 from planners.referee.__main__ import app as referee
 from planners.referee.certificate import check_certificate
@@ -249,13 +249,13 @@ LARGE: dict[str, Callable[[int], dict[str, Any]]] = {
 
 @pytest.mark.parametrize("what", LARGE)
 def test_steps_of_a_check_grow_with_the_file(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    checks: list[Work] = []
+    checks: list[ReadingWork] = []
 
-    def counted(allowance: Allowance, size: int) -> Work:
-        checks.append(Work(allowance, size))
+    def counted(allowance: Allowance, size: int) -> ReadingWork:
+        checks.append(ReadingWork(allowance, size))
         return checks[-1]
 
-    monkeypatch.setattr(checker, "Work", counted)
+    monkeypatch.setattr(checker, "ReadingWork", counted)
     steps = []
     for tensors in (100, 200):
         fields = LARGE[what](tensors)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
 from typing import Any
 
 import numpy as np
 import pytest
 
 from planners.model.bounds import Bound
-from planners.model.findings import Findings
+from planners.model.findings import Findings, PlannerAnswer
 from planners.model.plan import (
     Claim,
     Plan,
@@ -21,7 +21,8 @@ from planners.model.plan import (
     optimal,
 )
 from planners.model.problem import Problem
-from planners.referee.judge import judge, settle
+from planners.processes.planner_answer import take_in
+from planners.referee.judge import judge, judge_all, judge_cost
 
 LOW, HIGH, WRONG = Plan([0, 0], 4), Plan([0, 4], 8), Plan([0, 1], 4)
 NO, FITS, BEST = Status.NO_PLAN_FOUND, Status.FEASIBLE, Status.OPTIMAL
@@ -108,20 +109,16 @@ def test_the_status_follows_from_plan_bound_and_capacity(name: str) -> None:
     assert result.plan is (None if found.claimed in (NOT_MINE, BAD) else found.plan)
 
 
-@pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("proofs_count", [True, False])
-def test_to_settle_a_judged_answer_again_changes_nothing(name: str, proofs_count: bool) -> None:
-    capacity, found, bounds, _ = CASES[name]
-    problem = two_tensors(capacity)
-    once = judge(problem, found, bounds, proofs_count=proofs_count)
-    assert settle(problem, ["one"], [once]) == [once]
-
-
 def test_what_ended_the_planner_and_its_counters_stay() -> None:
     found = Findings(HIGH, reason="interrupted", interrupted=True, statistics={"nodes": 3})
     result = judge(two_tensors(), found)
     assert (result.interrupted, result.statistics) == (True, {"nodes": 3})
     assert not judge(two_tensors(), Findings(HIGH)).interrupted
+
+
+def claimed_by(problem: Problem, found: Findings, *bounds: Bound) -> Result:
+    """Return the result of a planner whose proofs do not count."""
+    return judge_all(problem, [PlannerAnswer("one", found, proofs_count=False)], bounds)[0]
 
 
 @pytest.mark.parametrize(
@@ -137,7 +134,7 @@ def test_what_ended_the_planner_and_its_counters_stay() -> None:
 def test_a_proof_that_does_not_count_is_a_claim(
     found: Findings, status: Status, claim: Claim | None
 ) -> None:
-    result = judge(two_tensors(), found, proofs_count=False)
+    result = claimed_by(two_tensors(), found)
     assert (result.status, result.lower_bound, result.certificate) == (status, 0, "")
     assert result.claim == claim
 
@@ -154,12 +151,17 @@ def test_a_proof_that_does_not_count_is_a_claim(
 def test_a_claim_stays_until_a_bound_confirms_it(
     capacity: int | None, claimed: Findings, known: int, stays: bool
 ) -> None:
-    result = judge(two_tensors(capacity), claimed, [bound(known, "x")], proofs_count=False)
+    result = claimed_by(two_tensors(capacity), claimed, bound(known, "x"))
     assert (result.claim is not None) == stays
 
 
-def settled(problem: Problem, **results: Result) -> dict[str, Result]:
-    return dict(zip(results, settle(problem, list(results), list(results.values())), strict=True))
+def settled(problem: Problem, **found: Result | Findings | PlannerAnswer) -> dict[str, Result]:
+    """Return the results of several planners, which are judged together."""
+    answers = [
+        each if isinstance(each, PlannerAnswer) else PlannerAnswer(name, take_in(problem, each))
+        for name, each in found.items()
+    ]
+    return dict(zip(found, judge_all(problem, answers), strict=True))
 
 
 def test_a_bound_that_one_proves_holds_for_all() -> None:
@@ -195,34 +197,55 @@ def test_a_proof_that_nothing_fits_is_refuted_by_a_plan_that_does() -> None:
     assert "no claims by 'gloom' that no plan fits, and the valid plan of yes" in (
         answers["no"].reason
     )
-    too_high = replace(no_plan_found("over the capacity"), plan=HIGH)
-    answers = settled(problem, no=infeasible("gloom", "too much"), over=too_high)
+    answers = settled(problem, no=infeasible("gloom", "too much"), over=Findings(HIGH))
     assert answers["no"].status is Status.INFEASIBLE
 
 
-@pytest.mark.parametrize("claim", [Claim("x", 5, False), Claim("x", 0, True)])
-def test_a_claim_that_counts_for_nobody_is_refuted_as_well(claim: Claim) -> None:
-    shy = replace(no_plan_found("shy"), claim=claim)
+@pytest.mark.parametrize(
+    "claim", [Findings(None, 5, "x"), Findings(certificate="x", claimed=NEVER)]
+)
+def test_a_claim_that_counts_for_nobody_is_refuted_as_well(claim: Findings) -> None:
+    shy = PlannerAnswer("shy", claim, proofs_count=False)
     answers = settled(two_tensors(), shy=shy, honest=feasible(LOW))
     assert (answers["shy"].status, answers["shy"].claim) == (Status.INVALID, None)
 
 
 def test_a_bound_above_the_capacity_is_refuted_as_a_bound() -> None:
     problem = two_tensors(capacity=4)
-    no = judge(problem, Findings(None, 6, "gloom"))
-    answers = settled(problem, no=no, yes=feasible(LOW))
+    answers = settled(problem, no=Findings(None, 6, "gloom"), yes=feasible(LOW))
     assert "claims by 'gloom' that no plan is below 6 bytes, and" in answers["no"].reason
 
 
 def test_what_is_invalid_or_unsupported_neither_claims_nor_refutes() -> None:
-    wrong = Result(Status.INVALID, Plan([0, 0], 1), lower_bound=9, certificate="x", reason="bad")
-    silent = Result(Status.UNSUPPORTED, reason="no", lower_bound=9, certificate="y")
-    answers = settled(two_tensors(), wrong=wrong, silent=silent, right=feasible(LOW, 3, "half"))
-    assert answers["wrong"] is wrong
-    assert answers["silent"] is silent
+    answers = settled(
+        two_tensors(),
+        wrong=Findings(LOW, 9, "x", "bad", claimed=BAD),
+        silent=Findings(None, 9, "y", "no", claimed=NOT_MINE),
+        right=feasible(LOW, 3, "half"),
+    )
+    assert (answers["wrong"].status, answers["wrong"].reason) == (BAD, "bad")
+    assert (answers["silent"].status, answers["silent"].reason) == (NOT_MINE, "no")
     assert answers["right"].lower_bound == 3
 
 
 def test_a_plan_of_an_invalid_answer_refutes_nobody() -> None:
     wrong: dict[str, Any] = {"wrong": Result(Status.INVALID, Plan([0, 0], 1), reason="bad")}
     assert settled(two_tensors(), **wrong, right=optimal(LOW, "own"))["right"].status is BEST
+
+
+@pytest.mark.parametrize(
+    ("found", "cost", "least", "status"),
+    [
+        (Findings(HIGH), 2.0, 1.0, FITS),
+        (Findings(HIGH), 1.0 + 1e-12, 1.0, BEST),
+        (Findings(LOW), 2.0, 1.0, FITS),  # the smallest peak is not the least cost
+        (Findings(), math.inf, 1.0, NO),
+        (Findings(HIGH), 2.0, math.inf, NEVER),
+        (Findings(WRONG), 1.0, 1.0, BAD),
+        (Findings(reason="chains", claimed=NOT_MINE), math.inf, math.inf, NOT_MINE),
+    ],
+)
+def test_a_plan_with_a_cost_is_optimal_at_the_least_cost(
+    found: Findings, cost: float, least: float, status: Status
+) -> None:
+    assert judge_cost(two_tensors(8), found, cost, least, rounding=1e-9).status is status

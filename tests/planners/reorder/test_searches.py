@@ -94,14 +94,3 @@ def test_a_walk_survives_sums_that_are_rounded() -> None:
         walk = _core.OrderWalk(core, np.arange(graph.node_count, dtype=np.int32), 0, seed)
         walk.run(20_000, 60)
         assert walk.best_peak == core.peak(walk.best)
-
-
-@pytest.mark.parametrize(
-    ("order", "message"),
-    [([1, 0], "node 0 comes before node 1"), ([0, 0], "every node comes once"), ([0], "order")],
-)
-def test_an_order_is_checked_at_the_border(order: list[int], message: str) -> None:
-    graph = Graph(op=["a", "b"], stream=[0, 0], producer=[0], consumers=[[1]])
-    core, _, _ = core_of(Problem([1], graph=graph))
-    with pytest.raises(ValueError, match=message):
-        core.peak(narrow(order))

@@ -10,9 +10,9 @@ from instances.synthetic import random_lifetimes, training_graph
 from planners import Budget, Plan, Problem, Safety, bounds_of, check, place, run
 from planners.greedy.portfolio import Portfolio
 from planners.model.columns import IntColumn
+from planners.model.incumbent import Incumbent
 from planners.model.plan import Status
 from planners.registry import get
-from planners.search.incumbent import Incumbent
 from planners.search.large_neighbourhood import LargeNeighbourhoodSearch, Subproblem
 from planners.search.turns import Shared
 from tests.random_problems import SOLVABLE, random_problem

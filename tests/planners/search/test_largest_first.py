@@ -8,9 +8,9 @@ from random import Random
 import numpy as np
 import pytest
 
-from planners import Budget, Plan, Problem, Safety, Status, _core, check, place, read_any, run
+from planners import Budget, Plan, Problem, Safety, Status, _core, check, place, read_problem, run
 from planners.greedy.portfolio import Portfolio
-from planners.search.incumbent import Incumbent
+from planners.model.incumbent import Incumbent
 from planners.search.largest_first import LEAST_GROWTH, LargestFirst, levels_of
 from planners.search.turns import Shared
 from tests.random_problems import SOLVABLE, random_problem
@@ -87,7 +87,7 @@ def perturbed(problem: Problem, seed: int) -> Problem:
 
 @pytest.mark.parametrize("seed", [None, 1])
 def test_a_training_step_on_streams_is_proven_as_it_is_and_perturbed(seed: int | None) -> None:
-    problem = read_any("instances/vit-base.json.gz")
+    problem = read_problem("instances/vit-base.json.gz")
     if seed is not None:
         problem = perturbed(problem, seed)
     result = run(problem, "auto", Budget(node_limit=400_000))

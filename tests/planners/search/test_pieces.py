@@ -13,8 +13,8 @@ from planners import Budget, Problem, Safety, Status, run
 from planners.exact.branch_and_bound.branch_and_bound import search as branch_and_bound
 from planners.greedy.portfolio import Portfolio
 from planners.model.findings import Findings
+from planners.model.incumbent import Incumbent
 from planners.referee.naive import find_violation
-from planners.search.incumbent import Incumbent
 from planners.search.nests import Nest, Nests
 from planners.search.parts import Parts, find_parts
 from planners.search.turns import PieceSearch, Shared

@@ -15,8 +15,8 @@ from instances.synthetic import (
 )
 from planners import Budget, Plan, Problem, Safety, Status, _core, bounds_of, run
 from planners.greedy.portfolio import Portfolio
+from planners.model.incumbent import Incumbent
 from planners.referee.naive import find_violation
-from planners.search.incumbent import Incumbent
 from planners.search.skyline_fills import Reals, SkylineFills
 from planners.search.turns import Shared
 from tests.random_problems import SOLVABLE, random_problem
@@ -142,11 +142,6 @@ def test_several_streams_have_a_greedy_plan() -> None:
     assert result.reason.startswith("several streams")
 
 
-def test_a_beam_has_a_width() -> None:
-    with pytest.raises(ValueError, match="at least 1 is needed, found 0"):
-        beam(Problem([1], [0], [1]), 1, 0)
-
-
 REASONS = ("ends", "flush", "load", "width", "size", "priority")
 WEIGHTS = np.array([0.3, 0.9, 1.6, 0.1, 0.4, 0.5])
 NO_LIMIT: int = _core.NO_LIMIT
@@ -267,16 +262,8 @@ def test_only_single_rectangles_are_taken(more: dict[str, object]) -> None:
     other = Problem([1] * count, [0] * count, [3] * count, **more)  # type: ignore[arg-type]
     assert SkylineFills.reason_against(plain) is None
     assert SkylineFills.reason_against(other) == "tensors are chained, pinned or have gaps"
-    with pytest.raises(ValueError, match="without gaps and pins"):
-        fill(other)
 
 
 @pytest.mark.parametrize("limit", [0, -1, -NO_LIMIT - 1])
 def test_nothing_stays_below_zero(limit: int) -> None:
     assert fill(Problem([1], [0], [1]), limit) is None
-
-
-@pytest.mark.parametrize("weight", [float("nan"), float("inf")])
-def test_weights_are_finite(weight: float) -> None:
-    with pytest.raises(ValueError, match="finite"):
-        fill(Problem([1], [0], [1]), weights=np.array([weight] * 6))

@@ -10,7 +10,7 @@ from instances.extract.eager.trace_command import trace
 from instances.formats.recorded_trace import read_recorded_trace_file
 from instances.traces.trace_problem import iteration_problem
 from planners.errors import InstanceError
-from planners.files.problem_file import problem_digest, read_problem
+from planners.files.problem_file import problem_digest, read_gapless_json
 
 
 def trace_tiny(output: Path, device: str = "fake") -> None:
@@ -28,7 +28,7 @@ def test_a_trace_and_the_problem_of_its_last_iteration(
     recorded = read_recorded_trace_file(paths[0])
     assert recorded.iteration_count == 2
     assert recorded.mark_microbatch.tolist() == [0, 0, 1, 1, 2, 2, 0] * 2
-    problem = read_problem(paths[1])
+    problem = read_gapless_json(paths[1])
     assert problem.name == "tiny"
     assert problem.origin["microbatches"] == 3
     assert problem.origin["device"] == "fake"

@@ -12,7 +12,7 @@ from instances.extract.__main__ import main
 from instances.extract.executorch.lowering import extract_memory
 from instances.extract.executorch.networks import NETWORKS
 from planners.errors import InstanceError, MissingDependencyError
-from planners.files.problem_file import problem_digest, read_problem
+from planners.files.problem_file import problem_digest, read_gapless_json
 
 LOWERED = {
     name: entry for name, entry in read_catalogue().items() if entry.kind == "lowered program"
@@ -27,7 +27,7 @@ def test_every_network_is_in_the_catalogue_and_the_other_way_round() -> None:
 def test_an_entry_says_what_builds_the_network(name: str) -> None:
     entry, network = LOWERED[name], NETWORKS[name.removeprefix("executorch-")]
     assert entry.origin == network.source
-    assert read_problem(FOLDER / entry.file).alignment.tolist() == [16] * entry.facts.tensors
+    assert read_gapless_json(FOLDER / entry.file).alignment.tolist() == [16] * entry.facts.tensors
 
 
 def test_an_unknown_network_is_known_at_once() -> None:
@@ -49,6 +49,6 @@ def test_a_command_makes_the_instance_again(tmp_path: Path) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["executorch", "unet", "-o", str(output)])
     assert ended.value.code == 0
-    found = read_problem(output)
+    found = read_gapless_json(output)
     assert problem_digest(found) == LOWERED["executorch-unet"].facts.digest
     assert (found.name, found.origin["image"]) == ("executorch-unet", 256)

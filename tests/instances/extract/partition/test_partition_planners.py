@@ -13,11 +13,11 @@ from instances.extract.partition.partition_planners import SOLVERS, model_of_com
 from instances.extract.step_settings import read_options
 from instances.synthetic import repeatable_step
 from planners import Problem
-from planners.budget import RepeatableStep, choose_planners, device_rates, frontier
-from planners.budget.limit_planner import TIME_IS_OVER
 from planners.errors import InstanceError
 from planners.model.budget import Budget
 from planners.model.plan import Status
+from planners.recompute import RepeatableStep, choose_planners, device_rates, frontier
+from planners.recompute.limit_planner import TIME_IS_OVER
 from tests.instances.extract.tiny_models import extract_tiny, tiny_settings
 
 NAMES = [f"pytorch-partitioner-{solver}" for solver in SOLVERS]
