@@ -144,7 +144,7 @@ ROOMS = {
 # Imported inside the function that needs it, so that an import of ours stays quick and possible.
 HEAVY = {
     "ortools", "pulp", "scipy", "torch", "transformers", "lightning", "pytorch_lightning",
-    "matplotlib", "bokeh", "jinja2", "rich", "typer", "executorch", "onnx", "tflite", "pandas",
+    "matplotlib", "bokeh", "jinja2", "rich", "typer", "executorch", "onnx", "tflite",
 }  # fmt: skip
 # The programs, which `import planners` leaves alone, build their options from typer.
 COMMAND_LINES = (

@@ -33,7 +33,7 @@ SUFFIX = ".toml"
 MAX_FILE_BYTES = 1 << 18
 MAX_PLUGIN_BYTES = 1 << 20
 MOST_VALUES = 10_000
-MOST_CHARACTERS = 1000
+MOST_CHARACTERS = 4000
 # A key of n parts takes n * n steps to read.
 MOST_POINTS = 100
 # The key that says which kind a choice of instances is of.
