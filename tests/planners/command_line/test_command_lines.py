@@ -14,7 +14,6 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from evaluation.benchmarks.__main__ import app as benchmarks
 from evaluation.study.__main__ import app as study
 from gpu_runtime.fit import app as fit
 from gpu_runtime.train import app as train
@@ -41,13 +40,13 @@ from tests.repository import ROOT
 PATIENCE_SECONDS = 60
 
 APPS = {
-    "benchmarks": benchmarks, "compare": compare, "compare-traces": compare_traces,
+    "compare": compare, "compare-traces": compare_traces,
     "convert": convert, "doctor": doctor, "extract": extract, "fit": fit, "homosize": homosize,
     "instances": instances, "referee": referee, "reorder": reorder, "study": study,
     "synthetic": synthetic, "trace": trace, "train": train, "verify": verify,
 }  # fmt: skip
 MODULES = (
-    "evaluation.benchmarks", "evaluation.study", "gpu_runtime.fit", "gpu_runtime.train",
+    "evaluation.study", "gpu_runtime.fit", "gpu_runtime.train",
     "gpu_runtime.verify", "instances", "instances.convert", "instances.extract",
     "instances.traces.compare", "planners.compare", "planners.homosize",
     "planners.referee", "planners.reorder",

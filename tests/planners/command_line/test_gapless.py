@@ -17,7 +17,7 @@ from tests.test_imports import HEAVY, loaded_by
 
 GAPLESS = Path(sys.executable).with_name("gapless")
 OURS = {
-    "benchmarks", "budget", "compare", "compare-traces", "convert", "doctor", "extract", "fit",
+    "budget", "compare", "compare-traces", "convert", "doctor", "extract", "fit",
     "homosize", "instances", "referee", "reorder", "replay", "study", "train",
     "verify",
 }  # fmt: skip
