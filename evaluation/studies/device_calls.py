@@ -47,9 +47,13 @@ def device_calls(
     gpu = open_gpu() if device == "cuda" else None
     memory = SimulatedMemory(2 * MIB, total) if gpu is None else gpu
     taken = [_round(memory, total, piece) for _ in range(1 + rounds)][1:]
-    figures = {f"{kind}_seconds": median(its[kind] for its in taken) for kind in taken[0]}
-    of_device = {"device": "simulated" if gpu is None else gpu.name, "pieces": total // piece}
-    return Findings(naive(problem, budget), statistics={**of_device, **figures})
+    figures: dict[str, str | int | float] = {
+        "device": "simulated" if gpu is None else gpu.name,
+        "pieces": total // piece,
+    }
+    for kind in taken[0]:
+        figures[f"{kind}_seconds"] = median(its[kind] for its in taken)
+    return Findings(naive(problem, budget), statistics=figures)
 
 
 def _round(memory: DeviceMemory, total: int, piece: int) -> Seconds:

@@ -23,7 +23,6 @@ from instances.convert.__main__ import app as convert
 from instances.extract.__main__ import app as extract
 from instances.extract.eager.trace_command import app as trace
 from instances.synthetic.family_commands import app as synthetic
-from instances.traces.compare import app as compare_traces
 from planners import Problem, read_problem, write_problem
 from planners.command_line import interrupt, standard_output
 from planners.command_line.interrupt import Interrupt
@@ -40,7 +39,7 @@ from tests.repository import ROOT
 PATIENCE_SECONDS = 60
 
 APPS = {
-    "compare": compare, "compare-traces": compare_traces,
+    "compare": compare,
     "convert": convert, "doctor": doctor, "extract": extract, "fit": fit, "homosize": homosize,
     "instances": instances, "referee": referee, "reorder": reorder, "study": study,
     "synthetic": synthetic, "trace": trace, "train": train, "verify": verify,
@@ -48,7 +47,7 @@ APPS = {
 MODULES = (
     "evaluation.study", "gpu_runtime.fit", "gpu_runtime.train",
     "gpu_runtime.verify", "instances", "instances.convert", "instances.extract",
-    "instances.traces.compare", "planners.compare", "planners.homosize",
+    "planners.compare", "planners.homosize",
     "planners.referee", "planners.reorder",
 )  # fmt: skip
 SCRIPTS = ("gapless", "gapless-compare")
