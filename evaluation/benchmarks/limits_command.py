@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +10,6 @@ import typer
 
 from evaluation.benchmarks.limited_steps import MODELS, run_of_record
 from evaluation.benchmarks.within_a_limit import study_limits, within_a_limit_page
-from evaluation.benchmarks.worded_page import WordedPage
 from evaluation.measuring.cores import pin_to_one_core
 from planners.command_line import standard_output
 from planners.command_line.progress_line import show_progress
@@ -42,7 +40,7 @@ def within_a_limit(
 ) -> None:
     """Run training steps within limits of memory, and compare with what was predicted."""
     pin_to_one_core()
-    require_targets({"-o": output, "--json": record}, ())
+    require_targets({"-o": output, "--json": record}, records or [])
     chosen = []
     for name in models.split(","):
         if name not in MODELS:
@@ -55,24 +53,13 @@ def within_a_limit(
         f"--repetitions {repetitions}", f"--seconds {seconds:g}",
     ))  # fmt: skip
 
-    def page() -> WordedPage:
-        runs = [
-            run_of_record(each) for path in records or [] for each in json.loads(path.read_text())
-        ]
-        if not records:
-            for run in study_limits(chosen, device, repetitions, seconds):
-                runs.append(run)
-                if record is not None:
-                    write_output(record, json.dumps(runs, default=vars).encode())
-        return within_a_limit_page(runs, command)
-
-    _publish(page, output, *(records or []))
-
-
-def _publish(make: Callable[[], WordedPage], output: Path | None, *files: Path) -> None:
-    """Measure and print, after a check that the output can be written and is none of the files."""
-    require_targets({"-o": output}, files)
-    text = make().render()
+    runs = [run_of_record(each) for path in records or [] for each in json.loads(path.read_text())]
+    if not records:
+        for run in study_limits(chosen, device, repetitions, seconds):
+            runs.append(run)
+            if record is not None:
+                write_output(record, json.dumps(runs, default=vars).encode())
+    text = within_a_limit_page(runs, command)
     show_progress("")
     if output is not None:
         write_output(output, text.encode())
