@@ -239,7 +239,7 @@ def _shown(value: Any, form: str) -> str:
         if form in ("", ",") and float(value).is_integer():
             return format(int(value), form)
         return format(value, form).replace("%", " %")
-    except (TypeError, ValueError, OverflowError) as error:
+    except (TypeError, ValueError, OverflowError, MemoryError) as error:
         raise InstanceError(f"{form!r} is no format of {shown(value)}: {error}") from None
 
 

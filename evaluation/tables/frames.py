@@ -19,6 +19,9 @@ from planners.errors import InstanceError, errors_at
 # Values of a group or a row by formula.
 Values = Mapping[str, Any]
 
+# Memory of all frames of a page, as the database reads it. The pages of this package need 20 MB.
+MOST_MEMORY = "4GB"
+
 # Fields of records that are mappings; ``statistics.seconds`` is a column of all runs, with unknown
 # values if no run has it.
 MAPPINGS = ("parameters", "statistics", "bounds", "settings")
@@ -34,8 +37,15 @@ class Frames:
 
     def __init__(self, material: PageMaterial) -> None:
         # Values such as the first one of a group depend on the order of rows, so there is one
-        # thread. A study's file is data, and data reads no other file.
-        self._database = duckdb.connect(config={"threads": 1, "enable_external_access": False})
+        # thread. A study's file is data, and data reads and writes no other file.
+        self._database = duckdb.connect(
+            config={
+                "threads": 1,
+                "enable_external_access": False,
+                "memory_limit": MOST_MEMORY,
+                "temp_directory": "",
+            }
+        )
         # A quotient by 0 is unknown.
         for setting in ("ieee_floating_point_ops", "error_on_division_by_zero"):
             self._database.execute(f"SET {setting} = false")

@@ -114,7 +114,8 @@ def test_what_a_table_requires_has_to_be_so() -> None:
         ({"require": [["1"]]}, r"field require"),
         # A study's file is data: it reads no other file, and changes no setting.
         ({"sql": "FROM read_text('/etc/hostname')"}, r"Permission Error: .*disabled"),
-        ({"sql": "FROM runs) TO '/tmp/x'; COPY (FROM runs"}, r"Parser Error"),
+        ({"sql": "FROM runs); ATTACH 'a.db' AS a; FROM (FROM runs"}, r"Permission Error: .*a\.db"),
+        ({"columns": [["a", "{n:>99999999999}"]]}, r"'>99999999999' is no format"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_field(table: dict[str, Any], says: str) -> None:
