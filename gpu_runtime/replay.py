@@ -21,6 +21,7 @@ from gpu_runtime.replaying.recorded_check import (
     replay_json,
 )
 from gpu_runtime.replaying.replay_device import PAGE_BYTES
+from instances.traces.difference_report import difference_report
 from planners.command_line import standard_output
 from planners.command_line.ending import EXIT_INTERRUPTED
 from planners.command_line.interrupt import Interrupt
@@ -90,6 +91,16 @@ def replay_requests(
         bool,
         typer.Option("--verify", help="Stamp every block, and check that it stays whole."),
     ] = False,
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="OTHER.npz",
+            help="Replay nothing; compare the recording with another one of the same program.",
+        ),
+    ] = None,
+    iteration: Annotated[
+        int, typer.Option(help="Iteration that --against compares: 0 is the first, -1 the last.")
+    ] = -1,
     plot: Annotated[
         Path | None,
         typer.Option(metavar=PICTURE_FILE, help="Draw reserved and allocated bytes over time."),
@@ -116,6 +127,9 @@ def replay_requests(
         chosen = _with_settings(chosen, settings)
     if trace is None:
         raise GaplessError("no trace named; give one, or --list for the online allocators")
+    if against is not None:
+        standard_output.write(difference_report(trace, against, iteration))
+        return
     if check and device is not OnlineDevice.LEDGER:
         raise GaplessError("--check: --device ledger is needed; no other can repeat addresses")
     require_targets({"--plot": plot}, [trace, *(plugin or [])])

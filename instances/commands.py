@@ -9,4 +9,3 @@ CONVERT = Command(
 )
 INSTANCES = Command("list, show, make and synthesise instances", "instances.__main__:main")
 EXTRACT = Command("extract a step of a PyTorch model", "instances.extract.__main__:main")
-COMPARE_TRACES = Command("compare two traces of one program", "instances.traces.compare:main")

@@ -1,1 +1,1 @@
-"""Benchmarks: both sides of a comparison in one run, in CPU seconds on one core."""
+"""Training steps within limits of memory: predicted and measured in one process."""

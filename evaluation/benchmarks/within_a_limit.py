@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
 
 from evaluation.benchmarks.limited_steps import (
     AS_IT_IS,
@@ -12,12 +14,16 @@ from evaluation.benchmarks.limited_steps import (
     MeasuredStep,
     run_apart,
 )
-from evaluation.benchmarks.worded_page import WordedPage, table_of
 from evaluation.report.figure_texts import milliseconds
+from evaluation.report.slots import fill_template
+from evaluation.study.surroundings import measured_now
 from planners.command_line.progress_line import show_progress
 from planners.text.plain_text import Markdown
+from planners.text.table import Row, Table, columns_of
 
 GIB = 1 << 30
+# The words of the page, with places for figures.
+WORDS = Path(__file__).with_name("within-a-limit.md")
 
 
 def study_limits(
@@ -33,10 +39,12 @@ def study_limits(
             yield run_apart(model, device, repetitions, seconds, run)
 
 
-def within_a_limit_page(runs: Sequence[LimitedRun], command: str) -> WordedPage:
-    """Return the page of measured steps."""
+def within_a_limit_page(runs: Sequence[LimitedRun], command: str) -> str:
+    """Return the page of measured steps, as Markdown."""
     default = [run for run in runs if not run.is_planned]
     figures = {
+        "command": f"`{command}`",
+        "measured": measured_now(),
         "device": ", ".join(sorted({run.device for run in runs})),
         "settings": "; ".join(f"{run.model} ({_settings(run)})" for run in default),
         "shares": ", ".join(f"{share:.0%}" for share in SHARES),
@@ -45,7 +53,8 @@ def within_a_limit_page(runs: Sequence[LimitedRun], command: str) -> WordedPage:
         "allowed": _allowed_table(default) or "*Not run: it needs a GPU.*",
         "refused": "\n".join(_refusals(default)),
     }
-    return WordedPage("within-a-limit", command, figures)
+    fillers = {name: partial(str, text) for name, text in figures.items()}
+    return fill_template(WORDS.read_text(encoding="utf-8"), fillers, WORDS)
 
 
 def _settings(run: LimitedRun) -> str:
@@ -58,7 +67,7 @@ def _table(runs: Sequence[LimitedRun]) -> str:
         "more ms", "by profile", "by rates", "bits", "planned",
     ]  # fmt: skip
     rows = [_row(run, step) for run in runs for step in run.steps if not step.refused]
-    return table_of(headings, rows)
+    return _table_of(headings, rows)
 
 
 def _row(run: LimitedRun, step: MeasuredStep) -> list[str]:
@@ -88,7 +97,7 @@ def _allowed_table(runs: Sequence[LimitedRun]) -> str:
         for run in runs
         for way, ending in run.within_allowed.items()
     ]
-    return table_of(["model", "allowed GiB", "step", "ended"], rows)
+    return _table_of(["model", "allowed GiB", "step", "ended"], rows)
 
 
 def _refusals(runs: Sequence[LimitedRun]) -> list[str]:
@@ -98,6 +107,12 @@ def _refusals(runs: Sequence[LimitedRun]) -> list[str]:
         for step in run.steps
         if step.refused
     ]
+
+
+def _table_of(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table, the first column aligned left and the others right; empty without rows."""
+    table = Table(columns_of(*headings), [Row(list(row)) for row in rows])
+    return table.markdown() if rows else ""
 
 
 def _gib(count: int) -> str:

@@ -1,1 +1,1 @@
-"""``python -m evaluation.report``: tables and figures of records, as Markdown and as HTML."""
+"""Tables, figures and memory maps of records, as Markdown and as HTML."""

@@ -1,4 +1,4 @@
-"""``python -m evaluation.study``: run a study, list all studies, or show the runs of one."""
+"""``python -m evaluation.study``: run and list studies, and show, report and compare records."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ from typing import Annotated, TypeVar
 
 import typer
 
+from evaluation.benchmarks.limits_command import within_a_limit
 from evaluation.measuring.cores import use_every_core
 from evaluation.recordings.recorded_runs import record_runs
 from evaluation.study.executors import dask_cluster, local_processes
 from evaluation.study.planned_runs import PlannedRun, runs_of
 from evaluation.study.record_age import age_of_records
-from evaluation.study.records_file import RecordsFile, records_file
+from evaluation.study.record_changes import changes_between
+from evaluation.study.records_file import RecordsFile, read_records, records_file
 from evaluation.study.runner import Progress, StaleRecordsError, run_all, runs_without_record
 from evaluation.study.study import Study
 from evaluation.study.study_file import FOLDER, SUFFIX, Typed, find_study, schema_of, studies
@@ -30,10 +32,11 @@ from evaluation.study.training_runner import programs_without_record, train_all
 from gpu_runtime.training.run_processes import waiting_run
 from planners.command_line import standard_output
 from planners.command_line.progress_line import show_progress
-from planners.command_line.typer_frame import CommandLine
+from planners.command_line.typer_frame import CommandLine, Plugins
 from planners.errors import GaplessError
 from planners.files.output_file import say_written
 from planners.processes.isolated_process import address_space_bytes
+from planners.registry import load_plugin
 from planners.text.byte_units import counted, human_bytes
 from planners.text.plain_text import printable
 from planners.text.table import aligned_pairs
@@ -41,6 +44,7 @@ from planners.text.table import aligned_pairs
 app = CommandLine(no_args_is_help=True, help="Studies: runs of planners on instances, as data.")
 
 RESULTS = Path("results")
+EXIT_LOSS = 1
 
 Left = TypeVar("Left")
 
@@ -223,6 +227,75 @@ def record(
         raise GaplessError(f"{folder}: a folder is needed, found none")
     for path in record_runs(folder):
         say_written(path, f"wrote {path}")
+
+
+@app.command()
+def report(
+    results: Annotated[
+        list[Path], typer.Argument(metavar="RESULTS.jsonl...", help="Records of studies.")
+    ],
+    folder: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FOLDER", help="Write report.md and report.html there."
+        ),
+    ] = None,
+    page: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.md", help="Fill the text of the study's page, and write it there."
+        ),
+    ] = None,
+    maps: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--map",
+            metavar="FILE",
+            help="Add a memory map of this instance, for which plans are made again; repeatable.",
+        ),
+    ] = None,
+    plugin: Plugins = None,
+) -> None:
+    """Show records of studies: tables of gaps, figures, memory maps.
+
+    -o writes a report; --page writes the page of one study, from which all the records are.
+    """
+    # Imported here because a study runs without the packages that pages need.
+    from evaluation.report.written_report import read_all, write_pages
+
+    records = read_all(results)
+    if folder is None and page is None:
+        raise GaplessError(
+            "-o FOLDER for a report or --page FILE.md for a study's page: one of the two is "
+            "needed, found neither"
+        )
+    if maps and folder is None:
+        raise GaplessError("--map: maps are part of a report, give -o as well")
+    with standard_output.kept_for_the_answer():
+        for path in plugin or []:
+            load_plugin(path)
+    write_pages(records, results, folder, page, maps or [])
+
+
+@app.command()
+def regress(
+    old: Annotated[Path, typer.Argument(metavar="OLD.jsonl", help="Records to compare with.")],
+    new: Annotated[Path, typer.Argument(metavar="NEW.jsonl", help="Records of the same runs.")],
+) -> None:
+    """Compare new records with old ones, run by run.
+
+    Exits with 1 if quality was lost: a larger or invalid plan, or a plan, a proof, a bound or a
+    run that is missing; with 2 after an error; else with 0.
+    """
+    changes = changes_between(read_records(old), read_records(new))
+    if changes.found:
+        standard_output.write_table(changes.table(), below=f"{changes.summary()}\n")
+    else:
+        standard_output.write(f"{changes.summary()}\n")
+    raise typer.Exit(EXIT_LOSS if changes.has_loss else 0)
+
+
+app.command(name="within-a-limit")(within_a_limit)
 
 
 def _shown(study: Study) -> Callable[[Progress], None]:

@@ -24,7 +24,9 @@ from evaluation.study.gaps import has_plan
 from evaluation.study.record import InstanceRecord, Machine, OffsetsRecord, Record, RunStatus
 from planners.errors import GaplessError
 from planners.files.json_file import compact_json
-from planners.text.byte_units import exact_bytes
+from planners.text.byte_units import counted, exact_bytes
+from planners.text.plain_text import one_line
+from planners.text.table import Column, Row, Table
 
 # A run is slower if both its ratio and its difference exceed these. Guesses at a clock's noise.
 SLOWER_TIMES = 1.5
@@ -40,6 +42,7 @@ class Verdict(enum.StrEnum):
     BETTER = "better"
 
 
+STYLES = {Verdict.INVALID: "bold red", Verdict.WORSE: "red", Verdict.BETTER: "green"}
 LOSSES = (Verdict.INVALID, Verdict.WORSE)
 
 
@@ -73,6 +76,28 @@ class Changes:
     def has_loss(self) -> bool:
         """True if any quality was lost."""
         return any(change.verdict in LOSSES for change in self.found)
+
+    def table(self) -> Table:
+        """Return a row for each run that changed."""
+        columns = [
+            Column(heading, is_left=True, wraps=heading == "what")
+            for heading in ("", "instance", "planner", "what")
+        ]
+        rows = [
+            Row(
+                (str(its.verdict), one_line(its.instance), its.label, one_line(its.says)),
+                style=STYLES.get(its.verdict, ""),
+            )
+            for its in self.found
+        ]
+        return Table(columns, rows)
+
+    def summary(self) -> str:
+        """Return the last line: the number of compared runs, and of each kind of change."""
+        counts = ", ".join(f"{self.count(verdict)} {verdict}" for verdict in Verdict)
+        times = f"times of {self.timed:,} of them compared"
+        added = f"; {counted(self.added, 'run')} only in the new records" if self.added else ""
+        return f"{counted(self.compared, 'run')} compared: {counts}; {times}{added}"
 
 
 @dataclass(frozen=True)

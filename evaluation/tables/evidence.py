@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import mean
-from typing import TYPE_CHECKING, Any
 
 from evaluation.report.figure_texts import NOTHING, percent
 from evaluation.report.slots import PageMaterial, slot
 from evaluation.tables.claim import Claim, Comparison, Figures, Verdict, claims_of
-from evaluation.tables.expression import Expression, is_known, require_columns
-from evaluation.tables.filled_table import Frames
+from evaluation.tables.frames import Frames
 from evaluation.tables.table_file import EvidenceText, read_text
 from planners.errors import GaplessError, InstanceError, errors_at, near_names
 from planners.text.byte_units import counted, three_digits
 from planners.text.plain_text import Markdown
 from planners.text.table import Row, Table, columns_of
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 
 @dataclass(frozen=True)
@@ -118,37 +113,39 @@ def _word(verdict: Verdict) -> str:
 
 # A verdict on fewer cases says how few they are.
 MANY_CASES = 5
+# The frame of the rows of the evidence that is being judged.
+ROWS = "evidence"
 # Value of the column ``source`` in rows that a paper prints.
 PAPER = "paper"
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """Cases of one kind, such as networks, with the rows of each, and formulas of their figures."""
+    """Cases of one kind, such as networks, and formulas of their figures."""
 
     where: str
     text: EvidenceText
-    rows: DataFrame
+    frames: Frames
 
-    def figures(self, rule: Comparison, formula: Expression, *, published: bool) -> Figures:
-        """Return the figure of each case, from our records or, if ``published``, from the paper."""
+    def figures(self, rule: Comparison, formula: str) -> tuple[Figures, Figures]:
+        """Return the figure of each case from our records, and from the paper."""
         cases = self.text.cases
         for name in (*rule.only, *rule.without):
             if name not in cases:
                 raise InstanceError(f"no case is called {name!r}; {near_names(name, cases)}")
-        rows = self.rows
-        has_source = "source" in rows.columns
-        if has_source:
-            rows = rows[(rows["source"] == PAPER) == published]
-        found: dict[str, float | None] = dict.fromkeys(cases)
-        for name in cases if has_source or not published else ():
-            its = rows[rows[self.text.case] == name]
-            with errors_at(f"{self.where}: figure {rule.figure}"):
-                figure = formula.one(its) if len(its) else None
-                if isinstance(figure, str):
+        ours: dict[str, float | None] = dict.fromkeys(cases)
+        theirs = dict(ours)
+        with errors_at(f"{self.where}: figure {rule.figure}"):
+            self.frames.keep(ROWS, self.text.sql)
+            keys = [self.text.case, *["source"] * self.frames.has_column(ROWS, "source")]
+            for (case, *source), values in self.frames.values(ROWS, keys, [formula]):
+                figure = values[formula]
+                if isinstance(figure, str | list):
                     raise InstanceError(f"a number is needed, found {figure!r}")
-            found[name] = float(figure) if figure is not None and is_known(figure) else None
-        return found
+                if case in ours:
+                    side = theirs if source == [PAPER] else ours
+                    side[case] = None if figure is None else float(figure)
+        return ours, theirs
 
 
 def judged_claims(material: PageMaterial) -> list[JudgedClaim]:
@@ -159,16 +156,12 @@ def judged_claims(material: PageMaterial) -> list[JudgedClaim]:
             f"study {material.name}: page.evidence is needed, the figures to compare claims with, "
             f"found none"
         )
-    frames: Frames = material.frames
-    evidence = [_evidence(f"page.evidence.{name}", text, frames) for name, text in texts.items()]
+    evidence = [
+        Evidence(where, read_text(where, text, EvidenceText), material.frames)
+        for name, text in texts.items()
+        if (where := f"page.evidence.{name}")
+    ]
     return [_judged(claim, evidence) for claim in claims_of(material.words)]
-
-
-def _evidence(where: str, text: Mapping[str, Any], frames: Frames) -> Evidence:
-    its = read_text(where, text, EvidenceText)
-    rows = frames.rows(its, where)
-    require_columns([its.case], rows, f"{where}: field case")
-    return Evidence(where, its, rows)
 
 
 def _judged(claim: Claim, evidence: Sequence[Evidence]) -> JudgedClaim:
@@ -179,7 +172,7 @@ def _judged(claim: Claim, evidence: Sequence[Evidence]) -> JudgedClaim:
     with errors_at(f"page.claims, {claim.key}"):
         for its in evidence:
             if formula := its.text.figures.get(rule.figure):
-                ours, theirs = (its.figures(rule, formula, published=one) for one in (False, True))
+                ours, theirs = its.figures(rule, formula)
                 return JudgedClaim(claim.judge(ours), claim.judge(theirs))
         known = [name for its in evidence for name in its.text.figures]
         raise InstanceError(

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from evaluation.report import figure_texts
 from evaluation.report.figure_texts import NOTHING
 from evaluation.report.slots import PageMaterial
-from evaluation.tables.expression import Expression, first, is_known, require_columns, rows_where
-from evaluation.tables.record_frame import frame_of_page, frame_of_rows, frames_of
+from evaluation.tables.frames import Frames, Values
 from evaluation.tables.table_file import (
     ColumnText,
-    FrameText,
-    Steps,
     TableText,
     Template,
     named_tables,
@@ -25,13 +22,10 @@ from evaluation.tables.table_file import (
     with_columns,
 )
 from planners.compare.report import percent
-from planners.errors import GaplessError, InstanceError, errors_at, near_names
+from planners.errors import GaplessError, InstanceError, errors_at
 from planners.text.byte_units import human_bytes, three_digits
 from planners.text.plain_text import Markdown, markdown_text, shown
 from planners.text.table import Column, Row, Table
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 # The formats that a template may name after a formula, such as ``{peak:human}``. Any other format
 # is a format specification of Python.
@@ -42,87 +36,14 @@ FORMATS: Mapping[str, Callable[[Any], str]] = {
     "human": lambda size: human_bytes(int(size)),
     "above": figure_texts.percent_above,
     "times": lambda ratio: f"{ratio:,.1f}x",
+    "listed": lambda values: ", ".join(dict.fromkeys(_plain_texts(values))),
+    "tally": lambda values: _tally(Counter(_plain_texts(values))),
     "yes": lambda holds: "yes" if holds else "no",
 }  # fmt: skip
 
 
-class Frames:
-    """The frames of a page by name; the first call for a frame makes it."""
-
-    def __init__(self, material: PageMaterial) -> None:
-        self._made = frames_of(material.cases)
-        self._texts = named_tables("frames", material.words)
-        # Frames whose making has begun; each needs the next, and a repeated name is an error.
-        self._being_made: list[str] = []
-
-    def frame(self, name: str, where: str) -> DataFrame:
-        """Return a frame; ``where`` names in errors the place that refers to it."""
-        if name not in self._made:
-            if name not in self._texts:
-                known = [*self._made, *self._texts]
-                raise InstanceError(f"{where}: no frame is called {name!r}; "
-                                    f"{near_names(name, known)}")  # fmt: skip
-            if name in self._being_made:
-                raise InstanceError(f"{where}: {name!r} is made from {self._being_made[-1]!r}")
-            self._being_made.append(name)
-            self._made[name] = self._from_text(f"page.frames.{name}", self._texts[name])
-            self._being_made.pop()
-        return self._made[name]
-
-    def _from_text(self, where: str, text: object) -> DataFrame:
-        steps = read_text(where, text, FrameText)
-        if steps.page:
-            return frame_of_page(steps.page, steps.heading)
-        if steps.rows is not None:
-            # TOML has no null value, so an empty text stands for an unknown value.
-            known = [[None if its == "" else its for its in row] for row in steps.rows]
-            return frame_of_rows(steps.columns, known)
-        rows = self.rows(steps, where)
-        if steps.values is None:
-            return rows
-        with errors_at(where):
-            made = [
-                {key: first(group[key]) for key in steps.by}
-                | {name: value.one(group) for name, value in steps.values.items()}
-                for group in groups_of(rows, steps.by)
-            ]
-        columns = [*steps.by, *steps.values]
-        return frame_of_rows(columns, [list(row.values()) for row in made])
-
-    def rows(self, steps: Steps, where: str) -> DataFrame:
-        """Return the rows of a frame or a table, before they are grouped."""
-        from pandas import concat
-
-        with errors_at(where):
-            frame = self.frame(steps.over, "field over").copy()
-            if steps.add:
-                frame = concat([frame, self.frame(steps.add, "field add")], ignore_index=True)
-            for name, key in steps.join.items():
-                other = self.frame(name, "field join")
-                if key not in frame.columns and key in steps.each:
-                    frame[key] = steps.each[key].over(frame)
-                require_columns([key], frame, "field join")
-                require_columns([key], other, "field join")
-                # A column without known values has the type of numbers, and pandas does not merge
-                # numbers with texts. So the keys are compared as objects.
-                as_it_is = {key: object}
-                frame = frame.astype(as_it_is).merge(other.astype(as_it_is), how="left", on=key)
-            for name, formula in steps.each.items():
-                frame[name] = formula.over(frame)
-            require_columns(steps.by, frame, "field by")
-            return _chosen(steps.where, frame)
-
-
-def groups_of(frame: DataFrame, by: Sequence[str]) -> Iterator[DataFrame]:
-    """Yield groups of rows that are equal in all given columns; without columns, single rows."""
-    if not len(frame):
-        return
-    if by:
-        for _, group in frame.groupby(list(by), sort=False, dropna=False):
-            yield group
-    else:
-        for index in range(len(frame)):
-            yield frame.iloc[index : index + 1]
+# The frame of the rows of the table that is being filled.
+LINES = "lines"
 
 
 def table_fillers(material: PageMaterial) -> dict[str, Callable[[], str]]:
@@ -137,7 +58,7 @@ def table_fillers(material: PageMaterial) -> dict[str, Callable[[], str]]:
 
     def text(name: str) -> str:
         with errors_at(f"page.texts.{name}"):
-            return _text_of(texts[name], material.frames.frame("runs", name)).text
+            return _only_text(material.frames, "runs", texts[name])
 
     return {
         **{name: partial(filled, name) for name in tables},
@@ -147,15 +68,15 @@ def table_fillers(material: PageMaterial) -> dict[str, Callable[[], str]]:
 
 def fill_table(table: TableText, frames: Frames, where: str) -> str:
     """Return a filled table as Markdown; empty if the records have no row for it."""
-    rows = frames.rows(table, where)
     with errors_at(where):
+        frames.keep(LINES, table.sql)
         if not table.sections:
-            return _section(table, rows)
-        require_columns([table.sections], rows, "field sections")
+            return _section(table, frames, LINES)
         sections = []
-        for part in groups_of(rows, [table.sections]):
-            title = _text_of(table.title, part).text
-            sections.append("\n\n".join(filter(None, [title, _section(table, part)])))
+        for (value,), _ in frames.values(LINES, [table.sections], ()):
+            rows = frames.rows_with(LINES, table.sections, value)
+            title = _only_text(frames, rows, table.title, [table.sections])
+            sections.append("\n\n".join(filter(None, [title, _section(table, frames, rows)])))
         return "\n\n".join(sections)
 
 
@@ -167,61 +88,96 @@ class CellText:
     is_words: bool = False
 
 
+EMPTY = CellText(Markdown(NOTHING))
+
+
 @dataclass(frozen=True)
 class _Leaf:
-    """One column of a finished table, and the rows of the frame that it shows."""
+    """One column of a finished table; its cells are in the order of its rows in the database."""
 
     column: ColumnText
-    # A column of the frame, or empty. Without a `name`, only rows with `value` in it are shown.
-    # With a `name`, all rows are shown, and formulas find the column under the name ``value``.
-    across: str = ""
-    value: Any = None
-    name: str = ""
-
-    def rows(self, frame: DataFrame) -> DataFrame:
-        if self.name:
-            return frame.assign(name=self.name, value=frame[self.across])
-        return frame[frame[self.across] == self.value] if self.across else frame
+    heading: str
+    total: CellText
+    cells: Mapping[tuple[Any, ...], CellText]
 
 
-def _section(table: TableText, frame: DataFrame) -> str:
-    groups = list(_lines_of(table, frame) if table.lines else groups_of(frame, table.by))
-    for group in groups:
-        for rule, says in table.require:
-            if not _holds_once(rule, group):
-                raise GaplessError(_text_of(says, group).text)
-    keys = [tuple(_sortable(each.one(group)) for each in table.sort) for group in groups]
-    order = sorted(range(len(groups)), key=lambda index: keys[index])
-    leaves = [leaf for column in table.columns for leaf in _leaves(column, frame)]
-    lines = [[_cell(leaf, groups[index]) for leaf in leaves] for index in order]
-    kept = [
-        index
-        for index, leaf in enumerate(leaves)
-        if not leaf.column.optional or any(line[index].text != NOTHING for line in lines)
-    ]
-    leaves = [leaves[index] for index in kept]
-    lines = [[line[index] for index in kept] for line in lines]
+def _section(table: TableText, frames: Frames, rows: str) -> str:
+    says = [formula for _, text in table.require for formula in text.formulas]
+    asked = [*table.sort, *(rule for rule, _ in table.require), *says]
+    lines = _by_line(table, frames, rows, [table.sections], asked)
+    for values in lines.values():
+        for rule, text in table.require:
+            if not values[rule]:
+                raise GaplessError(_text_of(text, values).text)
     if not lines:
         return ""
-    marks = [table.best and keys[index] == keys[order[0]] for index in order]
+    keys = {
+        line: tuple(_sortable(values[each]) for each in table.sort)
+        for line, values in lines.items()
+    }
+    order = sorted(lines, key=lambda line: keys[line])
+    leaves = [
+        leaf
+        for column in table.columns
+        for leaf in _leaves(table, frames, rows, column)
+        if not leaf.column.optional or any(its.text != NOTHING for its in leaf.cells.values())
+    ]
+    cells = [[leaf.cells.get(line, EMPTY) for leaf in leaves] for line in order]
+    marks = [table.best and keys[line] == keys[order[0]] for line in order]
     if any(leaf.column.total is not None for leaf in leaves):
-        lines.append([_text_of(leaf.column.total, leaf.rows(frame)) for leaf in leaves])
+        cells.append([leaf.total for leaf in leaves])
         marks.append(False)
-    headings = [_text_of(leaf.column.heading, leaf.rows(frame)).text for leaf in leaves]
-    return _markdown(headings, lines, marks, turned=table.turned)
+    return _markdown([leaf.heading for leaf in leaves], cells, marks, turned=table.turned)
 
 
-def _lines_of(table: TableText, frame: DataFrame) -> Iterator[DataFrame]:
-    """Yield the rows that each line of a table is about; lines without rows are left out."""
-    for line in table.lines:
-        where, value = (
-            Expression.read(line[key]) if key in line else None for key in ("where", "value")
-        )
-        rows = _chosen(where, frame)
-        if len(rows):
-            words = {name: word for name, word in line.items() if name not in ("where", "value")}
-            rows = rows.assign(**words)
-            yield rows if value is None else rows.assign(value=value.over(rows))
+def _by_line(
+    table: TableText, frames: Frames, rows: str, same: Sequence[str], formulas: Sequence[str]
+) -> dict[tuple[Any, ...], Values]:
+    """Return the values of each line; columns in ``same`` have one value in all rows."""
+    by = table.by or ["n"]
+    keys = [*by, *filter(None, same)]
+    found = frames.values(rows, keys, formulas, is_grouped=bool(table.by))
+    return {key[: len(by)]: values for key, values in found}
+
+
+def _leaves(table: TableText, frames: Frames, rows: str, column: ColumnText) -> Iterator[_Leaf]:
+    if column.names:
+        before, _, behind = column.names.partition("*")
+        for name in frames.numbers(rows, column.names):
+            for each in column.columns:
+                its = each.named(name.removeprefix(before).removesuffix(behind))
+                yield _leaf(table, frames, rows, its)
+    elif column.across:
+        chosen = f"(FROM {rows} WHERE {column.where})"
+        for (value,), _ in frames.values(chosen, [column.across], ()):
+            if value is not None:
+                its_rows = frames.rows_with(rows, column.across, value)
+                for each in column.columns:
+                    yield _leaf(table, frames, its_rows, each, column.across)
+    else:
+        yield _leaf(table, frames, rows, column)
+
+
+def _leaf(
+    table: TableText, frames: Frames, rows: str, column: ColumnText, across: str = ""
+) -> _Leaf:
+    same = [*filter(None, [table.sections, across])]
+    lines = _by_line(table, frames, rows, same, column.formulas())
+    texts = [each or Template("") for each in (column.heading, column.total)]
+    ((_, values),) = frames.values(rows, same, [*texts[0].formulas, *texts[1].formulas])
+    heading, total = (_text_of(text, values) for text in texts)
+    return _Leaf(
+        column, heading.text, total, {key: _cell(column, its) for key, its in lines.items()}
+    )
+
+
+def _cell(column: ColumnText, values: Values) -> CellText:
+    found = _text_of(column.cell, values)
+    if found.text == NOTHING and column.missing is not None:
+        return _text_of(column.missing, values)
+    if column.bold and values[column.bold]:
+        return CellText(Markdown(f"**{found.text}**"), found.is_words)
+    return found
 
 
 def _markdown(
@@ -250,57 +206,28 @@ def _are_words(cells: Sequence[CellText]) -> bool:
     return bool(known) and all(each.is_words for each in known)
 
 
-def _leaves(column: ColumnText, frame: DataFrame) -> Iterator[_Leaf]:
-    if not column.across and not column.names:
-        yield _Leaf(column)
-        return
-    rows = _chosen(column.where, frame)
-    before, _, behind = column.names.partition("*")
-    for name in frame.select_dtypes("number").columns if column.names else ():
-        if fnmatchcase(name, column.names) and frame[name].notna().any():
-            for each in column.columns:
-                yield _Leaf(each, name, name=name.removeprefix(before).removesuffix(behind))
-    if column.names:
-        return
-    require_columns([column.across], rows, "field across")
-    for value in dict.fromkeys(rows[column.across].dropna()):
-        for each in column.columns:
-            yield _Leaf(each, column.across, value)
+def _only_text(frames: Frames, rows: str, text: Template, same: Sequence[str] = ()) -> str:
+    """Return a text about all rows."""
+    ((_, values),) = frames.values(rows, same, text.formulas)
+    return _text_of(text, values).text
 
 
-def _cell(leaf: _Leaf, group: DataFrame) -> CellText:
-    rows, column = leaf.rows(group), leaf.column
-    if not len(rows):
-        return CellText(Markdown(NOTHING))
-    found = _text_of(column.cell, rows)
-    if found.text == NOTHING and column.missing is not None:
-        return _text_of(column.missing, rows)
-    if column.bold is not None and _holds_once(column.bold, rows):
-        return CellText(Markdown(f"**{found.text}**"), found.is_words)
-    return found
-
-
-def _text_of(template: Template | None, frame: DataFrame) -> CellText:
+def _text_of(template: Template | None, values: Values) -> CellText:
     """Return a text with its formulas filled in; `NOTHING` if one of them is unknown."""
     if template is None:
         return CellText(Markdown())
-    texts = []
-    values = []
-    for part in template.parts:
-        if isinstance(part, str):
-            texts.append(part)
-            continue
-        formula, form = part
-        value = formula.one(frame)
-        if not is_known(value):
-            return CellText(Markdown(NOTHING))
-        values.append(value)
-        texts.append(_shown(value, form))
-    return CellText(Markdown("".join(texts).strip()), not values or _is_word(values[0]))
+    its = [values[formula] for formula in template.formulas]
+    if None in its:
+        return EMPTY
+    parts = template.parts
+    texts = [parts[0]]
+    for value, form, text in zip(its, parts[2::3], parts[3::3], strict=True):
+        texts += [_shown(value, form), text]
+    return CellText(Markdown("".join(texts).strip()), not its or _is_word(its[0]))
 
 
 def _is_word(value: object) -> bool:
-    return isinstance(value, str) and any(map(str.isalpha, value))
+    return isinstance(value, str | list) and any(map(str.isalpha, str(value)))
 
 
 def _shown(value: Any, form: str) -> str:
@@ -312,21 +239,27 @@ def _shown(value: Any, form: str) -> str:
         if form in ("", ",") and float(value).is_integer():
             return format(int(value), form)
         return format(value, form).replace("%", " %")
-    except (TypeError, ValueError, OverflowError) as error:
+    except (TypeError, ValueError, OverflowError, MemoryError) as error:
         raise InstanceError(f"{form!r} is no format of {shown(value)}: {error}") from None
 
 
-def _chosen(condition: Expression | None, frame: DataFrame) -> DataFrame:
-    return frame if condition is None else rows_where(condition.over(frame), frame)
+def _plain_texts(values: Sequence[Any]) -> list[str]:
+    """Return the known values as texts; whole numbers have no decimals."""
+    known = [value for value in values if value is not None]
+    return [
+        f"{its:.0f}" if isinstance(its, float) and its.is_integer() else str(its) for its in known
+    ]
 
 
-def _holds_once(condition: Expression, frame: DataFrame) -> bool:
-    holds = condition.one(frame)
-    return bool(is_known(holds) and holds)
+def _tally(counts: Counter[str]) -> str:
+    """Return the only value, or each of several values with its count."""
+    if len(counts) == 1:
+        return next(iter(counts))
+    return "; ".join(f"{value} ({count})" for value, count in counts.most_common())
 
 
 def _sortable(value: Any) -> tuple[int, Any]:
     """Return a sort key: numbers come first, then texts, then unknown values."""
-    if not is_known(value):
+    if value is None:
         return 2, 0
     return (1, value) if isinstance(value, str) else (0, value)

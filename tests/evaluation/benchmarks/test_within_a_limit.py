@@ -14,7 +14,9 @@ from evaluation.benchmarks.limited_steps import (
     MeasuredStep,
     run_of_record,
 )
-from evaluation.benchmarks.within_a_limit import study_limits, within_a_limit_page
+from evaluation.benchmarks.within_a_limit import WORDS, study_limits, within_a_limit_page
+from evaluation.report.slots import PLACE
+from tests.repository import ROOT
 
 GIB = 1 << 30
 
@@ -42,7 +44,7 @@ def cells(page: str, *first: str) -> list[str]:
 
 
 def test_page_shows_predicted_beside_measured() -> None:
-    page = within_a_limit_page([hand_made(is_planned=False)], "the command").render()
+    page = within_a_limit_page([hand_made(is_planned=False)], "the command")
     assert cells(page, "bert-base", "within 60%") == [
         "1", "1.000", "1.010", "+1.00%", "3.000", "1,625", "+625.0", "+500.0", "+250.0",
         "**other**", "",
@@ -54,11 +56,11 @@ def test_page_shows_predicted_beside_measured() -> None:
 
 
 def test_page_says_what_was_not_run() -> None:
-    page = within_a_limit_page([hand_made(is_planned=False)], "the command").render()
+    page = within_a_limit_page([hand_made(is_planned=False)], "the command")
     assert page.count("needs a GPU") == 1
     page = within_a_limit_page(
         [hand_made(is_planned=False), hand_made(is_planned=True)], "the command"
-    ).render()
+    )
     assert "needs a GPU" not in page
 
 
@@ -78,3 +80,9 @@ def test_predictions_of_a_small_model_hold() -> None:
         assert step.peak_bytes == pytest.approx(step.predicted_bytes, rel=0.01)
     assert all(step.peak_bytes <= step.limit for step in ran if step.limit)
     assert any(step.limit for step in ran)
+
+
+def test_the_committed_page_says_what_the_words_say() -> None:
+    page = " ".join((ROOT / "docs/benchmarks/within-a-limit.md").read_text().split())
+    for fixed in PLACE.split(WORDS.read_text())[::2]:
+        assert " ".join(fixed.split()) in page, fixed

@@ -1,4 +1,4 @@
-"""``python -m evaluation.report``: files in, pages out, and one line for what is wrong."""
+"""``python -m evaluation.study report``: files in, pages out, and one line for what is wrong."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from evaluation.report import __main__ as report_program
+from evaluation.report import written_report
 from evaluation.report.document import write_report
 from evaluation.report.slots import PageMaterial, fill
+from evaluation.study.__main__ import app
 from evaluation.study.record import Record, RunStatus
 from planners.files.problem_file import problem_digest, write_problem
 from planners.model.problem import Problem
@@ -36,7 +37,7 @@ columns = [["planner", "{planner}"]]
 @pytest.fixture
 def report() -> Report:
     runner = CliRunner()
-    return lambda *words: runner.invoke(report_program.app, [str(word) for word in words])
+    return lambda *words: runner.invoke(app, ["report", *map(str, words)])
 
 
 def kept(records: Sequence[Record], path: Path) -> Path:
@@ -170,14 +171,16 @@ def test_what_is_open_is_not_proven(report: Report, results: Path, tmp_path: Pat
 
 
 def test_without_bokeh_there_is_markdown(results: Path, tmp_path: Path) -> None:
-    answer = without_extras("report", str(results), "-o", str(tmp_path / "out"))
+    answer = without_extras("study", "report", str(results), "-o", str(tmp_path / "out"))
     assert answer.returncode == 0, answer.stderr
     assert [path.name for path in (tmp_path / "out").glob("report.*")] == ["report.md"]
     assert answer.stderr == (
         "warning: report.html is left out: No module named 'jinja2'; install with: pip install "
         "'gapless[report]'\n"
     )
-    map_of = without_extras("report", str(results), "-o", str(tmp_path / "o"), "--map", "x.json")
+    map_of = without_extras(
+        "study", "report", str(results), "-o", str(tmp_path / "o"), "--map", "x.json"
+    )
     assert (map_of.returncode, map_of.stdout) == (2, "")
     assert map_of.stderr.startswith("error: No module named 'bokeh'; install with: ")
 
@@ -201,7 +204,7 @@ def test_the_words_of_a_study_are_filled(
     for folder in (studies, docs / "studies", docs / "images"):
         folder.mkdir(parents=True)
     if place == "of Gapless":
-        monkeypatch.setattr(report_program, "FOLDER", studies)
+        monkeypatch.setattr(written_report, "FOLDER", studies)
     elif place == "beside its records":
         results = results.rename(studies / results.name)
     else:

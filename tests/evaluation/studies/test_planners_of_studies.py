@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import sys
 from dataclasses import replace
 
@@ -16,6 +17,7 @@ from planners.model.online_result import OnlineDevice, OnlineTerms
 from planners.model.request_sequence import RequestAction, RequestSequence
 from planners.registry import choose_online, get
 from tests.definitions import unsafe_by_paths
+from tests.gpu_runtime.verification.devices.cuda.cuda_on_host import on_host
 
 PROBLEM = training_graph(60, streams=4, chains=4, chain_length=3, seed=1)
 BRIEFLY = "search_seconds=0.2:plan_seconds=0.1"
@@ -24,6 +26,7 @@ TIED = Problem([4, 4, 6, 1], [0, 1, 3, 0], [2, 4, 5, 5])
 PLUGINS = (
     "unsafe_pairs", "merged_chains", "last_iteration", "stream_counts", "reorderings",
     "planning_parts", "planned_files", "production_planners", "allocator_experiments",
+    "device_calls", "verified_plans",
 )  # fmt: skip
 
 
@@ -225,3 +228,38 @@ def test_an_experiment_is_served_up_to_a_step(device: OnlineDevice) -> None:
     assert blocks(2, "pytorch-caching") == "2 x (16 active) + 2 x (16 free)"
     # Each pair of a pool and a stream has its own segment.
     assert blocks(7, "pytorch-expandable", ":pools=2:streams=3") == "6 x (100 free)"
+
+
+def test_device_calls_are_timed_by_kind() -> None:
+    words = "total_mib=8:rounds=2:device=simulated"
+    found = run(TIED, f"device-calls:piece_mib=4:{words}").statistics
+    assert found["pieces"] == 2
+    kinds = {name for name, its in found.items() if name.endswith("_seconds") and its > 0}
+    assert len(kinds) == len(found) - 2 == 10
+
+
+def test_right_plans_pass_and_wrong_ones_are_seen() -> None:
+    graph = training_graph(200, streams=5, seed=3)
+    problem = Problem(graph.size // 512, graph=graph.graph)
+    right, shifted, ignored, attacked = (
+        run(problem, f"verified-plan:plan={plan}:device=simulated:trials=6").statistics
+        for plan in ("right", "moved", "ignored", "attacked")
+    )
+    assert right["unsafe_pairs"] == right["seen"] == ignored["directed"] == 0
+    assert shifted["injected"] == shifted["caught"] == 20
+    assert ignored["unsafe_pairs"] > ignored["seen"] > 0
+    assert attacked["directed"] > 0
+    assert not any(its["false_alarms"] for its in (right, shifted, ignored, attacked))
+
+
+def kernel_rates() -> dict[str, float]:
+    registry.load_plugin(STUDIES / "verified_plans.py")
+    rates = run(TIED, "verifying-kernel:size_mib=1:total_mib=2").statistics
+    return {name: round(float(rate) / 1e9, 2) for name, rate in rates.items()}
+
+
+def test_the_kernel_is_measured_beside_a_copy() -> None:
+    said = on_host(f"from {__name__} import kernel_rates; print(kernel_rates())")
+    # The host's driver takes a millisecond for each launch and each copy, which moves both ways.
+    rates = {"stamp_rate": 1.05, "check_rate": 1.05, "same_copy_rate": 2.1}
+    assert ast.literal_eval(said) == rates

@@ -7,7 +7,7 @@ import pytest
 from evaluation.report.cases import cases_of
 from evaluation.study.gaps import NO_GAPS, ContradictionError, Gaps, facts_of, gaps_of
 from evaluation.study.record import RunStatus
-from evaluation.tables.record_frame import frames_of
+from evaluation.tables.record_rows import rows_of_cases
 from instances.catalogue.catalogue_file import read_catalogue
 from tests.evaluation.study.made_up_records import record
 
@@ -97,10 +97,8 @@ def test_questions_that_differ_are_two_instances(
         assert [facts[its.subject].instance for its in records] == names
         assert [facts[its.subject].best_known for its in records] == best
         assert [case.peak for case in cases_of(ordered)] == [its.peak for its in ordered]
-        rows = frames_of(cases_of(ordered))["runs"]
-        assert dict(zip(rows["peak"], rows["instance"], strict=True)) == {
-            12: names[0], 11: names[1],
-        }  # fmt: skip
+        rows = rows_of_cases(cases_of(ordered))["runs"]
+        assert {row["peak"]: row["instance"] for row in rows} == {12: names[0], 11: names[1]}
 
 
 def test_nothing_is_above_a_reference_of_nothing() -> None:

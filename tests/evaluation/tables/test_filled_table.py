@@ -9,7 +9,7 @@ import pytest
 from evaluation.report.slots import PageMaterial, fill, known_slots
 from evaluation.study.record import Record
 from evaluation.study.study_file import find_study
-from evaluation.tables.record_frame import frame_of_page
+from evaluation.tables.record_rows import rows_of_page
 from planners.errors import GaplessError
 from tests.evaluation.study.made_up_records import record
 
@@ -19,6 +19,7 @@ RECORDS = [
     record("i:seed=1", "naive", 20),
     record("j", "naive", None),
 ]
+ONE = {"by": ["planner"]}
 COLUMNS = [["planner", "{planner}"], ["peak", "{max(peak):,}"]]
 
 
@@ -34,17 +35,18 @@ def test_a_group_is_a_row_with_the_unknown_as_a_dash() -> None:
         "| auto | 14 |",
         "| naive | 20 |",
     ]
-    assert lines_of({"where": "instance == 'j'"})[1:] == ["| naive | - |"]
-    assert lines_of({"where": "instance == 'nothing'"}) == [""]
+    assert lines_of({**ONE, "sql": "FROM runs WHERE instance = 'j'"})[1:] == ["| naive | - |"]
+    assert lines_of({"sql": "FROM runs WHERE instance = 'nothing'"}) == [""]
 
 
 def test_columns_may_stand_for_each_value_and_be_left_out() -> None:
     columns = [
         ["", "{instance}"],
         {"across": "planner", "columns": [
-            {"heading": "{planner}", "cell": "{peak}", "bold": "peak < 13", "total": "{sum(peak)}"}
+            {"heading": "{planner}", "cell": "{max(peak)}", "bold": "max(peak) < 13",
+             "total": "{sum(peak)}"},
         ]},
-        {"heading": "never", "cell": "{statistics.never}", "optional": True},
+        {"heading": "never", "cell": "{max(statistics.never)}", "optional": True},
     ]  # fmt: skip
     assert lines_of({"by": ["instance"], "columns": columns}) == [
         "| | auto | naive |", "| i:seed=1 | **12** | 20 |", "| i:seed=2 | 14 | - |",
@@ -57,22 +59,22 @@ def test_rows_are_sorted_and_the_first_ones_are_best() -> None:
     assert found[1:] == ["| **naive** | 20 |", "| auto | 14 |"]
 
 
-def test_sections_have_titles_and_lines_words_of_their_own() -> None:
+def test_sections_have_titles() -> None:
     found = lines_of({"sections": "planner", "title": "### {planner}", "by": ["instance"],
-                      "where": "known(peak)"})  # fmt: skip
+                      "sql": "FROM runs WHERE peak IS NOT NULL"})  # fmt: skip
     assert [line for line in found if line.startswith("#")] == ["### auto", "### naive"]
-    lines = [{"says": "low", "where": "peak < 13", "value": "peak * 2"}, {"says": "all"}]
-    columns = [["", "{says}"], ["n", "{count(status)}"]]
-    assert lines_of({"lines": lines, "columns": columns})[1:] == ["| low | 1 |", "| all | 4 |"]
 
 
 def test_frames_build_on_each_other() -> None:
     frames = {
-        "least": {"by": ["planner"], "values": {"least": "min(peak)"}},
+        "least": {
+            "sql": "SELECT planner, min(peak) AS least, min(n) AS n FROM runs GROUP BY planner"
+        },
         "names": {"columns": ["planner", "name"], "rows": [["auto", "Ours"]]},
     }
     columns = [["", "{name}"], ["least", "{least}"]]
-    table = {"over": "least", "join": {"names": "planner"}, "columns": columns}
+    joined = "SELECT least.*, names.name FROM least LEFT JOIN names USING (planner)"
+    table = {"sql": joined, "columns": columns}
     assert lines_of(table, frames=frames)[1:] == ["| Ours | 12 |", "| - | 20 |"]
 
 
@@ -90,44 +92,30 @@ def test_what_a_table_requires_has_to_be_so() -> None:
 @pytest.mark.parametrize(
     ("table", "says"),
     [
-        ({"wher": "1"}, r"field 'wher': unknown; .*where"),
-        ({"where": 3}, r"field where: a formula is needed, found 3"),
-        ({"over": "run"}, r"field over: no frame is called 'run'; .*runs"),
+        ({"sq": "1"}, r"field 'sq': unknown; .*sql"),
+        ({"sql": 3}, r"field sql: a text is needed, found 3"),
+        ({"sql": "FROM run"}, r".*Table with name run does not exist! Did you mean \"runs"),
+        ({"sql": "FROM runs WHERE"}, r"Parser Error: syntax error"),
+        ({"sql": "SELECT peak + planner AS x, n FROM runs"}, r"Binder Error: .*\+"),
+        ({"sql": "SELECT 'a'::BIGINT AS x, n FROM runs"}, r"Conversion Error: .*'a'"),
+        ({"sql": "SELECT 1 AS x"}, r"Binder Error: .*\"n\""),
         ({"by": "planner"}, r"field by: a list is needed"),
-        (
-            {"by": ["plannr"]},
-            r"field by: no column is called 'plannr'.*planner",
-        ),
-        (
-            {"sections": "plannr"},
-            r"field sections: no column is called 'plannr'",
-        ),
+        ({"by": ["plannr"]}, r"Binder Error: .*\"plannr\" not found .*\"planner\""),
+        ({"sections": "plannr"}, r"Binder Error: .*\"plannr\" not found"),
         ({"columns": [["a"]]}, r"field columns\[0\]: an object, or a table"),
-        (
-            {"columns": [{"cel": "x"}]},
-            r"columns 1, field 'cel': unknown; .*cell",
-        ),
-        (
-            {"columns": [["a", "{pek}"]]},
-            r"'pek': no column is .*peak",
-        ),
-        (
-            {"columns": [["a", "{peak:q}"]]},
-            r"'q' is no format",
-        ),
-        (
-            {"columns": [{"across": "plannr", "columns": []}]},
-            r"field across: .*'plannr'.*planner",
-        ),
+        ({"columns": [{"cel": "x"}]}, r"columns 1, field 'cel': unknown; .*cell"),
+        ({"columns": [["a", "{pek}"]]}, r"Binder Error: .*\"pek\" not found .*\"peak\""),
+        ({"columns": [["a", "{medain(peak)}"]]}, r"Catalog Error: .*medain.* \"median\""),
+        ({**ONE, "columns": [["a", "{peak}"]]}, r'Binder Error: column "peak" must appear in'),
+        ({"columns": [["a", "{peak:q}"]]}, r"'q' is no format"),
+        ({"columns": [{"across": "plannr", "columns": []}]}, r"Binder Error: .*\"plannr\""),
         ({"columns": [["a", "{planner:human}"]]}, r"'human' is no format of 'auto'"),
-        ({"columns": [["a", "{[1, 2]}"]]}, r".*: one value is needed, found \[1, 2\]"),
         ({"columns": "other"}, r"field columns: a list is needed"),
-        (
-            {"join": {"names": "x"}},
-            r"field join: no frame is called 'names'",
-        ),
         ({"require": [["1"]]}, r"field require"),
-        ({"lines": [1]}, r"field lines\[0\]: an object, or a table"),
+        # A study's file is data: it reads no other file, and changes no setting.
+        ({"sql": "FROM read_text('/etc/hostname')"}, r"Permission Error: .*disabled"),
+        ({"sql": "FROM runs); ATTACH 'a.db' AS a; FROM (FROM runs"}, r"Permission Error: .*a\.db"),
+        ({"columns": [["a", "{n:>99999999999}"]]}, r"'>99999999999' is no format"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_field(table: dict[str, Any], says: str) -> None:
@@ -135,10 +123,18 @@ def test_what_is_wrong_is_named_with_its_field(table: dict[str, Any], says: str)
         lines_of(table)
 
 
-def test_frames_that_need_each_other_are_refused() -> None:
-    frames = {"a": {"over": "b"}, "b": {"over": "a"}}
-    with pytest.raises(GaplessError, match=r"page\.frames\.b: field over: 'a' is made from 'b'"):
-        lines_of({"over": "a"}, frames=frames)
+def test_a_frame_needs_frames_above_it() -> None:
+    frames = {"a": {"sql": "FROM b"}, "b": {"sql": "FROM a"}}
+    with pytest.raises(GaplessError, match=r"page\.frames\.a: Catalog Error: .*name b does not"):
+        lines_of({"sql": "FROM a"}, frames=frames)
+
+
+@pytest.mark.parametrize("field", ["it's", '"', "", "a b", "B", "x') FROM runs --"])
+def test_names_of_fields_are_foreign_text(field: str) -> None:
+    records = [record("i", "auto", statistics={field: 3, "c": 1, "b": 2})]
+    columns = [{"names": "statistics.*", "columns": [["@", "x"]]}]
+    words = {"tables": {"made-up": {"columns": columns}}}
+    assert "x" in fill("{made-up}", PageMaterial("made-up", records, words), "made-up.md")
 
 
 def at(instance: str, second: int, wall_seconds: float = 0.25) -> Record:
@@ -168,17 +164,17 @@ def test_one_run_alone_tells_nothing() -> None:
 
 
 def test_numbers_of_a_page_are_numbers() -> None:
-    frame = frame_of_page("programs.md", "Online allocators")
-    assert set(frame["allocator"]) == {"gmlake", "vpmm"}
-    assert frame["to faster"].dtype == float
+    rows = rows_of_page("programs.md", "Online allocators")
+    assert {row["allocator"] for row in rows} == {"gmlake", "vpmm"}
+    assert all(isinstance(row["to faster"], float) for row in rows)
     for study in ("paper-gmlake", "paper-vpmm"):
         cases = find_study(study).page["evidence"]["programs"]["cases"]
-        assert set(frame["program"]) == set(cases)
-    assert frame_of_page("device-calls.md", "Milliseconds for 2,048 MiB")["first_bold"].iloc[0] > 0
+        assert {row["program"] for row in rows} == set(cases)
+    assert rows_of_page("device-calls.md", "Milliseconds for 2,048 MiB")[0]["first_bold"] > 0
 
 
 def test_a_missing_page_or_heading_is_named() -> None:
     with pytest.raises(GaplessError, match="did you mean 'Online allocators'"):
-        frame_of_page("programs.md", "Online allocator")
+        rows_of_page("programs.md", "Online allocator")
     with pytest.raises(GaplessError, match="the page is needed"):
-        frame_of_page("program.md", "Online allocators")
+        rows_of_page("program.md", "Online allocators")

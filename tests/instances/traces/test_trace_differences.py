@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpu_runtime.replay import app
 from instances.extract.eager.request_recorder import RequestRecorder
 from instances.formats.recorded_trace import write_recorded_trace
 from instances.traces import alignment
 from instances.traces.alignment import differing_ranges
 from instances.traces.allocation_trace import AllocationTrace, Phase
-from instances.traces.compare import app
 from instances.traces.trace_differences import (
     IterationFigures,
     RequestDifference,
@@ -83,19 +83,19 @@ def test_the_command_prints_both_tables(tmp_path: Path) -> None:
     paths = [str(tmp_path / name) for name in ("a.npz", "b.npz")]
     write_recorded_trace(two_iterations(10, 2000), Path(paths[0]))
     write_recorded_trace(two_iterations(10, 2000, backward=8), Path(paths[1]))
-    result = run_command(app, *paths)
+    result = run_command(app, paths[0], "--against", paths[1])
     assert result.exit_code == 0, result.stderr
     lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
     assert "| bytes allocated | 2,017 | 2,018 | 1.000496 |" in lines
     assert "| backward | 1 | 7 | 8 |" in lines
     assert "differ at 1 of 3, by at most 1." in result.stdout
-    assert "No request differs." in run_command(app, paths[0], paths[0]).stdout
+    assert "No request differs." in run_command(app, paths[0], "--against", paths[0]).stdout
 
 
 def test_a_missing_iteration_is_one_line(tmp_path: Path) -> None:
     path = tmp_path / "a.npz"
     write_recorded_trace(two_iterations(10), path)
-    result = run_command(app, path, path, "--iteration", "5")
+    result = run_command(app, path, "--against", path, "--iteration", "5")
     require_one_line(result, "error: iteration 5: the trace has the iterations 0 to 1")
 
 

@@ -14,7 +14,6 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from evaluation.benchmarks.__main__ import app as benchmarks
 from evaluation.study.__main__ import app as study
 from gpu_runtime.fit import app as fit
 from gpu_runtime.train import app as train
@@ -24,7 +23,6 @@ from instances.convert.__main__ import app as convert
 from instances.extract.__main__ import app as extract
 from instances.extract.eager.trace_command import app as trace
 from instances.synthetic.family_commands import app as synthetic
-from instances.traces.compare import app as compare_traces
 from planners import Problem, read_problem, write_problem
 from planners.command_line import interrupt, standard_output
 from planners.command_line.interrupt import Interrupt
@@ -40,15 +38,14 @@ from tests.repository import ROOT
 PATIENCE_SECONDS = 60
 
 APPS = {
-    "benchmarks": benchmarks, "compare": compare, "compare-traces": compare_traces,
-    "convert": convert, "doctor": doctor, "extract": extract, "fit": fit,
+    "compare": compare, "convert": convert, "doctor": doctor, "extract": extract, "fit": fit,
     "instances": instances, "referee": referee, "reorder": reorder, "study": study,
     "synthetic": synthetic, "trace": trace, "train": train, "verify": verify,
 }  # fmt: skip
 MODULES = (
-    "evaluation.benchmarks", "evaluation.study", "gpu_runtime.fit", "gpu_runtime.train",
+    "evaluation.study", "gpu_runtime.fit", "gpu_runtime.train",
     "gpu_runtime.verify", "instances", "instances.convert", "instances.extract",
-    "instances.traces.compare", "planners.compare",
+    "planners.compare",
     "planners.referee", "planners.reorder",
 )  # fmt: skip
 SCRIPTS = ("gapless",)

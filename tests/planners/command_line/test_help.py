@@ -58,9 +58,12 @@ def test_help_needs_no_extra() -> None:
     answer = run_without(EXTRAS, EVERY_HELP)
     assert answer.returncode == 0, answer.stderr
     ended = json.loads(answer.stdout)
-    assert {"--help", "report --help", "instances list --help", "extract trace --help"} <= set(
-        ended
-    )
+    assert {
+        "--help",
+        "study report --help",
+        "instances list --help",
+        "extract trace --help",
+    } <= set(ended)
     assert {words: said for words, (code, said) in ended.items() if code != 0} == {}
     assert all("usage" in said.lower() and "`" not in said for _, said in ended.values())
     for name in commands():

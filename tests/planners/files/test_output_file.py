@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.benchmarks.__main__ import app as benchmarks
 from evaluation.plots.layout import draw_layout
+from evaluation.study.__main__ import app as study
 from instances.catalogue.catalogue_file import write_catalogue
 from instances.formats.minimalloc_csv import write_minimalloc_csv
 from instances.formats.perfetto_trace import write_perfetto_trace
@@ -218,12 +218,12 @@ def test_a_suffix_counts_for_plain_files_alone(tmp_path: Path) -> None:
     require_suffix("--out", Path("/dev/stdout"), "a plan", suffixes)
 
 
-def test_a_page_replaces_no_instance(tmp_path: Path) -> None:
+def test_a_page_replaces_no_records(tmp_path: Path) -> None:
     path = tmp_path / "toy.csv"
     write_minimalloc_csv(PROBLEM, path)
     before = path.read_bytes()
     with pytest.raises(SystemExit) as ended:
-        benchmarks(["greedy", str(path), "-o", str(path)])
+        study(["within-a-limit", str(path), "-o", str(path)])
     assert ended.value.code == 2
     assert path.read_bytes() == before
 

@@ -1,12 +1,13 @@
-"""Records as a data frame: a row for each run, or for each planner on an instance."""
+"""Records as rows of a table: one for each run, or for each planner on an instance."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from evaluation.report.cases import Case
 from evaluation.study.gaps import ContradictionError, InstanceFacts
@@ -16,9 +17,10 @@ from instances.catalogue.catalogue_entry import CatalogueEntry
 from instances.catalogue.catalogue_file import read_catalogue
 from planners.errors import GaplessError, near_names
 from planners.text.byte_units import exact_bytes
+from planners.text.plain_text import one_line
 
-if TYPE_CHECKING:
-    from pandas import DataFrame
+# Characters of a reason in a table.
+MOST_REASON = 160
 
 _MAPPINGS = ("parameters", "statistics", "bounds")
 _LEFT_OUT = (*_MAPPINGS, "machine", "versions", "schema", "incumbents", "certificate")
@@ -30,31 +32,26 @@ _FIELDS = [
 ]
 
 
-def frames_of(cases: Sequence[Case]) -> dict[str, DataFrame]:
-    """Return the frames ``runs`` and ``cases``."""
+Rows = list[dict[str, Any]]
+
+
+def rows_of_cases(cases: Sequence[Case]) -> dict[str, Rows]:
+    """Return the rows of the frames ``runs`` and ``cases``."""
     entries = {entry.facts.digest: entry for entry in read_catalogue().values()}
     known = {case.facts.subject: _known_of(case.facts, entries) for case in cases}
     places = {subject: place for place, subject in enumerate(known)}
     runs = []
     lines = []
+    usual = _usual_parameters(record for case in cases for record in case.records)
     for case in cases:
         its = [
-            {**_row(record), **known[case.facts.subject], "label": case.label}
+            {**_row(record, usual), **known[case.facts.subject], "label": case.label}
             for record in case.records
         ]
         runs += its
         place = places[case.facts.subject]
         lines.append({**its[0], **_of_all_runs(case, its), "place": place})
-    return {"runs": frame_of(runs), "cases": frame_of(lines)}
-
-
-def frame_of(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] | None = None) -> DataFrame:
-    """Return a frame of rows; a column without known values has the type float."""
-    from pandas import DataFrame
-
-    frame = DataFrame(rows, columns=columns)
-    unknown = [name for name in frame.columns if frame[name].isna().all()]
-    return frame.astype(dict.fromkeys(unknown, float))
+    return {"runs": runs, "cases": lines}
 
 
 def _of_all_runs(case: Case, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -74,19 +71,38 @@ def _of_all_runs(case: Case, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any
     }  # fmt: skip
 
 
-def _row(record: Record) -> dict[str, Any]:
+def _usual_parameters(records: Iterable[Record]) -> Mapping[tuple[str, str], Any]:
+    """Return the most frequent value of each planner's parameters."""
+    counts: dict[tuple[str, str], Counter[Any]] = {}
+    for record in records:
+        for key, value in record.parameters.items():
+            counts.setdefault((record.planner, key), Counter())[value] += 1
+    return {key: its.most_common(1)[0][0] for key, its in counts.items()}
+
+
+def _row(record: Record, usual: Mapping[tuple[str, str], Any]) -> dict[str, Any]:
     row = {name: getattr(record, name, None) for name in _FIELDS}
     for name in _MAPPINGS:
-        row |= {f"{name}.{key}": value for key, value in getattr(record, name, {}).items()}
+        # The database has no empty names.
+        row[name] = {key: its for key, its in getattr(record, name, {}).items() if key}
     of_it, settings = settings_in(record.instance)
-    row |= {f"settings.{key}": _number(value) for key, value in settings.items()}
     its = record.statistics
     return row | {
+        "settings": {key: _number(value) for key, value in settings.items()},
         "kind": record.kind,
         "status": record.status.value,
         "answered": record.status in ANSWERED,
         "peak": record.peak if record.status in ANSWERED else None,
         "of": of_it,
+        "switched_off": ", ".join(key for key, its in record.parameters.items() if its is False),
+        "unusual": ", ".join(
+            f"{key}={str(its).lower() if isinstance(its, bool) else its}"
+            for key, its in record.parameters.items()
+            if its is not None and its != usual[record.planner, key]
+        ),
+        "short_reason": one_line(record.reason or "", MOST_REASON),
+        "calls_made": _sum_of(record.statistics, "_calls"),
+        "seconds_counted": _sum_of(record.statistics, "_seconds"),
         "source": "here",
         # A planner's own figure excludes the conversion of the problem to the planner's objects.
         "planning_seconds": its.get("placing_seconds", record.processor_seconds)
@@ -94,6 +110,10 @@ def _row(record: Record) -> dict[str, Any]:
         else None,
         "planning_bytes": its.get("placing_bytes", record.peak_resident_bytes),
     }
+
+
+def _sum_of(statistics: Mapping[str, Any], suffix: str) -> Any:
+    return sum(its for name, its in statistics.items() if name.endswith(suffix) and its is not None)
 
 
 def _known_of(facts: InstanceFacts, entries: Mapping[str, CatalogueEntry]) -> dict[str, Any]:
@@ -117,11 +137,6 @@ def _known_of(facts: InstanceFacts, entries: Mapping[str, CatalogueEntry]) -> di
     }  # fmt: skip
 
 
-def frame_of_rows(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> DataFrame:
-    """Return the frame of a table that stands in a study's file or on a page."""
-    return frame_of([dict(zip(columns, row, strict=True)) for row in rows], columns)
-
-
 def _number(text: str) -> int | float | str:
     try:
         return int(text)
@@ -136,11 +151,11 @@ def _number(text: str) -> int | float | str:
 PAGES = Path(__file__).parents[2] / "docs" / "benchmarks"
 
 
-def frame_of_page(page: str, heading: str) -> DataFrame:
+def rows_of_page(page: str, heading: str) -> list[dict[str, Any]]:
     """Return the first table below a heading of a page, with numbers where its cells show some."""
+    bold = _first_bold_of(page)
     rows = rows_of(page, heading)
-    frame = frame_of([{name: _value(text) for name, text in row.items()} for row in rows])
-    return frame.assign(first_bold=_first_bold_of(page))
+    return [{name: _value(its) for name, its in row.items()} | {"first_bold": bold} for row in rows]
 
 
 def rows_of(page: str, heading: str) -> list[dict[str, str]]:
@@ -164,10 +179,10 @@ def rows_of(page: str, heading: str) -> list[dict[str, str]]:
     return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
-def _first_bold_of(page: str) -> float:
-    """Return the first bold number outside of tables, or NaN if there is none."""
+def _first_bold_of(page: str) -> float | None:
+    """Return the first bold number outside of tables."""
     found = re.search(r"^[^|\n]*?\*\*([\d.,]+)[^*\n]*\*\*", _text_of(page), re.MULTILINE)
-    return float("nan") if found is None else float(found[1].replace(",", ""))
+    return None if found is None else float(found[1].replace(",", ""))
 
 
 def _text_of(page: str) -> str:

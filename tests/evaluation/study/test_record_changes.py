@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from evaluation.regress.__main__ import app
+from evaluation.study.__main__ import app
 from evaluation.study.planned_runs import runs_of
 from evaluation.study.record import ANSWERED, Machine, Record, RunStatus
 from evaluation.study.record_changes import Change, Verdict, changes_between
@@ -136,7 +136,7 @@ def answer_to(old: Sequence[Record], new: Sequence[Record], folder: Path) -> Res
         files.append(folder / name)
         text = "".join(f"{its.to_json()}\n" for its in records)
         files[-1].write_text(text, encoding="utf-8")
-    return CliRunner().invoke(app, [str(file) for file in files])
+    return CliRunner().invoke(app, ["regress", *map(str, files)])
 
 
 def test_the_same_is_quiet(tmp_path: Path) -> None:
@@ -161,7 +161,9 @@ def test_a_loss_alone_is_a_failure(tmp_path: Path, peak: int, word: str, status:
 def test_what_is_no_record_is_said_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "new.jsonl").write_text("{}\n")
     (tmp_path / "old.jsonl").write_text(record("a", "greedy").to_json() + "\n")
-    answer = CliRunner().invoke(app, [str(tmp_path / "old.jsonl"), str(tmp_path / "new.jsonl")])
+    answer = CliRunner().invoke(
+        app, ["regress", str(tmp_path / "old.jsonl"), str(tmp_path / "new.jsonl")]
+    )
     assert answer.exit_code == 2
     assert "new.jsonl:1: " in answer.stderr
     assert answer.stderr.count("\n") == 1

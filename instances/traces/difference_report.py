@@ -1,17 +1,10 @@
-"""``python -m instances.traces.compare A.npz B.npz``: the last iterations of two traces."""
+"""The differences between an iteration of two traces of one program, as text."""
 
 from __future__ import annotations
 
-from planners.command_line.starting import start
-
-if __name__ == "__main__":
-    start()
-
 from pathlib import Path
-from typing import Annotated
 
 import numpy as np
-import typer
 
 from instances.formats.recorded_trace import read_recorded_trace_file
 from instances.traces.trace_differences import (
@@ -21,22 +14,14 @@ from instances.traces.trace_differences import (
     iteration_figures,
     live_after_allocations,
 )
-from planners.command_line import standard_output
-from planners.command_line.typer_frame import CommandLine
 from planners.text.table import Row, Table, columns_of
 
-app = CommandLine()
 
+def difference_report(recorded: Path, other: Path, iteration: int) -> str:
+    """Return the figures of an iteration of two traces, then every request that differs.
 
-@app.command("compare-traces")
-def compare_traces(
-    recorded: Annotated[Path, typer.Argument(help="Trace to compare with, .npz.")],
-    other: Annotated[Path, typer.Argument(help="Trace to be compared, .npz.")],
-    iteration: Annotated[
-        int, typer.Option(help="Number of the iteration: 0 is the first, -1 the last.")
-    ] = -1,
-) -> None:
-    """Compare two traces of one program: figures, then every request that differs."""
+    The iteration 0 is the first and -1 the last.
+    """
     first, second = (read_recorded_trace_file(path) for path in (recorded, other))
     figures = [iteration_figures(trace, iteration) for trace in (first, second)]
     differences = find_differences(first, second, iteration)
@@ -52,7 +37,7 @@ def compare_traces(
             f"Live bytes right after an allocation differ at {np.count_nonzero(apart):,} of "
             f"{len(apart):,}, by at most {apart.max(initial=0):,}."
         )
-    standard_output.write("\n\n".join(paragraphs) + "\n")
+    return "\n\n".join(paragraphs) + "\n"
 
 
 def _figures_table(first: IterationFigures, second: IterationFigures) -> Table:
@@ -78,9 +63,3 @@ def _differences_table(found: list[tuple[RequestDifference, int]]) -> Table:
         )
         rows.append(Row((difference.phase.name.lower(), str(times), *sides)))
     return Table(columns_of("phase", "times", "recorded bytes", "other bytes"), rows)
-
-
-main = app.run
-
-if __name__ == "__main__":
-    main()

@@ -1,18 +1,10 @@
-"""``python -m evaluation.report``: tables and figures of records, as Markdown and as HTML."""
+"""Writes what is asked for of the records of studies: a report, and the page of a study."""
 
 from __future__ import annotations
-
-from planners.command_line.starting import start
-
-if __name__ == "__main__":
-    start()
 
 from collections.abc import Sequence
 from os.path import isfile
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from evaluation.report.document import IMAGES, ReportMap, write_pictures, write_report
 from evaluation.report.slots import PageMaterial, fill
@@ -21,56 +13,21 @@ from evaluation.study.records_file import read_records
 from evaluation.study.study import Study
 from evaluation.study.study_file import FOLDER, SUFFIX, read_study
 from planners.command_line import standard_output
-from planners.command_line.typer_frame import CommandLine, Plugins
 from planners.errors import GaplessError
 from planners.files.output_file import require_targets, say_written, write_output
-from planners.registry import load_plugin
-
-app = CommandLine(no_args_is_help=True)
 
 
-@app.command()
-def report(
-    results: Annotated[
-        list[Path], typer.Argument(metavar="RESULTS.jsonl...", help="Records of studies.")
-    ],
-    folder: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "-o", metavar="FOLDER", help="Write report.md and report.html there."
-        ),
-    ] = None,
-    page: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE.md", help="Fill the text of the study's page, and write it there."
-        ),
-    ] = None,
-    maps: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--map",
-            metavar="FILE",
-            help="Add a memory map of this instance, for which plans are made again; repeatable.",
-        ),
-    ] = None,
-    plugin: Plugins = None,
+def write_pages(
+    records: Sequence[AnyRecord],
+    results: Sequence[Path],
+    folder: Path | None,
+    page: Path | None,
+    maps: Sequence[Path],
 ) -> None:
-    """Show records of studies: tables of gaps, figures, memory maps.
+    """Write a report with memory maps into a folder, and the page of the study of all records.
 
-    -o writes a report; --page writes the page of one study, from which all the records are.
+    The records are those of the files ``results``.
     """
-    records = read_all(results)
-    if folder is None and page is None:
-        raise GaplessError(
-            "-o FOLDER for a report or --page FILE.md for a study's page: one of the two is "
-            "needed, found neither"
-        )
-    if maps and folder is None:
-        raise GaplessError("--map: maps are part of a report, give -o as well")
-    with standard_output.kept_for_the_answer():
-        for path in plugin or []:
-            load_plugin(path)
     name, *more = dict.fromkeys(record.study for record in records)
     study = None if more else _study_of(name, results)
     words = {} if study is None else {"question": study.question, **study.page}
@@ -83,7 +40,7 @@ def report(
         say_written(page, f"wrote {page}")
     if folder is not None:
         with standard_output.kept_for_the_answer():
-            drawn = _maps(maps or [], material)
+            drawn = _maps(maps, material)
         for path in write_report(material, drawn, folder):
             say_written(path, f"wrote {path}")
 
@@ -130,9 +87,3 @@ def _study_of(name: str, results: Sequence[Path]) -> Study | None:
     folders = (*(path.parent for path in results), Path(), FOLDER)
     path = next((folder / file for folder in folders if isfile(folder / file)), None)
     return None if path is None else read_study(path)
-
-
-main = app.run
-
-if __name__ == "__main__":
-    main()

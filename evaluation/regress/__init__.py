@@ -1,1 +1,0 @@
-"""``python -m evaluation.regress OLD NEW``: worse, better, invalid, slower, run by run."""
