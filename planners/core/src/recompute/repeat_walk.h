@@ -5,9 +5,9 @@
 #include <memory>
 #include <vector>
 
-#include "recompute/step.h"
 #include "model/random.h"
 #include "model/stop.h"
+#include "recompute/step.h"
 
 namespace gapless {
 
