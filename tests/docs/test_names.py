@@ -22,14 +22,14 @@ COMMAND = re.compile(r"python -m (\w+(?:\.\w+)*)")
 # Of this repository: what a reader writes is called `my_...` in our pages.
 SOURCE_FILE = re.compile(r"(?!my_)\w+\.(py|h|cpp|cu)")
 
-# Names from a published listing, from PyTorch, torchtitan and pip, which our source does not use.
+# Names from a published listing, from PyTorch, torchtitan and accelerate, which our source does not use.
 OTHERS_WORDS = {
     "mem_end",
     "CUDAPluggableAllocator",
-    "annotateMemory",
-    "supportsUserMetadata",
-    "no_compile",
     "debug",
+    "no_compile",
+    "device_module",
+    "cv_example",
 }
 
 
@@ -68,7 +68,7 @@ def words_of_the_source() -> frozenset[str]:
     sources = [
         path.read_text(encoding="utf-8")
         for folder in PACKAGES
-        for suffix in ("py", "h", "cpp", "cu")
+        for suffix in ("py", "h", "cpp", "cu", "toml")
         for path in (ROOT / folder).rglob(f"*.{suffix}")
         if path != Path(__file__)
     ]
