@@ -84,14 +84,14 @@ class MeasuredStep:
 
 @dataclass
 class LimitedRun:
-    """The ways to run the step of one model beneath one allocator."""
+    """The ways to run the step of one model below one allocator."""
 
     model: str
     settings: Mapping[str, Any]
     device: str
     is_planned: bool
     steps: list[MeasuredStep] = field(default_factory=list)
-    # Of loss and gradients of the step as it is, beneath PyTorch's allocator.
+    # Of loss and gradients of the step as it is, below PyTorch's allocator.
     digest: str = ""
     # Bytes that a process may reserve, and how each step ended that tried: text by way.
     allowed_bytes: int = 0
@@ -107,7 +107,7 @@ def run_apart(
 ) -> LimitedRun:
     """Measure a model in a process of its own, with planners that take some seconds.
 
-    With an earlier run, its decisions are measured again beneath planned memory.
+    With an earlier run, its decisions are measured again below planned memory.
     """
 
     def call() -> dict[str, Any]:

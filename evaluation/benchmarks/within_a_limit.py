@@ -29,13 +29,13 @@ WORDS = Path(__file__).with_name("within-a-limit.md")
 def study_limits(
     models: Sequence[LimitedModel], device: str, repetitions: int, seconds: float
 ) -> Iterator[LimitedRun]:
-    """Measure each model beneath PyTorch's allocator, and on a GPU beneath planned memory too."""
+    """Measure each model below PyTorch's allocator, and on a GPU below planned memory too."""
     for model in models:
-        show_progress(f"{model.name}: beneath PyTorch's allocator")
+        show_progress(f"{model.name}: below PyTorch's allocator")
         run = run_apart(model, device, repetitions, seconds)
         yield run
         if device == "cuda":
-            show_progress(f"{model.name}: beneath planned memory")
+            show_progress(f"{model.name}: below planned memory")
             yield run_apart(model, device, repetitions, seconds, run)
 
 

@@ -126,7 +126,7 @@ def _modules() -> dict[str, str]:
 
 
 def _function(build: object) -> object:
-    """Return the function that a planner is made of, beneath its parameters."""
+    """Return the function that a planner is made of, below its parameters."""
     while isinstance(build, partial):
         build = build.args[0] if build.func is partial else build.func
     return build

@@ -48,7 +48,7 @@ class RegisteredProgram:
     name: str
     settings: TraceSettings
     shape: Mapping[str, Any]
-    # As of an `OwnProgram`.
+    # The traced process; None if not distributed.
     rank: Rank | None = None
 
     @property

@@ -1,1 +1,1 @@
-"""Online allocators by name, in a replay and beneath PyTorch."""
+"""Online allocators by name, in a replay and below PyTorch."""

@@ -142,7 +142,7 @@ class OnlineMemory:
             ``"vpmm"``. From then on the sharding of a module raises this error.
         """
         self._refuse_twice()
-        self._allocator = serve_pytorch(self._device, self._beneath_pytorch)
+        self._allocator = serve_pytorch(self._device, self._below_pytorch)
         if self._program is not None and self._program.listens:
             # Imported here because it needs PyTorch.
             from gpu_runtime.online.module_hooks import ModuleHooks
@@ -195,7 +195,7 @@ class OnlineMemory:
             note="" if self._program is None else self._program.note,
         )
 
-    def _beneath_pytorch(self, memory: DeviceMemory) -> ServingOnlineAllocator:
+    def _below_pytorch(self, memory: DeviceMemory) -> ServingOnlineAllocator:
         if self._crosses_streams:
             # Imported here because it needs PyTorch.
             from gpu_runtime.online.fully_sharded import refuse_fully_sharded

@@ -1,4 +1,4 @@
-"""STWeaver beneath a running program: it profiles two iterations, plans, and follows the modules.
+"""STWeaver below a running program: it profiles two iterations, plans, and follows the modules.
 
 Note: a profile of the run itself
 ---------------------------------
@@ -90,7 +90,7 @@ class StweaverProgram:
             self._adopt(read_requests(trace), lasting=True)
         elif static:
             self.note = "profiles the first two iterations"
-            allocator.record_beneath(serving, True)
+            allocator.record_below(serving, True)
             self.visits.renumber(MOST_MODULES, [])
         self.visits.enter(NOWHERE, NOWHERE)
 
@@ -107,9 +107,9 @@ class StweaverProgram:
             self._begun = time.perf_counter()
         if self._is_recording:
             self._is_recording = self._iteration < PLANNING_ITERATION
-            self._chunks.append(self._allocator.record_beneath(self._serving, self._is_recording))
+            self._chunks.append(self._allocator.record_below(self._serving, self._is_recording))
             if not self._is_recording:
-                self._allocator.keep_apart_beneath(self._serving, False)
+                self._allocator.keep_apart_below(self._serving, False)
                 try:
                     self._adopt(self._recorded_requests(), lasting=False)
                 except InvalidPlanError as error:
@@ -123,7 +123,7 @@ class StweaverProgram:
         """
         self.visits.begin_phase(phase)
         if self._is_recording:
-            self._allocator.keep_apart_beneath(self._serving, makes_state)
+            self._allocator.keep_apart_below(self._serving, makes_state)
 
     def module(self, name: str) -> int:
         """Return the number of a module, by its path of names, for :attr:`visits`."""

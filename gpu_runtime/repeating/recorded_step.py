@@ -16,7 +16,7 @@ Autograd adds the gradients of a tensor that is used several times, and adds int
 nothing else holds it. It never adds into a fake tensor, so the record is corrected.
 
 Limits. A program that asks for values is answered only where the answer is true or false: true, as
-full batches of text ask whether no token is padding. Gradients that are there before the step are
+full batches of text ask whether no token is padding. Gradients that exist before the step are
 not in the record.
 """
 

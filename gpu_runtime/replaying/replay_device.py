@@ -1,4 +1,4 @@
-"""The device beneath an allocator in a replay, and the streams that work in its blocks."""
+"""The device below an allocator in a replay, and the streams that work in its blocks."""
 
 from __future__ import annotations
 

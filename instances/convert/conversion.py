@@ -52,7 +52,7 @@ class Selection:
     # As for :func:`~planners.files.recording_slice.parse_iteration`; None takes the last iteration,
     # or everything if the trace marks no iterations.
     iteration: str | None = None
-    # True keeps blocks that are there before an iteration and after it.
+    # True keeps blocks that live before an iteration and after it.
     persistent: bool = True
     # Sizes are rounded up to multiples of this many bytes.
     round_to: int = 1

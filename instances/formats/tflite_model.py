@@ -128,7 +128,7 @@ def read_tflite_model(path: Path) -> TfliteModel:
         except GaplessError:
             raise
         except (IndexError, TypeError, ValueError, AttributeError, struct.error) as error:
-            raise InstanceError(f"the file is no whole model: {error}") from None
+            raise InstanceError(f"truncated or damaged TFLite file: {error}") from None
 
 
 TFLITE_MODEL = Format(
@@ -146,7 +146,7 @@ def _read(model: Any, file_bytes: int, path: Path) -> TfliteModel:
     listed = model.BuffersLength() + model.MetadataLength()
     TABLES.require(tables + model.MetadataLength(), file_bytes)
     if 4 * (tables + listed) > file_bytes:
-        raise InstanceError("the file is no whole model: it declares more than it holds")
+        raise InstanceError("truncated or damaged TFLite file: it declares more than it holds")
     entries = ReadingWork(ENTRIES, file_bytes)
     run = _Subgraphs(model, graphs, entries, ReadingWork(TABLES, file_bytes))
     operators = run.operators

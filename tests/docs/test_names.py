@@ -22,7 +22,7 @@ COMMAND = re.compile(r"python -m (\w+(?:\.\w+)*)")
 # Of this repository: what a reader writes is called `my_...` in our pages.
 SOURCE_FILE = re.compile(r"(?!my_)\w+\.(py|h|cpp|cu)")
 
-# Names from a published listing, from PyTorch, torchtitan and accelerate, which our source does not use.
+# Names from a published listing and from other projects, which our source does not use.
 OTHERS_WORDS = {
     "mem_end",
     "CUDAPluggableAllocator",

@@ -8,7 +8,7 @@ from tests.docs.test_results import DOCS, rows_of
 
 GUIDE = " ".join((DOCS / "under-a-limit.md").read_text(encoding="utf-8").split())
 PAGE = (DOCS / "benchmarks" / "within-a-limit.md").read_text(encoding="utf-8")
-DEFAULT = PAGE.partition("## Beneath planned memory")[0]
+DEFAULT = PAGE.partition("## Below planned memory")[0]
 HEADINGS = (
     "model", "step", "again", "predicted", "measured", "off", "reserved", "ms", "more",
     "by profile", "by rates",

@@ -45,7 +45,7 @@ std::uint64_t number(cudaStream_t stream) { return reinterpret_cast<std::uint64_
 // earlier blocks of the core meanwhile. Such a free makes no device call unless another stream uses
 // the block; that block is freed when no capture runs any more. If the plan gives the bytes to
 // another stream, the core does without the captured stream: see Note [Streams that are captured].
-// An online allocator asks whether its stream is captured, see Note [Online allocators beneath
+// An online allocator asks whether its stream is captured, see Note [Online allocators below
 // PyTorch].
 // Limits. Captures outside of PyTorch are not seen, as PyTorch does not see them either. If a
 // capture ends with an error, PyTorch may keep its pool open; then the core gets no more requests

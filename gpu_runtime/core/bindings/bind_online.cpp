@@ -162,7 +162,7 @@ void bind_allocator_interface(nb::module_& module) {
 void bind_serving(nb::module_& module) {
     nb::class_<ServingOnlineAllocator, ServingAllocator>(
         module, "ServingOnlineAllocator",
-        "An online allocator beneath PyTorch's.\n\nOne lock guards it and its device.")
+        "An online allocator below PyTorch's.\n\nOne lock guards it and its device.")
         .def(nb::init<OnlineAllocator&, const CountingMemory&>(), "allocator"_a, "memory"_a,
              nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>())
         .def("begin_iteration", &ServingOnlineAllocator::begin_iteration, WithoutPython())
@@ -333,13 +333,13 @@ void bind_stweaver(nb::module_& module) {
             },
             "serving"_a, "profile"_a, WithoutPython())
         .def(
-            "keep_apart_beneath",
+            "keep_apart_below",
             [](Stweaver& allocator, ServingOnlineAllocator& serving, bool is_apart) {
                 serving.with_lock([&] { allocator.keep_apart(is_apart); });
             },
             "serving"_a, "is_apart"_a, WithoutPython())
         .def(
-            "record_beneath",
+            "record_below",
             [](Stweaver& allocator, ServingOnlineAllocator& serving, bool is_recording) {
                 RecordedRows rows = [&] {
                     const nb::gil_scoped_release without_python;

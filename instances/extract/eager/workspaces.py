@@ -351,7 +351,7 @@ def _power_of_two(number: int) -> int:
     return 1 << (number.bit_length() - 1) if number else 1
 
 
-# Operators of FSDP that write into tensors that are there.
+# FSDP operators that write into existing tensors; they allocate nothing.
 WITHOUT_RESULTS: dict[str, Rule] = {
     "split_with_sizes_copy.default": split_copy_script,
     "chunk_cat.default": chunk_cat_script,

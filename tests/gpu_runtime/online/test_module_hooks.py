@@ -63,7 +63,7 @@ class Mixture(nn.Module):
         return out
 
 
-def beneath() -> tuple[OnlineMemory, ServingOnlineAllocator, StweaverProgram]:
+def below() -> tuple[OnlineMemory, ServingOnlineAllocator, StweaverProgram]:
     memory = OnlineMemory("stweaver")
     serving = memory.attach(SimulatedMemory(2 << 20, 1 << 40))
     assert memory.program is not None
@@ -81,7 +81,7 @@ class Visits:
     """The visits of a program, as STWeaver writes down its requests."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        _, self._serving, self.program = beneath()
+        _, self._serving, self.program = below()
         self.iterations: list[list[tuple[int, str]]] = []
         keep = StweaverProgram._adopt
 
@@ -192,7 +192,7 @@ def test_what_a_graph_captures_begins_nothing(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_plan_of_static_requests_keeps_the_hook_of_the_outermost_module_alone() -> None:
-    memory, serving, program = beneath()
+    memory, serving, program = below()
     net = Net()
     hooks = ModuleHooks(program)
     try:
@@ -212,7 +212,7 @@ def test_a_plan_of_static_requests_keeps_the_hook_of_the_outermost_module_alone(
 
 
 def test_a_plan_of_a_mixture_keeps_hooks_on_its_experts() -> None:
-    memory, serving, program = beneath()
+    memory, serving, program = below()
     net = Mixture()
     hooks = ModuleHooks(program)
     try:
@@ -230,11 +230,11 @@ def test_a_plan_of_a_mixture_keeps_hooks_on_its_experts() -> None:
 @pytest.mark.parametrize("kind", [Net, Mixture])
 def test_bits_are_equal(kind: type[nn.Module]) -> None:
     found = []
-    for is_beneath in (False, True):
+    for is_below in (False, True):
         torch.manual_seed(0)
         net = kind()
-        if is_beneath:
-            _, serving, program = beneath()
+        if is_below:
+            _, serving, program = below()
             hooks = ModuleHooks(program)
             try:
                 with allocating(serving, net):
@@ -248,7 +248,7 @@ def test_bits_are_equal(kind: type[nn.Module]) -> None:
 
 
 def test_nothing_to_plan_leaves_no_hook() -> None:
-    memory, _, program = beneath()
+    memory, _, program = below()
     net = Net()
     hooks = ModuleHooks(program)
     try:
@@ -263,7 +263,7 @@ def test_nothing_to_plan_leaves_no_hook() -> None:
 
 @pytest.mark.filterwarnings("ignore:Using `torch.compile")
 def test_a_compiled_network_is_planned() -> None:
-    memory, serving, program = beneath()
+    memory, serving, program = below()
     net = Net()
     compiled: Any = torch.compile(net, backend="eager")
     hooks = ModuleHooks(program)
@@ -283,7 +283,7 @@ def test_a_compiled_network_is_planned() -> None:
 
 @pytest.mark.parametrize("steps", [1, 5])
 def test_an_error_in_a_module_leaves_the_modules_around_it(steps: int) -> None:
-    _, serving, program = beneath()
+    _, serving, program = below()
     net = Mixture()
     hooks = ModuleHooks(program)
     try:

@@ -1,4 +1,4 @@
-"""STWeaver beneath a program serves as a replay with a trace's plan, or else profiles the run."""
+"""STWeaver below a program serves as a replay with a trace's plan, or else profiles the run."""
 
 from __future__ import annotations
 

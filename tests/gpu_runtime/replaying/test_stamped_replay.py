@@ -150,7 +150,7 @@ def test_a_replay_of_large_blocks_hears_signals() -> None:
 
 
 @pytest.mark.parametrize("is_plain", [True, False])
-def test_memory_that_goes_away_beneath_a_block(is_plain: bool) -> None:
+def test_memory_that_goes_away_below_a_block(is_plain: bool) -> None:
     memory = SimulatedMemory(PAGE, 8 * PAGE)
     stamps = BlockStamps(memory, memory)
     if is_plain:

@@ -228,7 +228,7 @@ def test_a_page_replaces_no_records(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
-# What writes in place: beneath the writer itself, files of a folder that is thrown away, what one
+# What writes in place: below the writer itself, files of a folder that is thrown away, what one
 # process tells another, and a lock that has no bytes.
 WRITE_IN_PLACE = {
     "planners/files/output_file.py",

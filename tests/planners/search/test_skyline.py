@@ -69,7 +69,7 @@ def test_packings_without_loss_are_found(problem: Problem, seed: int) -> None:
     assert result.peak == problem.origin["optimum"]
 
 
-def test_a_chain_reaches_over_what_comes_beneath_it_later() -> None:
+def test_a_chain_reaches_over_what_comes_below_it_later() -> None:
     # bytes  step 0 1 2
     #   3    b b b
     #   2    a . c     b is the end of a, and lies over c, which is put below it

@@ -1,4 +1,4 @@
-// The allocator beneath PyTorch's: serves every request at its planned place, or at the next best.
+// The allocator below PyTorch's: serves every request at its planned place, or at the next best.
 #pragma once
 
 #include <cstdint>

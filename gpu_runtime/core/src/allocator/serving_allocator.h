@@ -1,4 +1,4 @@
-// The interface of an allocator beneath PyTorch's, which the serving table calls.
+// The interface of an allocator below PyTorch's, which the serving table calls.
 #pragma once
 
 #include <cstddef>

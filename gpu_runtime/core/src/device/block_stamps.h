@@ -22,12 +22,12 @@ namespace gapless::runtime {
 // other block gets. The host waits for the device after each stamp and each comparison. A block
 // that another stream may still use when it is freed is compared when that stream is done, or when
 // the allocator made any stream wait for it: behind such a wait another block may lie there. If
-// memory is unmapped beneath a block, the block counts as overwritten and is not compared.
+// memory is unmapped below a block, the block counts as overwritten and is not compared.
 // Limits. The check does not record which stream waited: after one wait, any stream may get the
 // block.
 class BlockStamps final : public ForwardingMemory {
   public:
-    // The allocator's calls go to `memory`. Stamps go to `device`, the device beneath it, on which
+    // The allocator's calls go to `memory`. Stamps go to `device`, the device below it, on which
     // the allocations are made.
     BlockStamps(DeviceMemory& memory, DeviceMemory& device)
         : ForwardingMemory(memory), device_(device), stream_(device.own_stream()) {}

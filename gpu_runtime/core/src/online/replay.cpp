@@ -48,7 +48,7 @@ void enter(PlannedAllocator&, std::int64_t) {}
 
 void enter_pool(OnlineAllocator& allocator, PoolId pool) { allocator.enter_pool(pool); }
 void end_pool(OnlineAllocator& allocator, PoolId pool) { allocator.end_pool(pool); }
-// Beneath PyTorch, requests of private pools do not reach it.
+// Below PyTorch, requests of private pools do not reach it.
 void enter_pool(PlannedAllocator&, PoolId) {}
 void end_pool(PlannedAllocator& allocator, PoolId) { allocator.give_back(); }
 

@@ -1,4 +1,4 @@
-// An online allocator beneath PyTorch's.
+// An online allocator below PyTorch's.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace gapless::runtime {
 
-// Note [Online allocators beneath PyTorch]
+// Note [Online allocators below PyTorch]
 // ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
 // Rationale. Training shows what a replay cannot: what the calls of an online allocator cost while
 // kernels run. An online allocator consists of its rules only, and is called by one thread at a

@@ -24,7 +24,7 @@ class Program:
         counted = CountingMemory(SimulatedMemory(2 << 20, 1 << 30))
         self.allocator = Stweaver(counted)
         self.serving = ServingOnlineAllocator(self.allocator, counted)
-        self.allocator.record_beneath(self.serving, True)
+        self.allocator.record_below(self.serving, True)
         self.visits = ModuleVisits(self.serving)
         self.visits.renumber(WIDTH, [])
         for number, around in enumerate((-1, NET, NET, SECOND)):
@@ -35,7 +35,7 @@ class Program:
     def module(self) -> int:
         """The module of a request that comes now."""
         self.serving.allocate(512)
-        visit = int(self.allocator.record_beneath(self.serving, True)[4][0])
+        visit = int(self.allocator.record_below(self.serving, True)[4][0])
         phase, column = divmod(visit, WIDTH)
         assert phase == 1
         return column - 1

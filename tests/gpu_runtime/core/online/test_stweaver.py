@@ -112,13 +112,13 @@ def test_what_is_kept_apart_lies_in_segments_of_its_own() -> None:
     device = SimulatedMemory(PAGE, 1 << 30)
     counted = CountingMemory(device)
     allocator = Stweaver(counted)
-    beneath = ServingOnlineAllocator(allocator, counted)
+    below = ServingOnlineAllocator(allocator, counted)
     iteration = [allocator.allocate(40 << 20) for _ in range(3)]
     for block in iteration:
         assert allocator.free(block)
-    allocator.keep_apart_beneath(beneath, True)
+    allocator.keep_apart_below(below, True)
     state = [allocator.allocate(3 << 20) for _ in range(3)]
-    allocator.keep_apart_beneath(beneath, False)
+    allocator.keep_apart_below(below, False)
     assert allocator.use_on(state[0], 5)
     assert allocator.free(state[0])
     allocator.check()
