@@ -24,8 +24,8 @@ from planners.processes.planner_answer import take_in
 from planners.referee.judge import judge
 from planners.referee.naive import find_violation
 from planners.registry import UnsupportedProblemError, choose_one
+from planners.testing.random_problems import random_problem
 from tests.planners.exact.brute_force import optimal_peak
-from tests.random_problems import random_problem
 
 needs_omnimalloc = pytest.mark.bench
 

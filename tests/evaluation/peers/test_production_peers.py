@@ -26,7 +26,7 @@ from planners import Budget, Plan, Problem, Safety, place
 from planners.errors import MissingDependencyError
 from planners.files.problem_file import read_gapless_json
 from planners.referee.naive import find_violation
-from tests.random_problems import random_problem
+from planners.testing.random_problems import random_problem
 
 
 def plan_by_greedy_by_size(lifetimes: PlainLifetimes) -> Plan:

@@ -32,8 +32,8 @@ from gpu_runtime.verification.verification import Verification, VerificationRequ
 from instances.synthetic import training_graph
 from planners import Graph, Plan, Problem, Safety, place
 from planners.errors import GaplessError, InstanceError
+from planners.testing.random_problems import random_problem
 from tests.definitions import unsafe
-from tests.random_problems import random_problem
 from tests.slow import in_parts
 
 PLANS = 200

@@ -22,6 +22,7 @@ from instances.catalogue.catalogue_file import read_catalogue
 from planners import Plan, Problem, Safety, place
 from planners.files.problem_file import problem_to_fields
 from planners.referee.naive import find_violation
+from planners.testing.random_problems import SOLVABLE, random_problem
 from tests.instances.benchmark.small_collection import (
     TOY_BEST,
     TOY_NAIVE,
@@ -34,7 +35,6 @@ from tests.instances.benchmark.small_collection import (
 )
 from tests.instances.benchmark.test_update_by_results import MISTAKES, REFUSED
 from tests.planners.referee.test_referees import corrupt
-from tests.random_problems import SOLVABLE, random_problem
 
 # Lets NumPy and the standard library be imported, and nothing else; the output has few letters.
 ONLY_NUMPY = """

@@ -15,7 +15,7 @@ from instances.formats.c_header import write_c_header
 from planners import Plan, Problem, Result, Safety, run
 from planners.errors import InstanceError, InvalidPlanError
 from planners.model.plan import feasible
-from tests.random_problems import SOLVABLE, random_problem
+from planners.testing.random_problems import SOLVABLE, random_problem
 
 MAIN = """
 #include "{name}"

@@ -14,7 +14,7 @@ from planners.model.budget import Budget
 from planners.model.plan import Status
 from planners.model.problem import Problem
 from planners.referee.naive import find_violation
-from tests.random_problems import random_problem
+from planners.testing.random_problems import random_problem
 
 
 def two_tensors(capacity: int | None = None) -> Problem:

@@ -7,7 +7,7 @@ from random import Random
 
 from planners import Problem, Safety
 from planners.exact.branch_and_bound.branch_and_bound import Rules
-from tests.random_problems import FEATURES, Count, random_problem
+from planners.testing.random_problems import FEATURES, Count, random_problem
 
 RULES = tuple(rule.name for rule in fields(Rules))
 
@@ -34,7 +34,7 @@ def varied_problem(
     tensors
         Number of tensors.
     features
-        See :func:`tests.random_problems.random_problem`.
+        See :func:`planners.testing.random_problems.random_problem`.
     safety
         What decides safety; None to choose that as well.
 

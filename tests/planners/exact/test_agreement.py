@@ -11,9 +11,9 @@ from planners import Budget, Problem, Result, Safety, Status, bounds_of, run
 from planners.exact import plan_exactly
 from planners.referee.naive import find_violation
 from planners.registry import get
+from planners.testing.random_problems import random_problem
 from tests.planners.exact.brute_force import optimal_peak
 from tests.planners.exact.weak_start import weak_start
-from tests.random_problems import random_problem
 from tests.slow import in_parts
 
 PLANNERS = ("branch-and-bound", "cp-sat", "ilp-highs", "ilp-cbc")

@@ -15,9 +15,9 @@ from planners.exact.branch_and_bound.components import components_of
 from planners.exact.common_unit import scale_blocks
 from planners.referee.naive import find_violation
 from planners.registry import get
+from planners.testing.random_problems import FEATURES, SOLVABLE, random_problem
 from tests.planners.exact.brute_force import optimal_peak
 from tests.planners.exact.search_cases import RULES, varied_problem, varied_rules
-from tests.random_problems import FEATURES, SOLVABLE, random_problem
 from tests.slow import in_parts, one_by_one
 
 PROBLEMS = 5_000

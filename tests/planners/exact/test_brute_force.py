@@ -11,8 +11,8 @@ import pytest
 from planners import Plan, Problem, Safety, Status, run
 from planners.referee.naive import find_violation
 from planners.registry import get
+from planners.testing.random_problems import random_problem
 from tests.planners.exact.brute_force import optimal_peak
-from tests.random_problems import random_problem
 
 HIGHEST = 11
 

@@ -27,10 +27,10 @@ from planners.exact.ilp import big_m, cbc
 from planners.model.findings import Findings
 from planners.referee.naive import find_violation
 from planners.registry import get
+from planners.testing.random_problems import random_problem
 from tests.interrupts import heard_within, pressed_in_child
 from tests.planners.exact.test_agreement import PLANNERS
 from tests.planners.exact.weak_start import Given, worst_start
-from tests.random_problems import random_problem
 from tests.slow import in_parts
 
 Rectangle = tuple[int, int, int, int]

@@ -18,10 +18,10 @@ from planners.exact.branch_and_bound.components import Component, components_of
 from planners.exact.common_unit import ScaledBlocks, scale_blocks
 from planners.referee.naive import find_violation
 from planners.registry import get
+from planners.testing.random_problems import FEATURES
 from tests.interrupts import heard_within
 from tests.planners.exact.brute_force import optimal_peak
 from tests.planners.exact.search_cases import RULES, varied_problem, varied_rules
-from tests.random_problems import FEATURES
 from tests.slow import in_parts
 
 pytestmark = pytest.mark.core

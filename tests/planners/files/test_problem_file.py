@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from planners import Graph, InstanceError, Problem, Safety, read_problem, write_problem
 from planners.files.problem_file import FORMAT, problem_from_fields, problem_to_fields
 from planners.model.problem import Scalar
+from planners.testing.random_problems import random_problem
 from tests.fuzz.mutations import mutated
-from tests.random_problems import random_problem
 from tests.slow import one_by_one
 
 GRAPH = Graph(

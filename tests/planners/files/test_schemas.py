@@ -19,9 +19,9 @@ from jsonschema import Draft202012Validator
 from planners import InstanceError, InvalidPlanError, Problem, Safety
 from planners.files.plan_file import read_saved_plan
 from planners.files.problem_file import problem_from_fields, problem_to_fields
+from planners.testing.random_problems import random_problem
 from tests.fuzz.mutations import changed_value
 from tests.fuzz.valid_files import DYNAMIC, GRAPH, LIFETIMES, PAIRS, PLANNED, valid_files
-from tests.random_problems import random_problem
 from tests.repository import ROOT
 
 PAGE = (ROOT / "docs" / "instance-format.md").read_text(encoding="utf-8")

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from planners import Plan, Problem, Safety, _core, place, place_in_objects
 from planners.greedy.place import sort_keys
 from planners.greedy.sort_keys import ORDERS, block_order
+from planners.testing.random_problems import random_problem
 from tests import definitions
 from tests.planners.greedy import paper_listing
-from tests.random_problems import random_problem
 from tests.slow import in_parts
 
 pytestmark = pytest.mark.core

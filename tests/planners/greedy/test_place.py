@@ -24,8 +24,8 @@ from planners import (
 from planners.greedy.place import CHAIN_RULES, FITS, place_blocks, sort_keys, stack_rest
 from planners.greedy.sort_keys import ORDERS, block_order
 from planners.referee.naive import find_violation
+from planners.testing.random_problems import SOLVABLE, random_problem
 from tests import definitions
-from tests.random_problems import SOLVABLE, random_problem
 
 pytestmark = pytest.mark.core
 

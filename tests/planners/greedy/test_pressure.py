@@ -22,7 +22,7 @@ from planners import (
 )
 from planners.greedy.pressure import KEYS, PressureOrders, pressures
 from planners.model.incumbent import Incumbent
-from tests.random_problems import random_problem
+from planners.testing.random_problems import random_problem
 
 # bytes        step 0 1 2 3 4 5
 #   4  . . . . b b

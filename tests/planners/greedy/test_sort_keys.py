@@ -9,8 +9,8 @@ import pytest
 
 from planners import Problem, Safety
 from planners.greedy.sort_keys import ORDERS, block_order, by_breadth, by_size, by_source, by_unsafe
+from planners.testing.random_problems import SOLVABLE, random_problem
 from tests import definitions
-from tests.random_problems import SOLVABLE, random_problem
 
 pytestmark = pytest.mark.core
 

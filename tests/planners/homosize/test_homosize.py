@@ -28,7 +28,8 @@ from planners.judged_run import solve
 from planners.model.bounds import lifetime_bound
 from planners.model.problem import Scalar
 from planners.registry import planners
-from tests.random_problems import problems, random_problem
+from planners.testing.random_problems import random_problem
+from tests.random_problems import problems
 
 PAPER = ({}, {"phases": False}, {"fusion": False})
 READINGS: tuple[dict[str, Scalar], ...] = (

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planners import InstanceError, Problem, Safety
-from tests.random_problems import SOLVABLE, random_problem
+from planners.testing.random_problems import SOLVABLE, random_problem
 
 
 def problem_of(size: list[int], **conditions: Any) -> Problem:

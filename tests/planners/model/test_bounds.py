@@ -42,8 +42,8 @@ from planners.model.bounds import (
 )
 from planners.model.budget import Budget
 from planners.registry import choose
+from planners.testing.random_problems import SOLVABLE, random_graph, random_problem
 from tests import definitions
-from tests.random_problems import SOLVABLE, random_graph, random_problem
 
 pytestmark = pytest.mark.core
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from planners import Graph, InstanceError
 from planners.model.graph import MAX_STREAMS, find_cycle
+from planners.testing.random_problems import random_graph
 from tests import definitions
-from tests.random_problems import random_graph
 
 GOOD: dict[str, Any] = {
     "op": ["a", "b", "c"],

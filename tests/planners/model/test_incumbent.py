@@ -23,9 +23,9 @@ from planners.referee.naive import find_violation
 from planners.search.auto import SEARCHES
 from planners.search.exact_step import ExactStep
 from planners.search.turns import Search, Shared, Turns
+from planners.testing.random_problems import SOLVABLE, random_problem
 from tests.definitions import unsafe
 from tests.planners.exact.brute_force import optimal_peak
-from tests.random_problems import SOLVABLE, random_problem
 
 Order = NDArray[np.int32]
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from planners import Graph, InstanceError, Problem, Safety
 from planners.model.blocks import Blocks
 from planners.model.rules import MAX_ALIGNMENT, MAX_TOTAL_BYTES
+from planners.testing.random_problems import random_problem
 from tests import definitions
-from tests.random_problems import random_problem
 
 INT64_MAX = (1 << 63) - 1
 

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from planners import Problem, Safety, bounds_of
-from tests.random_problems import FEATURES, SOLVABLE, random_graph, random_problem
+from planners.testing.random_problems import FEATURES, SOLVABLE, random_graph, random_problem
 
 SEEDS = range(400)
 

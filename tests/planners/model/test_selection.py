@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from planners import Graph, InstanceError, Problem, Safety
 from planners.model.columns import IntColumn
+from planners.testing.random_problems import FEATURES
 from tests.definitions import Pairs, unsafe
-from tests.random_problems import FEATURES, problems
+from tests.random_problems import problems
 
 COLUMNS = ("size", "alignment", "pinned", "phase_start", "layer_end", "dynamic")
 WHOLE: dict[str, Any] = {

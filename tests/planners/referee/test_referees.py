@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from planners import Graph, InvalidPlanError, Plan, Problem, Safety, check, place
 from planners.referee.fast import find_violation_fast
 from planners.referee.naive import find_violation
+from planners.testing.random_problems import SOLVABLE, random_graph, random_problem
 from tests import definitions
-from tests.random_problems import SOLVABLE, random_graph, random_problem
 from tests.slow import in_parts
 
 Referee = Callable[[Problem, Plan], str | None]

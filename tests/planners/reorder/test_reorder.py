@@ -11,8 +11,8 @@ from planners import Budget, Graph, InstanceError, Problem, Status, bounds_of, r
 from planners.referee.order import check_order
 from planners.reorder import Reordering, reorder
 from planners.reorder.reordering import in_order
+from planners.testing.random_problems import random_graph
 from tests.planners.reorder.every_order import every_order, heaviest_unsafe_set, live_bytes
-from tests.random_problems import random_graph
 from tests.repository import ROOT
 
 pytestmark = pytest.mark.core

@@ -9,8 +9,8 @@ import pytest
 
 from planners import Graph, Problem, _core
 from planners.reorder.reordering import bound_of_order, in_order
+from planners.testing.random_problems import random_graph
 from tests.planners.reorder.every_order import every_order, heaviest_unsafe_set, live_bytes
-from tests.random_problems import random_graph
 
 pytestmark = pytest.mark.core
 

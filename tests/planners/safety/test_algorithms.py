@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from planners import GaplessError, Graph, InstanceError, Problem
 from planners.safety.algorithms import ALGORITHMS, DEFAULT_ALGORITHM, core_graph, unsafe_rows
+from planners.testing.random_problems import random_graph
 from tests import definitions
-from tests.random_problems import random_graph
 
 pytestmark = pytest.mark.core
 

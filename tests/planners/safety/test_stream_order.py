@@ -11,8 +11,8 @@ from planners import Graph, Problem, Safety, _core, check
 from planners.greedy.place import place, place_in_objects
 from planners.model.blocks import NOT_PINNED
 from planners.safety.algorithms import core_graph, unsafe_rows
+from planners.testing.random_problems import SOLVABLE, random_graph, random_problem
 from tests import definitions
-from tests.random_problems import SOLVABLE, random_graph, random_problem
 
 pytestmark = pytest.mark.core
 

@@ -23,8 +23,8 @@ from planners import (
 from planners.registry import get
 from planners.search.auto import NAMES
 from planners.search.exact_step import ExactStep
+from planners.testing.random_problems import random_problem
 from tests.interrupts import interrupt_after
-from tests.random_problems import random_problem
 
 HARD = synthetic.training_graph(200, streams=2, chains=10, chain_length=8, seed=200)
 """No greedy planner and no search met a bound of it yet."""

@@ -13,8 +13,8 @@ from planners.registry import get
 from planners.search.auto import plan_any
 from planners.search.large_neighbourhood import place_window
 from planners.search.turns import ExactSearch
+from planners.testing.random_problems import FEATURES, random_problem
 from tests.planners.exact.brute_force import optimal_peak
-from tests.random_problems import FEATURES, random_problem
 
 RING = Problem([2] * 5, unsafe_pairs=[(0, 1), (1, 2), (2, 3), (3, 4), (4, 0)])
 """Two at a time, and yet five cannot share two places: 6 is the optimum, and no bound says so."""

@@ -15,7 +15,7 @@ from planners.model.plan import Status
 from planners.registry import get
 from planners.search.large_neighbourhood import LargeNeighbourhoodSearch, Subproblem
 from planners.search.turns import Shared
-from tests.random_problems import SOLVABLE, random_problem
+from planners.testing.random_problems import SOLVABLE, random_problem
 
 
 def heads_of(problem: Problem, plan: Plan) -> IntColumn:

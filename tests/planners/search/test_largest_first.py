@@ -13,7 +13,7 @@ from planners.greedy.portfolio import Portfolio
 from planners.model.incumbent import Incumbent
 from planners.search.largest_first import LEAST_GROWTH, LargestFirst, levels_of
 from planners.search.turns import Shared
-from tests.random_problems import SOLVABLE, random_problem
+from planners.testing.random_problems import SOLVABLE, random_problem
 
 
 @pytest.mark.parametrize("safety", Safety)

@@ -18,8 +18,8 @@ from planners.referee.naive import find_violation
 from planners.search.nests import Nest, Nests
 from planners.search.parts import Parts, find_parts
 from planners.search.turns import PieceSearch, Shared
+from planners.testing.random_problems import SOLVABLE, random_problem
 from tests.planners.exact.brute_force import optimal_peak
-from tests.random_problems import SOLVABLE, random_problem
 
 STEPS = 12
 FOUND_BY = "pieces of a nest"

@@ -19,7 +19,7 @@ from planners.model.incumbent import Incumbent
 from planners.referee.naive import find_violation
 from planners.search.skyline_fills import Reals, SkylineFills
 from planners.search.turns import Shared
-from tests.random_problems import SOLVABLE, random_problem
+from planners.testing.random_problems import SOLVABLE, random_problem
 
 pytestmark = pytest.mark.core
 

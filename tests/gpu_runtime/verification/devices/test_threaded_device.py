@@ -29,8 +29,8 @@ from gpu_runtime.verification.trials.trial import Trial, make_trial
 from gpu_runtime.verification.verification import VerificationRequest, verify
 from planners import Graph, Problem, Safety
 from planners.errors import DeviceError
+from planners.testing.random_problems import random_problem
 from tests.definitions import descendants
-from tests.random_problems import random_problem
 
 # Long enough for any machine; over only where something is wrong.
 FOREVER_SECONDS = 100

@@ -16,8 +16,8 @@ from gpu_runtime.verification.trials.stamp_check_program import (
 )
 from gpu_runtime.verification.trials.trial import Trial, make_trial
 from planners import Safety
+from planners.testing.random_problems import random_problem
 from tests.definitions import descendants, unsafe
-from tests.random_problems import random_problem
 
 
 def collide(program: StampCheckProgram, trial: Trial, a: int, b: int) -> bool:

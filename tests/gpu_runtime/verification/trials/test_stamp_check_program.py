@@ -6,8 +6,8 @@ from random import Random
 
 from gpu_runtime.verification.trials.stamp_check_program import make_stamp_check_program
 from planners import Graph, Problem, Safety
+from planners.testing.random_problems import random_problem
 from tests.definitions import descendants, users
-from tests.random_problems import random_problem
 
 
 def test_a_graph_gives_stamps_checks_and_waits() -> None:

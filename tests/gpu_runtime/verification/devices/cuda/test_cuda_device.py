@@ -24,11 +24,11 @@ from gpu_runtime.verification.trials.trial import make_trial
 from gpu_runtime.verification.verification import VerificationRequest, verify
 from planners import Graph, Problem, Safety, place
 from planners.errors import DeviceError, GaplessError
+from planners.testing.random_problems import random_problem
 from tests.definitions import descendants
 from tests.gpu_runtime.core.driver_stand_in import DRIVER
 from tests.gpu_runtime.verification.devices.cuda.cuda_on_host import on_host
 from tests.gpu_runtime.verification.devices.cuda.host_kernel import host_library
-from tests.random_problems import random_problem
 
 
 def graph_problem(seed: int) -> Problem:

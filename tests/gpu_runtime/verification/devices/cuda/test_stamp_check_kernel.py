@@ -18,8 +18,8 @@ from gpu_runtime.verification.trials.stamp_check_program import (
 from gpu_runtime.verification.trials.stamp_pattern import pattern_bytes
 from gpu_runtime.verification.trials.trial import make_trial
 from planners import Problem, Safety
+from planners.testing.random_problems import random_problem
 from tests.gpu_runtime.verification.devices.cuda.host_kernel import HostKernel, host_library
-from tests.random_problems import random_problem
 
 ALONE = StampCheckProgram(stream=(0,), stamps=((0,),), checks=((0,),), awaits=((),))
 

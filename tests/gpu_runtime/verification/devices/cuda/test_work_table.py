@@ -15,7 +15,7 @@ from gpu_runtime.verification.devices.cuda.work_table import (
 from gpu_runtime.verification.trials.arena_layout import Layout, full_layout
 from gpu_runtime.verification.trials.stamp_check_program import Tensors, make_stamp_check_program
 from planners import Problem, Safety
-from tests.random_problems import random_problem
+from planners.testing.random_problems import random_problem
 
 
 def test_chunks_cover_what_a_node_stamps_and_checks() -> None:
