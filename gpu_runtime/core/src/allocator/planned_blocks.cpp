@@ -114,9 +114,8 @@ void PlannedBlocks::prepare(Lock& lock) {
 }
 
 std::vector<StepKind> PlannedBlocks::to_plan() const {
-    const bool is_late = has_planned_ && bound_.budget().left_seconds() < seconds_to_adopt_;
-    if (is_late || (!has_planned_ && !steps_.is_settled())) return {};
-    return steps_.to_plan();
+    if (has_planned_ && bound_.budget().left_seconds() < seconds_to_adopt_) return {};
+    return steps_.to_plan(!has_planned_);
 }
 
 void PlannedBlocks::adopt(Lock& lock, std::vector<StepPlan> plans, std::size_t arena_bytes) {

@@ -209,6 +209,7 @@ void RepeatedSteps::end_following(bool completed) {
 // Counts a step that has just ended to its kind.
 StepKind& RepeatedSteps::kind_of_step(StepKind&& step) {
     step.digest_all();
+    Label& label = labels_[step.label];
     auto found = std::ranges::find_if(kinds_, [&](const StepKind& kind) {
         return kind.digest == step.digest && kind.label == step.label &&
                kind.requests.size() == step.requests.size();
@@ -218,23 +219,31 @@ StepKind& RepeatedSteps::kind_of_step(StepKind&& step) {
             kinds_.erase(std::ranges::min_element(kinds_, {}, &StepKind::last_seen));
         }
         step.number = next_number_++;
-        last_new_ = record_;
+        label.last_new = label.seen;
         step.seen = 0;
         found = kinds_.insert(kinds_.end(), std::move(step));
     } else {
         found->late_frees = std::move(step.late_frees);
     }
+    ++label.seen;
     ++found->seen;
     found->last_seen = record_;
     return *found;
 }
 
-std::vector<StepKind> RepeatedSteps::to_plan() const {
+bool RepeatedSteps::is_settled(std::int32_t label) const {
+    if (label == kBetween) return false;
+    const Label& its = labels_.at(label);
+    return its.seen >= 2 * its.last_new;
+}
+
+std::vector<StepKind> RepeatedSteps::to_plan(bool is_first) const {
     std::vector<StepKind> repeated;
     bool is_news = false;
     for (const StepKind& kind : kinds_) {
         if (kind.seen - kind.planless < kind.needed || kind.requests.empty()) continue;
         repeated.push_back(kind);
+        if (is_first && !is_settled(kind.label)) continue;
         is_news = is_news || std::ranges::find(plans_, kind.number, [](const Followed& followed) {
                                  return followed.plan.kind;
                              }) == plans_.end();

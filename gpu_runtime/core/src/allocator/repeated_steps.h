@@ -70,11 +70,10 @@ class RepeatedSteps {
     void note_request(Block& block);
     void note_free(const Block& block);
 
-    // Returns true if the last new kind is in the first half of all records. A plan that is made
-    // earlier would lack the kinds that are still to come.
-    bool is_settled() const { return record_ >= 2 * last_new_; }
-    // The kinds to be planned together: all that were seen twice. Empty without news.
-    std::vector<StepKind> to_plan() const;
+    // The kinds to be planned together: all that were seen twice. Empty without news. With
+    // `is_first`, only steps of a label that has settled are news: its last new kind came in the
+    // first half of its steps. A plan that is made earlier would lack the kinds still to come.
+    std::vector<StepKind> to_plan(bool is_first) const;
     const std::vector<StepKind>& kinds() const { return kinds_; }
 
     // Replaces the plans, between steps. Throws what require_plans() throws.
@@ -111,6 +110,7 @@ class RepeatedSteps {
     std::optional<MismatchKind> mismatch_of(const StepPlan& plan, Stream stream,
                                             std::size_t bytes) const;
     bool take_over(Stream stream, std::size_t bytes);
+    bool is_settled(std::int32_t label) const;
     void note_mismatch(MismatchKind kind, std::size_t request, Stream stream, std::size_t bytes);
     std::optional<std::int64_t> expected_kind(std::int32_t label) const;
     Followed* turn_of(std::optional<std::int64_t> kind);
@@ -124,11 +124,15 @@ class RepeatedSteps {
     bool is_recording_ = false;
     StepKind running_;
     std::int64_t record_ = 0;                // its number
-    std::int64_t last_new_ = 0;              // the last record of a new kind
     std::int64_t in_use_ = 0;                // number of its blocks that are not freed
     std::vector<LateFree> freed_meanwhile_;  // between two steps without a request there
     std::map<std::int64_t, Recorded> recorded_;
     std::vector<StepKind> kinds_;
+    struct Label {
+        std::int64_t seen = 0;      // number of its steps
+        std::int64_t last_new = 0;  // its last step of a new kind, counted from 0
+    };
+    std::map<std::int32_t, Label> labels_;
     std::int64_t next_number_ = 0;
     // The last kind of step, and the last kind of what came between two steps.
     std::int64_t last_step_ = -1, last_between_ = -1;
