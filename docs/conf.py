@@ -41,15 +41,27 @@ nitpick_ignore_regex = [
 ]
 
 SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
+# The page of results links to these by question.
+MEASURED = """
+```{toctree}
+:hidden:
+:glob:
+
+studies/*
+benchmarks/*
+```
+"""
 PAGE = re.compile(r"\]\(((?!\.\./)[\w/-]+)\.md\)")
 
 
 def make_front_page(app: Sphinx, page: str, source: list[str]) -> None:
-    """Open the site with the README, and make its navigation from the tables of the index."""
+    """Open the site with the README, and make its navigation from the links of the index."""
     if page == "index":
         app.env.note_dependency(str(README))
         readme = README.read_text(encoding="utf-8").replace("](docs/", "](")
         source[0] = readme + re.sub("^# ", "\n## ", _with_navigation(source[0]))
+    if page == "results":
+        source[0] += MEASURED
     # Both are one page here.
     source[0] = source[0].replace("](../README.md)", "](index.md)")
 
@@ -58,8 +70,8 @@ def _with_navigation(index: str) -> str:
     _, *sections = SECTION.split(index)
     lists = [
         "\n".join(["", "```{toctree}", ":hidden:", f":caption: {title}", "", *pages, "```", ""])
-        for title, table in zip(sections[::2], sections[1::2], strict=True)
-        if (pages := PAGE.findall(table))
+        for title, links in zip(sections[::2], sections[1::2], strict=True)
+        if (pages := PAGE.findall(links))
     ]
     return index + "".join(lists)
 

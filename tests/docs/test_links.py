@@ -1,4 +1,4 @@
-"""Every link of a page leads somewhere, and the index leads to every page."""
+"""Every link of a page leads somewhere, and the index leads to every page in two steps."""
 
 from __future__ import annotations
 
@@ -36,6 +36,15 @@ def test_every_link_leads_somewhere(page: Path) -> None:
         assert not anchor or anchor in anchors_of(target), link
 
 
-def test_the_index_links_every_page_once() -> None:
-    linked = [(DOCS / link).resolve() for link in links_of(DOCS / "index.md")]
+def test_the_index_and_its_page_of_results_link_every_page() -> None:
+    linked = {
+        (DOCS / link.partition("#")[0]).resolve()
+        for page in ("index.md", "results.md")
+        for link in links_of(DOCS / page)
+        if page == "index.md" or link.startswith(("studies/", "benchmarks/"))
+    }
     assert sorted(linked) == sorted(page for page in PAGES if page.name != "index.md")
+
+
+def test_the_index_fits_on_one_screen() -> None:
+    assert len((DOCS / "index.md").read_text(encoding="utf-8").splitlines()) <= 45
