@@ -1,1 +1,1 @@
-"""Tables and claims of pages as data: expressions over one frame of records."""
+"""Tables and claims of pages as data: SQL over the records."""
