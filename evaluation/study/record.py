@@ -328,7 +328,7 @@ def _read_slowly(text: str | bytes) -> AnyRecord:
     try:
         parsed = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InstanceError(f"the line is no whole JSON text: {error}") from None
+        raise InstanceError(f"the line is not a whole JSON text: {error}") from None
     if isinstance(parsed, dict):
         if "schema" not in parsed:
             raise InstanceError(f"field schema: {SCHEMA} is needed, found nothing")

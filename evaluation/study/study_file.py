@@ -184,7 +184,7 @@ def _plugin(path: Path) -> Plugin:
             require_plain_file(path)
             return Plugin(path.name, read_bounded(path, MAX_PLUGIN_BYTES).decode("utf-8"), path)
         except UnicodeDecodeError as error:
-            raise InstanceError(f"the file is no UTF-8 text: byte {error.start}") from None
+            raise InstanceError(f"the file is not UTF-8 text: byte {error.start}") from None
 
 
 class Typed(enum.StrEnum):

@@ -135,7 +135,7 @@ class JsonStream:
                 pieces.append(piece)
                 wanted -= len(piece)
         except UnicodeDecodeError as error:
-            raise InstanceError(f"the file is no UTF-8 text: {error.reason}") from None
+            raise InstanceError(f"the file is not UTF-8 text: {error.reason}") from None
         self._dropped += self._at
         self._text, self._at = "".join(pieces), 0
         return len(pieces) > 1

@@ -77,7 +77,7 @@ def arrays_in(data: bytes, names: Collection[str], limit: int) -> dict[str, NDAr
         raise
     except Exception as error:  # zipfile raises many kinds on damaged archives
         reason = " ".join(str(error).split()) or type(error).__name__
-        raise InstanceError(f"the file is no whole archive of arrays: {reason:.200}") from None
+        raise InstanceError(f"the file is not a whole archive of arrays: {reason:.200}") from None
 
 
 @dataclass(frozen=True)
@@ -122,14 +122,14 @@ def _read_header(archive: zipfile.ZipFile, name: str, member: zipfile.ZipInfo) -
     match = _HEADER.fullmatch(text)
     if match is None or length != len(text):
         raise InstanceError(
-            f"the file is no whole archive of arrays: array {name}: a header of one plain type is "
-            f"needed, found {text[:60]!r}"
+            f"the file is not a whole archive of arrays: array {name}: a header of one plain type "
+            f"is needed, found {text[:60]!r}"
         )
     kind = np.dtype(match[1].decode())
     if kind.hasobject:
         raise InstanceError(
-            f"the file is no whole archive of arrays: array {name}: numbers or strings are needed, "
-            f"found objects, which are never unpickled"
+            f"the file is not a whole archive of arrays: array {name}: numbers or strings are "
+            f"needed, found objects, which are never unpickled"
         )
     shape = tuple(int(size) for size in match[2].replace(b",", b" ").split())
     header = _Header(kind, shape, begin)

@@ -61,7 +61,7 @@ def load_plain(data: bytes, packed_bytes: int | None = None) -> Any:
         return _Unpickler(io.BufferedReader(io.BytesIO(data))).load()
     except UnicodeDecodeError as error:
         raise InstanceError(
-            f"the pickle is damaged: a string is no UTF-8: {error.reason}"
+            f"the pickle is damaged: a string is not UTF-8: {error.reason}"
         ) from None
 
 
@@ -81,12 +81,12 @@ def _refuse(data: bytes, rule: str, number: int, left: int, containers: int) -> 
     words = {
         "protocol": f"a pickle of protocol 2 to 5 is needed, found {shown(data[:2])} at its start",
         # Either the stack or the file ended too early.
-        "ends": "the file is no whole pickle: it ends, or is damaged",
+        "ends": "the file is not a whole pickle: it ends, or is damaged",
         "opcode": (
             f"a pickle of plain containers is needed, found the opcode "
             f"{_NAMES.get(number) or hex(number)}, which is none of theirs; nothing was run"
         ),
-        "length": (f"the file is no whole pickle: {number} bytes are said to follow, found {left}"),
+        "length": (f"the file is not a whole pickle: {number} bytes are to follow, found {left}"),
         "integer": (
             f"a whole number of at most {MAX_INTEGER_BYTES} bytes, all there, is needed, found one "
             f"of {number} bytes"

@@ -99,5 +99,5 @@ def _read_program(path: Path) -> tuple[Any, int]:
     except InstanceError:
         raise
     except Exception as error:  # zipfile raises many kinds on damaged archives
-        raise InstanceError(f"the file is no whole archive: {error}") from None
+        raise InstanceError(f"the file is not a whole archive: {error}") from None
     return parse_json(text), len(text)

@@ -71,7 +71,7 @@ def unpacked_pieces(path: Path, unpacked: Allowance) -> Iterator[bytes]:
                 unpacked.require(done, size)
                 yield piece
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise InstanceError(f"the file is no whole gzip file: {error}") from None
+        raise InstanceError(f"the file is not a whole gzip file: {error}") from None
     except OSError as error:
         raise InstanceError(f"the file cannot be read: {error.strerror or error}") from None
 
@@ -81,4 +81,4 @@ def read_bounded_text(path: Path, limit: int) -> str:
     try:
         return read_bounded(path, limit).decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InstanceError(f"the file is no UTF-8 text: byte {error.start}") from None
+        raise InstanceError(f"the file is not UTF-8 text: byte {error.start}") from None

@@ -100,7 +100,7 @@ def _text_of(given: bytes, *, gzipped: bool) -> bytes:
                     f"and numbers, found more"
                 )
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise InstanceError(f"the file is no whole gzip file: {error}") from None
+        raise InstanceError(f"the file is not a whole gzip file: {error}") from None
     return b"".join(pieces)
 
 
@@ -117,14 +117,14 @@ def _parse(data: bytes) -> Any:
             object_pairs_hook=_object_without_duplicates,
         )
     except UnicodeDecodeError as error:
-        raise InstanceError(f"the file is no UTF-8 text: byte {error.start}") from None
+        raise InstanceError(f"the file is not UTF-8 text: byte {error.start}") from None
     except json.JSONDecodeError as error:
         raise InstanceError(
-            f"the file is no whole JSON text: {error.msg} at line {error.lineno}, "
+            f"the file is not a whole JSON text: {error.msg} at line {error.lineno}, "
             f"column {error.colno}"
         ) from None
     except RecursionError:
-        raise InstanceError("the file is no instance: its lists are nested too deeply") from None
+        raise InstanceError("not an instance: its lists are nested too deeply") from None
     except ValueError:
         # Python limits the number of digits from which it makes a whole number.
         raise InstanceError("the file holds a whole number of too many digits") from None

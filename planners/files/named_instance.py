@@ -19,7 +19,7 @@ def instance_file(path: Path) -> Path:
     InstanceError
         The name is that of an instance without a file; the message says how to make the file.
     """
-    # A folder is no instance, so a folder of the same name does not hide the instance.
+    # A folder is not an instance, so a folder of the same name does not hide the instance.
     if path.name != str(path) or (os.path.lexists(path) and not path.is_dir()):
         return path
     for _, find in load_group(ENTRY_POINT_GROUP, "catalogue of instances"):

@@ -20,13 +20,13 @@ class ForeignWords:
     # Bytes of the plan that the words stand for; a word that several nodes checked counts each
     # time.
     plan_bytes: int
-    # Arena index of one of the words, of the lowest if the device knows.
+    # Arena index of one of the words: of the lowest one, if the device knows which that is.
     first_word: int
 
 
 @dataclass(frozen=True)
 class BrokenWord:
-    """A word that is no whole pattern of a tensor: several tensors share it, or none stamped it."""
+    """A word without a whole pattern of a tensor: several tensors share it, or none stamped it."""
 
     # Tensor that was checked.
     victim: int

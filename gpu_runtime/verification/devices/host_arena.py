@@ -125,7 +125,7 @@ class HostArena:
     def _writers(
         self, victim: int, words: NDArray[np.int64], found: Words, key: int
     ) -> NDArray[np.int64]:
-        """Return the tensor whose pattern each word is, -1 if it is no whole pattern."""
+        """Return the tensor whose pattern each word is, -1 if it is not a whole pattern."""
         writers, index = decode(found, key)
         offset, size = self._offset[victim], self._size[victim]
         first = words * WORD_BYTES

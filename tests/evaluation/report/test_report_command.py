@@ -228,7 +228,7 @@ def test_the_words_of_a_study_are_filled(
             "--page FILE.md for a study's page: one of the two is needed, found nei",
         ),
         (["empty.jsonl", "-o", "out"], "a record is needed, found none"),
-        (["torn.jsonl", "-o", "out"], "torn.jsonl:1: the line is no whole JSON text"),
+        (["torn.jsonl", "-o", "out"], "torn.jsonl:1: the line is not a whole JSON text"),
         (["missing.jsonl"], "error: missing.jsonl: No such file or directory"),
         (["results.jsonl", "--page", "x.md", "--map", "y"], "maps are part of a report"),
         (["results.jsonl", "--page", "x.md"], "file of one study is needed, made-up.toml, beside"),

@@ -287,7 +287,7 @@ def test_times_of_unlike_machines_do_not_merge(study_folder: Path, count: int) -
         (("run", "timed.toml", "--jobs", "4096"), "--jobs: a timed study runs at most one run a"),
         (("run", "tiny.toml", "-o", "other.jsonl"), "a record of the study tiny is needed"),
         (("run", "tiny.toml", "-o", "twice.jsonl"), "each run is recorded once"),
-        (("run", "tiny.toml", "-o", "wrong.jsonl"), "wrong.jsonl:1: the line is no whole JSON"),
+        (("run", "tiny.toml", "-o", "wrong.jsonl"), "wrong.jsonl:1: the line is not a whole JSON"),
         (("run", "tiny.toml", "-o", "."), "--output .: a file is needed, found a folder"),
     ],
 )

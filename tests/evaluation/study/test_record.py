@@ -74,7 +74,7 @@ def test_a_label_is_what_the_command_line_takes() -> None:
             "field kind: one of offsets, online, budget, fit, training is needed, found 'both'",
         ),
         ({"timed": 1}, "field timed: true or false is needed, found 1"),
-        ({"wall_seconds": float("nan")}, "the line is no whole JSON text"),
+        ({"wall_seconds": float("nan")}, "the line is not a whole JSON text"),
         ({"wall_seconds": -1}, "field wall_seconds: a number of seconds of at least 0"),
         ({"wall_seconds": 10**400}, "field wall_seconds: a number of seconds"),
         ({"bounds": {"lifetime": "10"}}, "field bounds.lifetime: a whole number"),

@@ -192,7 +192,7 @@ def test_only_answers_of_fit_are_read(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (b'"\xff"', "the file is no UTF-8 text: byte 1"),
+        (b'"\xff"', "the file is not UTF-8 text: byte 1"),
         (b"[" * 100_000, "its lists are nested too deeply"),
         (b"1" * 5000, "a whole number of too many digits"),
         (b'{"version": 1, "version": 1}', "field version: given twice"),

@@ -93,7 +93,7 @@ def test_a_benchmark_that_is_published_is_catalogued(catalogue: Path, tmp_path: 
     entries = read_catalogue(catalogue)
     assert (entries["new"].kind, entries["new"].committed) == ("published benchmark", False)
     assert (entries["foreign"].source, entries["foreign"].file) == ("somebody", "foreign.csv")
-    # Another table in that folder is no instance.
+    # Another table in that folder is not an instance.
     (tmp_path / "theirs" / "table.csv").write_text("a,b\n1,2\n")
     write_catalogue([entries["foreign"]], catalogue)
     assert "foreign: " in run_command(app, "update", "f*", *options).stdout
@@ -238,7 +238,7 @@ def test_a_plan_below_a_recorded_bound_accuses_the_record(catalogue: Path) -> No
 
 MISTAKES = [
     ("[]", "line 1: field file: an object is needed"),
-    ("{", "line 1: the file is no whole JSON text"),
+    ("{", "line 1: the file is not a whole JSON text"),
     ("\n", "a result is needed, found none"),
     (toy_result(TOY_BEST, peak=None), "line 1: field peak: missing"),
     (toy_result(TOY_BEST, speed=1), "line 1: field speed: unknown"),

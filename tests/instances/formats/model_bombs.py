@@ -338,7 +338,7 @@ TORCH: dict[str, Bomb] = {
         ),
         "argument memory_format: a memory_format is needed, found 92233",
     ),
-    "name": (foreign_name, "the file is no whole archive"),
+    "name": (foreign_name, "the file is not a whole archive"),
     "product": (lambda: long_list("product"), "lists of at most 4096 entries are needed"),
     "parts": (lambda: long_list("parts"), "lists of at most 4096 entries are needed"),
     "text": (

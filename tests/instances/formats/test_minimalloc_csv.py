@@ -174,7 +174,7 @@ NEEDS = "a whole number that fits int64 is needed, found"
         (f"{HEADER}\na,0,1,{2**62}\n", "field size: .* must stay below"),
         (f'{HEADER}\n"a,0,1,2\n', "the text is no CSV"),
         (f"{HEADER}\n{'x' * 200_000},0,1,2\n", "line 2: the text is no CSV: field larger"),
-        (HEADER.encode() + b"\n\xff,0,1,2\n", "the file is no UTF-8 text: byte 20"),
+        (HEADER.encode() + b"\n\xff,0,1,2\n", "the file is not UTF-8 text: byte 20"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_place(

@@ -308,8 +308,8 @@ DAMAGED = json.dumps(snapshot(EVENTS)).encode()
         (b'{"segments" 7', "character 12: ':' is needed, found '7'"),
         (b'{"segments": [], "x": ' + b"[" * 100_000, "nested too deeply"),
         (b'{"segments": [], "x": ' + b"1" * 5_000 + b"}", "too many digits"),
-        (b'{"segments": [], "x": "\xff"}', "the file is no UTF-8 text"),
-        (gzip.compress(DAMAGED)[:-9], "no whole gzip file"),
+        (b'{"segments": [], "x": "\xff"}', "the file is not UTF-8 text"),
+        (gzip.compress(DAMAGED)[:-9], "not a whole gzip file"),
     ],
 )
 def test_damaged_json_is_one_error(tmp_path: Path, data: bytes, message: str) -> None:

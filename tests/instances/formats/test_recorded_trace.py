@@ -74,7 +74,7 @@ def test_what_is_wrong_is_said_in_one_line(
 
 def test_an_object_array_is_never_unpickled(tmp_path: Path) -> None:
     trace = write_trace(tmp_path / "run.npz", names=np.array([object()], dtype=object))
-    with pytest.raises(InstanceError, match="no whole archive"):
+    with pytest.raises(InstanceError, match="not a whole archive"):
         RECORDED_TRACE.read(trace)
 
 

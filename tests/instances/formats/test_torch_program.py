@@ -32,7 +32,7 @@ def test_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     [
         ({}, "one program of torch.export.save is needed, found 0; older files are to be saved"),
         ({"n/models/a.json": "{}", "n/models/b.json": "{}"}, "is needed, found 2"),
-        ({"n/models/a.json": "{"}, "the file is no whole JSON text"),
+        ({"n/models/a.json": "{"}, "the file is not a whole JSON text"),
     ],
 )
 def test_another_archive_is_refused(tmp_path: Path, members: dict[str, str], message: str) -> None:
@@ -45,7 +45,7 @@ def test_another_archive_is_refused(tmp_path: Path, members: dict[str, str], mes
 
 def test_what_is_no_archive_is_refused(tmp_path: Path) -> None:
     (tmp_path / "net.pt2").write_bytes(b"PK no archive")
-    with pytest.raises(InstanceError, match=r"net.pt2: the file is no whole archive"):
+    with pytest.raises(InstanceError, match=r"net.pt2: the file is not a whole archive"):
         read_problem(tmp_path / "net.pt2")
 
 

@@ -169,7 +169,7 @@ def test_a_truncated_file(name: str, tmp_path: Path) -> None:
     for length in range(len(data)):
         message = refusal_of_bytes(data[:length], tmp_path)
         assert message.startswith(
-            ("the file is no whole JSON text: ", "the file is no UTF-8 text: byte ")
+            ("the file is not a whole JSON text: ", "the file is not UTF-8 text: byte ")
         )
 
 
@@ -180,24 +180,24 @@ def test_a_truncated_gzip_file(tmp_path: Path) -> None:
     for length in range(len(data)):
         message = refusal_of_bytes(data[:length], tmp_path, "cut.json.gz")
         if length:
-            assert message.startswith("the file is no whole gzip file: ")
+            assert message.startswith("the file is not a whole gzip file: ")
 
 
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"", "the file is no whole JSON text: Expecting value at line 1, column 1"),
-        (b"\n\n{]", "the file is no whole JSON text: Expecting property name enclosed in double "
+        (b"", "the file is not a whole JSON text: Expecting value at line 1, column 1"),
+        (b"\n\n{]", "the file is not a whole JSON text: Expecting property name enclosed in double "
          "quotes at line 3, column 2"),
-        (b"{} {}", "the file is no whole JSON text: Extra data at line 1, column 4"),
+        (b"{} {}", "the file is not a whole JSON text: Extra data at line 1, column 4"),
         (b'{"a": 1, "a": 2}', "field a: given twice"),
         (b'{"origin": {"k\\n": 1, "k\\n": 2}}', "field 'k\\n': given twice"),
-        (b'{"format": "\xff"}', "the file is no UTF-8 text: byte 12"),
-        (b"\xef\xbb\xbf{}", "the file is no whole JSON text: Unexpected UTF-8 BOM (decode using "
+        (b'{"format": "\xff"}', "the file is not UTF-8 text: byte 12"),
+        (b"\xef\xbb\xbf{}", "the file is not a whole JSON text: Unexpected UTF-8 BOM (decode using "
          "utf-8-sig) at line 1, column 1"),
-        ('{"a": 1}'.encode("utf-16"), "the file is no UTF-8 text: byte 0"),
-        (b"[" * 100_000, "the file is no instance: its lists are nested too deeply"),
-        (b'{"a":' * 100_000, "the file is no instance: its lists are nested too deeply"),
+        ('{"a": 1}'.encode("utf-16"), "the file is not UTF-8 text: byte 0"),
+        (b"[" * 100_000, "not an instance: its lists are nested too deeply"),
+        (b'{"a":' * 100_000, "not an instance: its lists are nested too deeply"),
         (b'{"size": [' + b"7" * 5000 + b"]}", "the file holds a whole number of too many digits"),
         (b"[1, 2]", "field file: an object is needed, found [1, 2]"),
         (b"null", "field file: an object is needed, found None"),
@@ -230,7 +230,7 @@ def test_lists_nested_to_just_below_what_python_stands(usual_depth: int, tmp_pat
 
 def test_a_plain_file_that_is_called_gzipped(tmp_path: Path) -> None:
     message = refusal_of_bytes(b'{"format": 1}', tmp_path, "plain.json.gz")
-    assert message == "the file is no whole gzip file: Not a gzipped file (b'{\"')"
+    assert message == "the file is not a whole gzip file: Not a gzipped file (b'{\"')"
 
 
 def test_a_gzip_file_with_a_wrong_checksum(tmp_path: Path) -> None:
@@ -239,7 +239,7 @@ def test_a_gzip_file_with_a_wrong_checksum(tmp_path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[-8] ^= 1
     message = refusal_of_bytes(bytes(data), tmp_path, "b.json.gz")
-    assert message.startswith("the file is no whole gzip file: CRC check failed")
+    assert message.startswith("the file is not a whole gzip file: CRC check failed")
 
 
 def test_a_file_larger_than_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

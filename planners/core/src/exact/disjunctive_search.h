@@ -10,7 +10,7 @@
 
 namespace gapless {
 
-// Holds what all questions about one problem share, and the blame that they gave.
+// Holds the data that all questions about one problem share, and how often each block was to blame.
 class DisjunctiveSearch {
   public:
     DisjunctiveSearch(SearchProblem problem, Stop& stop);

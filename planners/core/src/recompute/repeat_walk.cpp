@@ -30,8 +30,8 @@ RepeatWalk::RepeatWalk(std::shared_ptr<const Step> step, Choice start, std::int6
         tensors_.push_back(t);
         copying += step_->copy_seconds(t);
     }
-    // A move changes the seconds by about as much as one unit costs; where no unit takes time, by a
-    // copy. A price of 0 would never rise.
+    // A move changes the seconds by about the cost of one unit, or of one copy if units take no
+    // time. A price of 0 would never rise.
     first_temperature_ = total > 0     ? total / static_cast<double>(units_.size())
                          : copying > 0 ? copying / static_cast<double>(tensors_.size())
                                        : 1;
