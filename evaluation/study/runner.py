@@ -19,6 +19,7 @@ from evaluation.study.run_task import RunTask
 from evaluation.study.study import Study
 from evaluation.study.study_instances import StudyInstance, StudyTraining
 from evaluation.study.surroundings import this_machine
+from planners.command_line.interrupt import Interrupt
 from planners.errors import GaplessError
 from planners.text.byte_units import counted
 
@@ -149,6 +150,8 @@ def run_all(
     width, asked = workforce.width(), time.monotonic()
     show(progress)
     while True:
+        if Interrupt.has_come():
+            raise KeyboardInterrupt
         while len(under_way) < AHEAD * width and (task := next(tasks, None)) is not None:
             under_way[workforce.executor.submit(carry_out, task)] = task
         if not under_way:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from contextlib import ExitStack
 from types import FrameType, TracebackType
@@ -31,6 +32,7 @@ class Interrupt:
         self.number: int | None = None
         self._count = 0
         self._before: dict[signal.Signals, object] = {}
+        self._report_ignored = sys.unraisablehook
 
     @property
     def came(self) -> bool:
@@ -51,6 +53,7 @@ class Interrupt:
         if Interrupt._entered is not None:
             return Interrupt._entered
         Interrupt._entered = self
+        self._report_ignored, sys.unraisablehook = sys.unraisablehook, self._ignore
         for number in ENDING_SIGNALS:
             before = signal.getsignal(number)
             # A shell's background job, or ``nohup``, starts the program with signals ignored. They
@@ -70,6 +73,7 @@ class Interrupt:
             return
         for number, before in self._before.items():
             signal.signal(number, before)  # type: ignore[arg-type]
+        sys.unraisablehook = self._report_ignored
         Interrupt._entered = None
 
     @classmethod
@@ -91,6 +95,11 @@ class Interrupt:
         if self._count >= PATIENCE_SIGNALS:
             standard_output.leave_at_once(self.exit_status)
         raise KeyboardInterrupt
+
+    def _ignore(self, ignored: sys.UnraisableHookArgs) -> None:
+        # Python drops what leaves a destructor, Ctrl-C too. Loops then find it in `has_come`.
+        if not (self.came and issubclass(ignored.exc_type, KeyboardInterrupt)):
+            self._report_ignored(ignored)
 
 
 def signals_wait() -> ExitStack:

@@ -342,6 +342,28 @@ def test_an_error_that_an_interrupt_was_made_into_is_that_interrupt(
     assert capsys.readouterr() == ("", "interrupted by SIGTERM\n")
 
 
+def test_a_signal_within_a_destructor_is_remembered() -> None:
+    class Interrupted:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGTERM)
+
+    class Failing:
+        def __del__(self) -> None:
+            raise ValueError("of its own")
+
+    heard: list[str] = []
+    before, sys.unraisablehook = sys.unraisablehook, lambda each: heard.append(str(each.exc_value))
+    try:
+        with Interrupt() as interrupt:
+            Failing()
+            Interrupted()
+            assert interrupt.came
+            assert Interrupt.has_come()
+    finally:
+        sys.unraisablehook = before
+    assert heard == ["of its own"]
+
+
 def test_a_process_that_takes_no_hint_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     left: list[int] = []
     monkeypatch.setattr(interrupt.standard_output, "leave_at_once", left.append)
