@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -127,7 +128,7 @@ def _asked(question: LimitQuestion, planner: LimitPlanner) -> LimitResult:
     asked = question
     for _ in range(MOST_QUESTIONS):
         asked = replace(asked, budget=_part_of(question.budget))
-        answer = called(lambda: _answer(planner, asked))  # noqa: B023
+        answer = called(partial(_answer, planner, asked))
         if isinstance(answer, Findings):
             reason = answer.reason if answer.claimed else found.said.reason or answer.reason
             found = replace(found, said=replace(answer, reason=reason))

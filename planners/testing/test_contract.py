@@ -1,4 +1,4 @@
-"""What every planner keeps to, whoever wrote it."""
+"""Every planner keeps the contract, whoever wrote it."""
 
 from __future__ import annotations
 

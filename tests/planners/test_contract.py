@@ -1,4 +1,4 @@
-"""What planners of this package keep to, beside the contract of all planners."""
+"""Planners of this package keep more than the contract of all planners."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ void bind_kinds(nb::module_& module) {
                 return to_rows(std::move(rows), 4);
             },
             nb::rv_policy::automatic,
-            "Rows (kind, request, time, age) of blocks that an earlier step requested; the age is "
+            "Rows (kind, request, time, age) of blocks that an earlier step requested. The age is "
             "1 "
             "if that was the last step of its kind.");
     nb::class_<StepPlan>(module, "StepPlan", "What a kind of step asks for, and where it lies.")

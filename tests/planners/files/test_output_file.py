@@ -228,8 +228,8 @@ def test_a_page_replaces_no_records(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
-# What writes in place: below the writer itself, files of a folder that is thrown away, what one
-# process tells another, and a lock that has no bytes.
+# Modules that may write in place: the writer itself, and those that write files of a temporary
+# folder, messages to another process, or a lock without bytes.
 WRITE_IN_PLACE = {
     "planners/files/output_file.py",
     "planners/exact/ilp/cbc.py",

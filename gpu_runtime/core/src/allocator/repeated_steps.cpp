@@ -216,7 +216,12 @@ StepKind& RepeatedSteps::kind_of_step(StepKind&& step) {
     });
     if (found == kinds_.end()) {
         if (kinds_.size() == kMostKinds) {
-            kinds_.erase(std::ranges::min_element(kinds_, {}, &StepKind::last_seen));
+            const auto oldest = std::ranges::min_element(kinds_, {}, &StepKind::last_seen);
+            std::erase_if(followed_by_, [gone = oldest->number](const auto& entry) {
+                const auto& [last_step, last_between, next_label] = entry.first;
+                return last_step == gone || last_between == gone || entry.second == gone;
+            });
+            kinds_.erase(oldest);
         }
         step.number = next_number_++;
         label.last_new = label.seen;
