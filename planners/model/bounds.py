@@ -98,9 +98,10 @@ def aligned_bound(problem: Problem) -> Bound:
 
 
 def _rounded_sizes(problem: Problem) -> Iterator[tuple[int, IntColumn]]:
-    """Yield the alignments above 1 to which some size is rounded, and the rounded sizes."""
-    for least in np.unique(problem.alignment[problem.size % problem.alignment > 0]).tolist():
-        yield least, -(-problem.size // least) * least
+    """Yield each alignment that rounds the size of a tensor that counts for it, and all sizes."""
+    for least in np.unique(problem.alignment).tolist():
+        if np.any(problem.size[problem.alignment >= least] % least):
+            yield least, -(-problem.size // least) * least
 
 
 def _largest_in(count: int, first: IntColumn, after: IntColumn, value: IntColumn) -> IntColumn:

@@ -126,6 +126,8 @@ def test_aligned_is_the_largest_rounded_sum_of_a_step(rng: Random, safety: Safet
         # A tensor aligned to 1 fits into what the others are rounded by.
         (Problem([17, 17, 9], [0] * 3, [1] * 3, alignment=[16, 16, 1]), 32 + 17, "aligned"),
         (Problem([17, 17], unsafe_pairs=[(0, 1)], alignment=[16, 16]), 32 + 17, "aligned"),
+        # The weakest alignment rounds the others, though not its own tensor.
+        (Problem([5, 5, 8], [0] * 3, [1] * 3, alignment=[8, 8, 4]), 8 + 8 + 5, "aligned"),
         # Nothing is rounded.
         (Problem([32, 16], [0] * 2, [1] * 2, alignment=[16] * 2), 48, "lifetime"),
     ],
