@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from functools import partial
+from typing import Any
 
 from instances.synthetic.family import MOST, UNIT_BYTES, Drawing, family, require_between
 from planners.model.graph import Graph
@@ -35,69 +35,95 @@ def repeatable_step(
     """
     require_between("operations", operations, 1, max(1, MOST // layers))
     require_between("skip_every", skip_every, 1, MOST)
-    rng = random.Random(seed)
-    size: list[int] = []
-    producer: list[int] = []
-    phase: list[int] = []
-    moved: list[int] = []
-    flops: list[int] = []
-    repeatable: list[int] = []
-    consumers: list[list[int]] = []
-    written: list[tuple[int, int]] = []
-    op: list[str] = []
+    step = _Step(random.Random(seed))
+    saved, result = step.run_forward(layers, operations, skip_every)
+    step.run_backward(operations, saved, result)
+    return Drawing(step.problem, f"repeatable-step-{layers}-{operations}-{skip_every}")
 
-    def some_bytes() -> int:
-        return UNIT_BYTES * rng.randint(1, 64)
 
-    def run(name: str, reads: list[int], in_phase: int, makes: int = 0, again: int = 1) -> int:
+class _Step:
+    """The nodes and tensors of a training step, which grows node by node."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
+        self._size: list[int] = []
+        self._producer: list[int] = []
+        self._consumers: list[list[int]] = []
+        self._op: list[str] = []
+        self._phase: list[int] = []
+        self._moved: list[int] = []
+        self._flops: list[int] = []
+        self._repeatable: list[int] = []
+        self._written: list[tuple[int, int]] = []
+
+    def run_forward(
+        self, layers: int, operations: int, skip_every: int
+    ) -> tuple[list[list[int]], int]:
+        """Run all layers; return the tensors that each operation saves, and the last result."""
+        current = self._run("input", [], FORWARD, self._some_bytes(), again=0)
+        saved: list[list[int]] = []
+        outputs = [current]
+        for layer in range(layers):
+            for _ in range(operations):
+                before = current
+                current = self._run("forward", [before], FORWARD, self._some_bytes())
+                # The backward pass of an operation reads its input, its result, or both.
+                choices = [before], [current], [before, current]
+                saved.append(choices[self._rng.randrange(3)])
+            if (layer + 1) % skip_every == 0:
+                earlier = outputs[self._rng.randrange(len(outputs))]
+                if earlier != current:
+                    self._written.append((len(self._op), current))
+                    self._run("add_", [current, earlier], FORWARD)
+            outputs.append(current)
+        return saved, current
+
+    def run_backward(self, operations: int, saved: list[list[int]], result: int) -> None:
+        """Run the operations in reverse, with an update for each layer."""
+        gradient = self._run("loss", [result], BACKWARD, 512, again=0)
+        for index, kept in reversed(list(enumerate(saved))):
+            reads = [gradient, *kept]
+            if index % operations == 0:
+                made = self._run("parameter-gradient", reads, BACKWARD, self._some_bytes(), again=0)
+                self._run("update", [made], OPTIMIZER, again=0)
+            gradient = self._run("backward", reads, BACKWARD, self._size[kept[0]], again=0)
+
+    def problem(self, **given: Any) -> Problem:
+        """Return the step as a problem with one stream."""
+        work = Work(
+            flops=self._flops,
+            moved_bytes=self._moved,
+            phase=self._phase,
+            repeatable=self._repeatable,
+            written=self._written,
+        )
+        graph = Graph(
+            op=self._op,
+            stream=[0] * len(self._op),
+            producer=self._producer,
+            consumers=self._consumers,
+            work=work,
+        )
+        return Problem(self._size, graph=graph, **given)
+
+    def _some_bytes(self) -> int:
+        return UNIT_BYTES * self._rng.randint(1, 64)
+
+    def _run(self, name: str, reads: list[int], phase: int, makes: int = 0, again: int = 1) -> int:
         """Add a node, and return the tensor that it makes, or the first one that it reads."""
-        node = len(op)
-        op.append(name)
-        phase.append(in_phase)
         for tensor in dict.fromkeys(reads):
-            consumers[tensor].append(node)
-        moved.append(makes + sum(size[tensor] for tensor in reads))
+            self._consumers[tensor].append(len(self._op))
+        moved = makes + sum(self._size[tensor] for tensor in reads)
         # Products compute much for a byte, the other operations little.
-        flops.append(moved[-1] * rng.choice((0, 1, 200)))
-        repeatable.append(again)
+        self._flops.append(moved * self._rng.choice((0, 1, 200)))
+        self._moved.append(moved)
+        self._phase.append(phase)
+        self._repeatable.append(again)
         if not makes:
+            self._op.append(name)
             return reads[0]
-        size.append(makes)
-        producer.append(node)
-        consumers.append([])
-        return len(size) - 1
-
-    current = run("input", [], FORWARD, some_bytes(), again=0)
-    saved: list[list[int]] = []
-    outputs = [current]
-    for layer in range(layers):
-        for _ in range(operations):
-            before = current
-            current = run("forward", [before], FORWARD, some_bytes())
-            # The backward pass of an operation reads its input, its result, or both.
-            saved.append([[before], [current], [before, current]][rng.randrange(3)])
-        if (layer + 1) % skip_every == 0:
-            earlier = outputs[rng.randrange(len(outputs))]
-            if earlier != current:
-                node = len(op)
-                run("add_", [current, earlier], FORWARD)
-                written.append((node, current))
-        outputs.append(current)
-    gradient = run("loss", [current], BACKWARD, 512, again=0)
-    for index in reversed(range(layers * operations)):
-        reads = [gradient, *saved[index]]
-        if index % operations == 0:
-            made = run("parameter-gradient", reads, BACKWARD, some_bytes(), again=0)
-            run("update", [made], OPTIMIZER, again=0)
-        gradient = run("backward", reads, BACKWARD, size[saved[index][0]], again=0)
-    make = partial(
-        Problem,
-        size,
-        graph=Graph(
-            op=op, stream=[0] * len(op), producer=producer, consumers=consumers,
-            work=Work(
-                flops=flops, moved_bytes=moved, phase=phase, repeatable=repeatable, written=written
-            ),
-        ),
-    )  # fmt: skip
-    return Drawing(make, f"repeatable-step-{layers}-{operations}-{skip_every}")
+        self._producer.append(len(self._op))
+        self._op.append(name)
+        self._size.append(makes)
+        self._consumers.append([])
+        return len(self._size) - 1
