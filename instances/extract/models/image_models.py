@@ -1,8 +1,7 @@
-"""Registered models of images: classifiers, a detector, face recognition."""
+"""Registered models that classify images."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -25,15 +24,12 @@ def require_multiple(settings: StepSettings, stride: int) -> int:
     return settings.image
 
 
-def image_batch(settings: StepSettings, name: str = "pixel_values") -> dict[str, Tensor]:
-    """Return images (batch, 3, height, width), and for training their classes, (batch,) int64.
-
-    `name` is the model's argument for the images.
-    """
+def image_batch(settings: StepSettings) -> dict[str, Tensor]:
+    """Return images (batch, 3, height, width), and for training their classes, (batch,) int64."""
     import torch
 
     side = settings.image or 1
-    batch = {name: torch.zeros(settings.batch, 3, side, side)}
+    batch = {"pixel_values": torch.zeros(settings.batch, 3, side, side)}
     if settings.training:
         batch["labels"] = torch.zeros(settings.batch, dtype=torch.int64)
     return batch
@@ -88,59 +84,3 @@ def vit_base(settings: StepSettings) -> tuple[Module, dict[str, Tensor]]:
     shape: dict[str, Any] = {"image_size": image, "num_hidden_layers": settings.layers}
     config = ViTConfig(**shape, **CLASSIFICATION)
     return ViTForImageClassification(config), image_batch(settings)
-
-
-@register(
-    "mobilenet-v2-quant",
-    f"{mobilenet_v2.source}, weights and activations rounded to 8 bits",
-    replace(mobilenet_v2.defaults, batch=157),
-)
-def mobilenet_v2_quant(settings: StepSettings) -> tuple[Module, dict[str, Tensor]]:
-    """Build MobileNetV2 with simulated quantisation."""
-    from instances.extract.models.networks.simulated_quantisation import quantise
-
-    network, batch = mobilenet_v2.build(settings)
-    quantise(network)
-    return network, batch
-
-
-CLASSES = 80
-OBJECTS = 50
-
-
-@register(
-    "yolov3",
-    "YOLOv3 (Darknet-53, 80 classes, 50 objects an image)",
-    StepSettings(batch=7, seq=None, image=416, clip_norm=0.0),
-)
-def yolov3(settings: StepSettings) -> tuple[Module, dict[str, Tensor]]:
-    """Build YOLOv3 and, for training, the targets of its three scales."""
-    import torch
-
-    from instances.extract.models.networks.yolov3 import ANCHORS, STRIDES, Yolov3
-
-    side = require_multiple(settings, STRIDES[0])
-    batch = {"images": torch.zeros(settings.batch, 3, side, side)}
-    if settings.training:
-        batch["boxes"] = torch.zeros(settings.batch, OBJECTS, 4)
-        for name, stride in zip(("coarse", "middle", "fine"), STRIDES, strict=True):
-            cells = side // stride
-            batch[name] = torch.zeros(settings.batch, cells, cells, len(ANCHORS[0]), 5 + CLASSES)
-    return Yolov3(CLASSES), batch
-
-
-# Identities in the public data set MS1MV2.
-IDENTITIES = 85742
-
-
-@register(
-    "face-recognition",
-    "ResNet-100 with improved residuals, 85742 identities, softmax with a large margin",
-    StepSettings(batch=128, seq=None, image=112, clip_norm=0.0),
-)
-def face_recognition(settings: StepSettings) -> tuple[Module, dict[str, Tensor]]:
-    """Build a ResNet-based net for face recognition."""
-    from instances.extract.models.networks.face_recognition import FaceRecognition
-
-    image = require_multiple(settings, 16)
-    return FaceRecognition(IDENTITIES, image), image_batch(settings, "images")

@@ -1,4 +1,4 @@
-"""Registered language models: BERT, decoders, PanGu-alpha, a translator, a mixture of experts."""
+"""Registered language models: BERT, decoders, a translator, a mixture of experts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from instances.extract.models.model_registry import Build, register
 from instances.extract.models.tokens import require_positions, token_batch
-from instances.extract.step_settings import SHARDED, StepSettings
+from instances.extract.step_settings import StepSettings
 from planners.errors import InstanceError
 
 if TYPE_CHECKING:
@@ -44,40 +44,6 @@ register(
     StepSettings(batch=96, layers=24),
     recomputed=("bert.encoder.layer",),
 )(_bert(hidden_size=1024, num_attention_heads=16, intermediate_size=4096))
-
-
-@register(
-    "bert-nezha",
-    "NEZHA-large: BERT with fixed relative positions in attention",
-    StepSettings(batch=48, layers=24),
-    recomputed=("layers",),
-)
-def bert_nezha(settings: StepSettings) -> tuple[Module, dict[str, Tensor]]:
-    from instances.extract.models.networks.nezha import Nezha, NezhaShape
-
-    return Nezha(NezhaShape(settings.layers or 1)), token_batch(settings, *BERT_FIELDS)
-
-
-@register(
-    "tiny-bert",
-    "TinyBERT: transformers.BertModel (4 layers, 312 wide) distilled from BertModel(BertConfig())",
-    StepSettings(batch=27),
-)
-def tiny_bert(settings: StepSettings) -> tuple[Module, dict[str, Tensor]]:
-    """Build TinyBERT together with its teacher."""
-    from transformers import BertConfig
-
-    from instances.extract.models.networks.distillation import Distillation
-
-    # The loss compares attention weights, which only the eager implementation returns.
-    eager: dict[str, Any] = {"attn_implementation": "eager"}
-    small: dict[str, Any] = {"num_hidden_layers": 4, "hidden_size": 312, "intermediate_size": 1200}
-    teacher = BertConfig(**eager)
-    student = BertConfig(num_attention_heads=12, **small, **eager)
-    require_positions(settings, teacher.max_position_embeddings)
-    batch = token_batch(settings, *BERT_FIELDS)
-    batch.pop("labels", None)
-    return Distillation(teacher, student), batch
 
 
 @register(
@@ -118,34 +84,6 @@ def llama_1b(settings: StepSettings) -> tuple[Module, dict[str, Tensor]]:
     config = LlamaConfig(tie_word_embeddings=True, use_cache=False, **shape)
     require_positions(settings, config.max_position_embeddings)
     return LlamaForCausalLM(config), token_batch(settings, "input_ids")
-
-
-def _pangu(width: int, heads: int) -> Build:
-    def build(settings: StepSettings) -> tuple[Module, dict[str, Tensor]]:
-        from instances.extract.models.networks.pangu_alpha import Pangu, PanguShape
-
-        shape = PanguShape(settings.layers or 1, width, heads)
-        require_positions(settings, shape.positions)
-        return Pangu(shape), token_batch(settings, "input_ids")
-
-    return build
-
-
-# One rank alone could not hold the parameters of the published networks, so they are sharded. Each
-# batch is chosen such that the lifetime bound comes near the bound that Lamprou et al. 2023 print.
-for _name, _width, _heads, _kept, _batch, _layers, _precision in (
-    ("pangu-2.6b", 2560, 40, "parameters in float32, ", 25, 32, "float32"),
-    ("pangu-8b", 4096, 32, "", 18, 40, "bfloat16"),
-    ("pangu-13b", 5120, 40, "", 24, 40, "bfloat16"),
-):
-    register(
-        _name,
-        f"PanGu-alpha ({_width} wide, {_heads} heads), {_kept}computed in bfloat16",
-        StepSettings(
-            _batch, 1024, layers=_layers, checkpointing=True, precision=_precision, parallel=SHARDED
-        ),
-        recomputed=("layers",),
-    )(_pangu(_width, _heads))
 
 
 @register(

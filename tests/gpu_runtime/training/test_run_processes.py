@@ -222,8 +222,7 @@ def test_real_processes_check_and_take_their_turns() -> None:
     ("run", "failure"),
     [
         (replace(SMALL, model=RegisteredModel("mobilenet-v3")), Failure(
-            "no model is called 'mobilenet-v3'; did you mean 'mobilenet-v2' or "
-            "'mobilenet-v2-quant'?")),
+            "no model is called 'mobilenet-v3'; did you mean 'mobilenet-v2'?")),
         (replace(SMALL, device="cuda"), Failure(
             "PyTorch finds no CUDA device; training under a plan needs one", is_general=True)),
         (replace(SMALL, entry="peft_of_another_world:train"), Failure(

@@ -62,10 +62,10 @@ def test_a_recomputed_layer_reads_the_weights_that_the_step_updates() -> None:
     import torch
     from torch import Tensor
 
-    from instances.extract.models.networks.output import Output
     from instances.extract.tracing.building import recompute_layers
     from instances.extract.tracing.optimizers import AdamW
     from instances.extract.tracing.training_step import trace_training_step
+    from tests.instances.extract.output import Output
 
     class TwoLayers(torch.nn.Module):
         def __init__(self) -> None:

@@ -10,7 +10,7 @@ from instances.extract.models import find_model
 from planners import Problem
 from planners.model.bounds import lifetime_bound
 
-SMALLEST_IMAGE = {"yolov3": 32, "vit-base": 32, "face-recognition": 32}
+SMALLEST_IMAGE = {"vit-base": 32}
 
 
 def tiny_settings(name: str) -> dict[str, Any]:

@@ -23,7 +23,7 @@ def build_network(_settings: StepSettings | None = None) -> tuple[Any, dict[str,
     import torch
     from torch.nn import functional
 
-    from instances.extract.models.networks.output import Output
+    from tests.instances.extract.output import Output
 
     class Network(torch.nn.Module):
         def __init__(self) -> None:

@@ -27,7 +27,7 @@ def make_network(groups: int = 1) -> tuple[torch.nn.Module, dict[str, Tensor]]:
     import torch
     from torch.nn import functional
 
-    from instances.extract.models.networks.output import Output
+    from tests.instances.extract.output import Output
 
     class Network(torch.nn.Module):
         def __init__(self) -> None:

@@ -1,1 +1,0 @@
-"""Networks that transformers does not have, written small; these modules import torch."""
