@@ -38,7 +38,15 @@ from gpu_runtime.fitting.traced_program import (
     trace_apart,
     trace_program,
 )
-from instances.extract.eager.trace_settings import (
+from instances.extract.models import find_model
+from instances.extract.models.model_registry import Models, register_own_models
+from instances.extract.models.named_model import files_of
+from instances.extract.models.required_packages import require_packages
+from instances.extract.own.own_function import is_own, require_left_out, require_no_set
+from instances.extract.record.own_extraction import open_own
+from instances.extract.record.ranks.parallel_model import parse_parallel
+from instances.extract.record.ranks.rank import GroupFacts, Rank
+from instances.extract.record.trace_settings import (
     Batch,
     Checkpointing,
     Image,
@@ -54,14 +62,6 @@ from instances.extract.eager.trace_settings import (
     Words,
     given,
 )
-from instances.extract.models import find_model
-from instances.extract.models.model_registry import Models, register_own_models
-from instances.extract.models.named_model import files_of
-from instances.extract.models.required_packages import require_packages
-from instances.extract.own.own_extraction import open_own
-from instances.extract.own.own_function import is_own, require_left_out, require_no_set
-from instances.extract.ranks.parallel_model import parse_parallel
-from instances.extract.ranks.rank import GroupFacts, Rank
 from instances.traces.allocation_trace import AllocationTrace
 from planners.command_line import standard_output
 from planners.command_line.progress_line import show_progress

@@ -37,7 +37,9 @@ from gpu_runtime.training.training_run import (
     TrainingRun,
     model_run,
 )
-from instances.extract.eager.trace_settings import (
+from instances.extract.models import find_model
+from instances.extract.models.model_registry import Models, register_own_models
+from instances.extract.record.trace_settings import (
     Batch,
     Checkpointing,
     Image,
@@ -49,8 +51,6 @@ from instances.extract.eager.trace_settings import (
     TraceSettings,
     given,
 )
-from instances.extract.models import find_model
-from instances.extract.models.model_registry import Models, register_own_models
 from instances.extract.step_settings import StepSettings
 from planners.command_line import standard_output
 from planners.command_line.ending import complain

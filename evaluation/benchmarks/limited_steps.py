@@ -188,7 +188,7 @@ class _Measuring:
     def _build(self, *, checkpointing: bool) -> None:
         from gpu_runtime.training.model_program import RandomBatches
         from instances.extract.models import find_model
-        from instances.extract.tracing.building import build_module
+        from instances.extract.models.building import build_module
 
         self._module = None
         model = find_model(self._model.name)

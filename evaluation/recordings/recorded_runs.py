@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from evaluation.recordings.routed_mixture import MIXTURES, RoutedMixture
-from instances.extract.eager.recording import record
-from instances.extract.eager.trace_settings import TraceSettings
+from instances.extract.record.recording import record
+from instances.extract.record.trace_settings import TraceSettings
 from instances.formats.recorded_trace import RECORDED_TRACE, write_recorded_trace
 from instances.traces.allocation_trace import AllocationTrace
 from planners.command_line.progress_line import show_progress

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from instances.extract.eager.trace_settings import TraceSettings
 from instances.extract.models.language_models import build_qwen2_moe
 from instances.extract.models.named_model import find_model
+from instances.extract.record.trace_settings import TraceSettings
 from instances.extract.step_settings import StepSettings
 from instances.traces.allocation_trace import AllocationTrace
 
@@ -42,8 +42,8 @@ class RoutedMixture:
     def trace(self) -> AllocationTrace:
         """Return all requests of the training loop."""
         # Imported here because they need PyTorch.
-        from instances.extract.eager.fake_trace import trace_on_fake_tensors
-        from instances.extract.tracing.building import build_module
+        from instances.extract.models.building import build_module
+        from instances.extract.record.fake_trace import trace_on_fake_tensors
 
         model = find_model(MODEL)
         settings = model.settings(
@@ -92,7 +92,7 @@ class _Routed:
         self._block = block
 
     def __call__(self, hidden_states: Any) -> Any:
-        from instances.extract.parallel.expert_parallel import combine_rows, dispatch_rows
+        from instances.extract.models.expert_parallel import combine_rows, dispatch_rows
 
         block = self._block
         hidden = hidden_states.view(-1, hidden_states.shape[-1])

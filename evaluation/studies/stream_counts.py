@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from instances.extract.parallel.streams import count_open
+from instances.extract.kernels.streams import count_open
 from planners.greedy.naive import naive
 from planners.model.budget import Budget
 from planners.model.findings import Findings

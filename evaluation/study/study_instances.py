@@ -30,7 +30,8 @@ from evaluation.study.study import (
 from instances.catalogue.catalogue_entry import CatalogueEntry
 from instances.catalogue.catalogue_file import CATALOGUE, read_catalogue
 from instances.catalogue.instance_folders import file_label, file_of, folders_of, place_of
-from instances.extract.parallel.streams import StreamScheme, dealt_again
+from instances.extract.kernels.streams import dealt_again
+from instances.extract.step_settings import StreamScheme
 from instances.synthetic import FAMILIES
 from instances.synthetic.variations import is_drawn, vary
 from planners.errors import GaplessError, InstanceError, errors_at, near_names

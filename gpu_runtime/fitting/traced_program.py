@@ -9,12 +9,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Protocol
 
-from instances.extract.eager.recording import SHAPE, record
-from instances.extract.eager.trace_settings import TraceSettings
 from instances.extract.models import find_model
-from instances.extract.own.own_extraction import trace_own
 from instances.extract.own.own_function import OwnFunction
-from instances.extract.ranks.rank import Rank
+from instances.extract.record.own_extraction import trace_own
+from instances.extract.record.ranks.rank import Rank
+from instances.extract.record.recording import SHAPE, record
+from instances.extract.record.trace_settings import TraceSettings
 from instances.extract.step_settings import COUNTS, StepSettings
 from instances.formats.recorded_trace import read_recorded_trace_file, write_recorded_trace
 from instances.traces.allocation_trace import AllocationTrace

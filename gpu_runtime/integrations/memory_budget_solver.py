@@ -15,7 +15,7 @@ try:
     from torch.fx.experimental.symbolic_shapes import optimization_hint
     from torch.utils import _pytree as pytree
 
-    from instances.extract.tracing import call_effort
+    from instances.extract.kernels import call_effort
 except ImportError as error:
     raise MissingDependencyError(
         f"the solver needs a PyTorch that asks solvers of others, 2.13 say ({error})", "torch"

@@ -57,7 +57,7 @@ class ModuleHooks:
     """Hooks that stay until :meth:`close`, or until it is known that no plan needs them."""
 
     def __init__(self, program: StweaverProgram) -> None:
-        from instances.extract.eager.engine_addition import in_engine
+        from instances.extract.record.requests.engine_addition import in_engine
 
         self._program, self._visits = program, program.visits
         self._in_engine = in_engine

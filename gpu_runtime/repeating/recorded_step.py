@@ -47,10 +47,10 @@ from gpu_runtime.repeating.kernel_calls import (
     storage_key,
     tensors_of,
 )
-from instances.extract.eager.eager_branches import eager_branches
-from instances.extract.eager.engine_addition import engine_addition
-from instances.extract.tracing.call_effort import effort_of_call
-from instances.extract.tracing.storages import Effort
+from instances.extract.kernels.call_effort import effort_of_call
+from instances.extract.kernels.storages import Effort
+from instances.extract.record.gpu.eager_branches import eager_branches
+from instances.extract.record.requests.engine_addition import engine_addition
 from planners.errors import GaplessError
 from planners.model.work import BACKWARD, FORWARD
 

@@ -12,10 +12,10 @@ from torch import Tensor
 from torch.nn import Embedding, Module
 
 from gpu_runtime.training.scene import Scene
-from instances.extract.eager.training_loop import TrainingLoop, make_inputs
 from instances.extract.models import find_model
+from instances.extract.models.building import build_module
 from instances.extract.models.model_registry import register_own_models
-from instances.extract.tracing.building import build_module
+from instances.extract.record.training_loop import TrainingLoop, make_inputs
 from instances.traces.allocation_trace import Phase
 from planners.errors import GaplessError
 

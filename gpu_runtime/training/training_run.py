@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from gpu_runtime.allocator.step_planner import Planning
-from instances.extract.eager.trace_settings import TraceSettings
+from instances.extract.record.trace_settings import TraceSettings
 from instances.extract.step_settings import command_option
 from planners.errors import InstanceError, near_names
 

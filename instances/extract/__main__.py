@@ -16,8 +16,14 @@ from typing import Annotated, Any
 import typer
 
 from instances.catalogue.instance_folders import named_after
-from instances.extract.eager.trace_command import app as trace_app
-from instances.extract.eager.trace_settings import (
+from instances.extract.executorch.lowering import app as executorch_app
+from instances.extract.models import MODELS, find_model
+from instances.extract.models.model_registry import Models, register_own_models
+from instances.extract.models.named_model import files_of
+from instances.extract.own.own_function import is_own, require_left_out, require_no_set
+from instances.extract.record.extraction import extract
+from instances.extract.record.own_extraction import OWN_DEFAULTS, extract_own, open_own, write_made
+from instances.extract.record.trace_settings import (
     Checkpointing,
     Image,
     Layers,
@@ -26,13 +32,7 @@ from instances.extract.eager.trace_settings import (
     Words,
     given,
 )
-from instances.extract.executorch.lowering import app as executorch_app
-from instances.extract.extraction import extract
-from instances.extract.models import MODELS, find_model
-from instances.extract.models.model_registry import Models, register_own_models
-from instances.extract.models.named_model import files_of
-from instances.extract.own.own_extraction import OWN_DEFAULTS, extract_own, open_own, write_made
-from instances.extract.own.own_function import is_own, require_left_out, require_no_set
+from instances.extract.trace_command import app as trace_app
 from planners.command_line.progress_line import show_progress
 from planners.command_line.typer_frame import CommandLine
 from planners.files.output_file import require_suffix, require_targets

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import enum
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, get_args, get_type_hints
 
-from instances.extract.parallel.streams import StreamScheme
 from planners.errors import InstanceError
 
 # The paper measured in MindSpore, which allows 350 nodes on a stream of ordinary kernels on Ascend.
@@ -28,6 +28,21 @@ SHARDED = "sharded"
 
 # Settings that are whole numbers from 1 on, or none.
 COUNTS = ("batch", "seq", "nodes_per_stream", "bucket_mb", "image", "layers", "ranks")
+
+
+class StreamScheme(enum.Enum):
+    """The ways to give streams to nodes.
+
+    ``CATEGORY`` is the paper's way: a stream holds nodes of one category. A full stream is followed
+    by a new one, which waits for it only at data. Under ``SUCCESSION`` the new stream begins when
+    the full one has ended. ``ROLES`` is common among users of PyTorch today: one stream for
+    kernels, one for collectives, one for copies between host and device.
+    """
+
+    CATEGORY = "category"
+    SUCCESSION = "succession"
+    ROLES = "roles"
+
 
 # Settings that are one of a few words.
 WORDS = {
@@ -75,8 +90,7 @@ class StepSettings:
     selective: bool | None = None
     # Dtype of parameters and activations, ``"float32"`` or ``"bfloat16"``.
     precision: str = "float32"
-    # ``"category"``, ``"succession"`` or ``"roles"``, see
-    # :class:`instances.extract.parallel.streams.StreamScheme`.
+    # One of :class:`StreamScheme`.
     streams: str = StreamScheme.CATEGORY.value
     # ``"replicated"``, every rank keeps all parameters, or ``"sharded"``, a part of each.
     parallel: str = REPLICATED

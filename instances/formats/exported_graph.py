@@ -40,8 +40,9 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from instances.extract.eager.cuda_autocast import cuda_autocast_on_cpu
-from instances.extract.tracing.traced_graph import Storages, written_arguments
+from instances.extract.kernels.call_effort import written_arguments
+from instances.extract.record.gpu.cuda_autocast import cuda_autocast_on_cpu
+from instances.extract.record.graph.traced_graph import Storages
 from instances.formats.model_problem import Operators
 from planners.errors import InstanceError
 from planners.files.dimensions import Dimensions, require_dimensions

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from instances.extract.tracing.storages import (
+from instances.extract.kernels.storages import (
     Kernel,
     StepPhase,
     find_control_arcs,

@@ -157,7 +157,7 @@ def spread_experts(block: Any, config: Any, ranks: int) -> Module:
     """
     from transformers.models.qwen2_moe.modeling_qwen2_moe import Qwen2MoeMLP
 
-    from instances.extract.parallel.expert_parallel import ExpertParallelBlock, GatedExpert
+    from instances.extract.models.expert_parallel import ExpertParallelBlock, GatedExpert
 
     make_expert: Callable[..., Module] = Qwen2MoeMLP
     experts = [

@@ -1,1 +1,1 @@
-"""Models of users: a function in a file of theirs makes a training step, which is traced."""
+"""A training in a file of a user: the function, the step that it returns, the trainer."""

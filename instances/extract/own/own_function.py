@@ -67,7 +67,7 @@ def _described(error: BaseException) -> str:
             f"none; found {text_of(error)}"
         )
     # Whatever reads a number has imported it.
-    read = sys.modules.get("instances.extract.own.read_numbers")
+    read = sys.modules.get("instances.extract.record.gpu.read_numbers")
     if read is not None and read.is_refusal(error):
         return str(read.USED_AS_LENGTH)
     if _MADE_ELSEWHERE in text_of(error):

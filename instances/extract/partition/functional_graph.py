@@ -23,7 +23,8 @@ from torch import Tensor
 from torch.fx import Graph, Node
 from torch.utils import _pytree as pytree
 
-from instances.extract.tracing.traced_graph import storage_key, written_arguments
+from instances.extract.kernels.call_effort import written_arguments
+from instances.extract.record.graph.traced_graph import storage_key
 from planners.errors import InstanceError
 
 aten = torch.ops.aten

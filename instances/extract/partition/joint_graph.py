@@ -9,15 +9,15 @@ import torch
 from torch.fx import GraphModule
 from torch.utils.checkpoint import CheckpointPolicy
 
+from instances.extract.kernels.storages import StepPhase
+from instances.extract.kernels.streams import COMMUNICATION_OPS
 from instances.extract.models import Model
-from instances.extract.parallel.streams import COMMUNICATION_OPS
+from instances.extract.models.building import build_module
 from instances.extract.partition.functional_graph import make_functional
+from instances.extract.record.graph.optimizers import Sgd
+from instances.extract.record.graph.traced_graph import TracedGraph, op_name, read_graph, value_of
+from instances.extract.record.graph.training_step import RecordedStep, record_training_step
 from instances.extract.step_settings import StepSettings
-from instances.extract.tracing.building import build_module
-from instances.extract.tracing.optimizers import Sgd
-from instances.extract.tracing.storages import StepPhase
-from instances.extract.tracing.traced_graph import TracedGraph, op_name, read_graph, value_of
-from instances.extract.tracing.training_step import RecordedStep, record_training_step
 from planners.errors import InstanceError
 
 TANGENT = "tangents_1"

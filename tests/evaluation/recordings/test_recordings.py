@@ -11,7 +11,7 @@ from evaluation.recordings.recorded_runs import RUNS, record_runs, run_name
 from evaluation.recordings.routed_mixture import RoutedMixture
 from evaluation.study.__main__ import app
 from evaluation.study.study_file import FOLDER
-from instances.extract.eager.trace_settings import TraceSettings
+from instances.extract.record.trace_settings import TraceSettings
 from instances.traces.allocation_trace import AllocationTrace, iteration_phases
 from instances.traces.dynamic_requests import find_dynamic_requests
 from planners.files.formats import read_requests

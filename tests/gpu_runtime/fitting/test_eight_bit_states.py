@@ -9,8 +9,8 @@ import pytest
 
 from gpu_runtime.fitting.eight_bit_states import has_wide_states, with_eight_bit_states
 from gpu_runtime.fitting.live_peak import Kind, find_live_peak
-from instances.extract.own.own_extraction import trace_own
 from instances.extract.own.own_function import find_own_function
+from instances.extract.record.own_extraction import trace_own
 from instances.traces.allocation_trace import AllocationTrace, Role
 from tests.instances.extract.own.user_scripts import written
 

@@ -10,8 +10,8 @@ import pytest
 from gpu_runtime.fitting.live_peak import find_live_peak
 from gpu_runtime.fitting.traced_program import OwnProgram, trace_apart
 from instances.extract.models.required_packages import require_packages
-from instances.extract.own.own_extraction import open_own
-from instances.extract.ranks.rank import Rank
+from instances.extract.record.own_extraction import open_own
+from instances.extract.record.ranks.rank import Rank
 from instances.traces.allocation_trace import AllocationTrace, iteration_window
 from planners.errors import InstanceError
 

@@ -6,7 +6,7 @@ import pytest
 
 from gpu_runtime.fitting.fit_check import check_fit
 from gpu_runtime.fitting.traced_program import RegisteredProgram
-from instances.extract.eager.trace_settings import TraceSettings
+from instances.extract.record.trace_settings import TraceSettings
 from planners.registry import choose_online
 
 pytestmark = pytest.mark.torch

@@ -18,9 +18,9 @@ from gpu_runtime import OnlineMemory
 from gpu_runtime._core import ServingOnlineAllocator, SimulatedMemory
 from gpu_runtime.online.module_hooks import ModuleHooks
 from gpu_runtime.online.stweaver_program import StweaverProgram
-from instances.extract.eager.fake_trace import trace_on_fake_tensors
-from instances.extract.eager.trace_settings import TraceSettings
-from instances.extract.eager.training_loop import TrainingLoop
+from instances.extract.record.fake_trace import trace_on_fake_tensors
+from instances.extract.record.trace_settings import TraceSettings
+from instances.extract.record.training_loop import TrainingLoop
 from instances.traces.trace_requests import requests_of_trace
 from planners.model.request_sequence import RequestAction, RequestSequence
 from tests.gpu_runtime.online.allocating_mode import AllocatingMode

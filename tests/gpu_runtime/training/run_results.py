@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from gpu_runtime.allocator.memory_report import KindReport, MemoryReport, MismatchRecord
 from gpu_runtime.training.run_result import Answer, DeviceCounts, PeakFigures, RunResult
 from gpu_runtime.training.training_run import Allocator, Purpose, RegisteredModel, TrainingRun
-from instances.extract.eager.trace_settings import TraceSettings
+from instances.extract.record.trace_settings import TraceSettings
 
 GIB = 1 << 30
 

@@ -14,8 +14,8 @@ from gpu_runtime.allocator.memory_report import MemoryReport
 from gpu_runtime.training.agreement import compare
 from gpu_runtime.training.run_result import PeakFigures, RunResult
 from gpu_runtime.training.training_run import Allocator, Purpose, TrainingRun
-from instances.extract.eager.trace_settings import TraceSettings
 from instances.extract.models.model_registry import MODELS
+from instances.extract.record.trace_settings import TraceSettings
 from tests.gpu_runtime.training.run_results import PLAN
 from tests.gpu_runtime.training.tiny_bert import register_tiny_bert, tiny_run
 

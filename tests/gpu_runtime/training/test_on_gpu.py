@@ -24,7 +24,7 @@ from gpu_runtime.training.training_run import (
     RegisteredModel,
     model_run,
 )
-from instances.extract.eager.trace_settings import TraceSettings
+from instances.extract.record.trace_settings import TraceSettings
 
 pytestmark = pytest.mark.gpu
 

@@ -27,7 +27,7 @@ from gpu_runtime.training.training_run import (
     TrainingRun,
     model_run,
 )
-from instances.extract.eager.trace_settings import TraceSettings
+from instances.extract.record.trace_settings import TraceSettings
 from planners.processes import asked_process
 from tests.gpu_runtime.training.run_results import CHECK, MODEL
 from tests.repository import ROOT

@@ -8,9 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from gpu_runtime.training.training_run import Purpose, RegisteredModel, TrainingRun, model_run
-from instances.extract.eager.trace_settings import TraceSettings
 from instances.extract.models.model_registry import MODELS, Model
 from instances.extract.models.tokens import token_batch
+from instances.extract.record.trace_settings import TraceSettings
 from instances.extract.step_settings import StepSettings
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from instances.catalogue.catalogue_file import CATALOGUE, FOLDER, read_catalogue
 from instances.catalogue.make import module_and_arguments
 from instances.catalogue.update import GREEDY, facts_of, instance_files
 from instances.extract.__main__ import app as extract
-from instances.extract.eager.trace_command import app as trace
 from instances.extract.executorch.lowering import app as executorch
+from instances.extract.trace_command import app as trace
 from planners import Problem, Result, run
 from planners.files.problem_file import problem_digest, read_gapless_json
 from planners.registry import choose, planners

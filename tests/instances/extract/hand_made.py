@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from instances.extract.tracing.storages import Kernel, StepPhase, Trace, TracedOp
+from instances.extract.kernels.storages import Kernel, StepPhase, Trace, TracedOp
 
 FORWARD, BACKWARD, OPTIMIZER = StepPhase.FORWARD, StepPhase.BACKWARD, StepPhase.OPTIMIZER
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from instances.extract.parallel.streams import category_of
+from instances.extract.kernels.streams import category_of
 from planners import Problem
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from instances.extract.extraction import extract
 from instances.extract.models import find_model
+from instances.extract.record.extraction import extract
 from planners import Problem
 from planners.model.bounds import lifetime_bound
 

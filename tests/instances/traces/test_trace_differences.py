@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpu_runtime.replay import app
-from instances.extract.eager.request_recorder import RequestRecorder
+from instances.extract.record.requests.request_recorder import RequestRecorder
 from instances.formats.recorded_trace import write_recorded_trace
 from instances.traces import alignment
 from instances.traces.alignment import differing_ranges

@@ -21,7 +21,7 @@ from gpu_runtime.verify import app as verify
 from instances.__main__ import app as instances
 from instances.convert.__main__ import app as convert
 from instances.extract.__main__ import app as extract
-from instances.extract.eager.trace_command import app as trace
+from instances.extract.trace_command import app as trace
 from instances.synthetic.family_commands import app as synthetic
 from planners import Problem, read_problem, write_problem
 from planners.command_line import interrupt, standard_output

@@ -15,9 +15,9 @@ from gpu_runtime.training.run_processes import answer_of
 from gpu_runtime.training.run_result import Failure
 from gpu_runtime.training.training_run import Purpose, RegisteredModel, TrainingRun, model_run
 from instances.extract.__main__ import extract_model
-from instances.extract.eager.trace_command import trace
 from instances.extract.models import MODELS
 from instances.extract.models.model_registry import register_own_models
+from instances.extract.trace_command import trace
 from instances.formats.recorded_trace import read_recorded_trace_file
 from planners.errors import InstanceError
 from tests.instances.extract.own.user_scripts import LOOP, MODEL, STEP, written

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from instances.extract.own.own_extraction import open_own, trace_own
+from instances.extract.record.own_extraction import open_own, trace_own
 from planners.errors import InstanceError
 from tests.instances.extract.own.user_scripts import NETWORK, STEP, written
 

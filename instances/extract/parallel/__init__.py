@@ -1,1 +1,0 @@
-"""Data, sharded and expert parallelism: communication, streams, units."""

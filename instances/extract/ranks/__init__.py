@@ -1,1 +1,0 @@
-"""One rank of a distributed step, traced without the others and without their GPUs."""

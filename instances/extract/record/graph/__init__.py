@@ -1,0 +1,1 @@
+"""From a module to the graph of its step, by PyTorch's ``make_fx``."""

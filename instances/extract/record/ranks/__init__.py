@@ -1,0 +1,1 @@
+"""One rank of a distributed step, recorded without the others and without their GPUs."""

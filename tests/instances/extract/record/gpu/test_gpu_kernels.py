@@ -1,0 +1,113 @@
+"""Which kernels stand in for those that a CPU would run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from planners.errors import InstanceError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import Tensor
+
+pytestmark = pytest.mark.torch
+
+
+def ops_traced(
+    function: Callable[..., Tensor], batch: Callable[[], dict[str, Tensor]]
+) -> list[str]:
+    import torch
+
+    from instances.extract.record.graph.training_step import trace_forward_pass
+
+    class Calls(torch.nn.Module):
+        def forward(self, **inputs: Tensor) -> Tensor:
+            return function(**inputs)
+
+    return [op.op for op in trace_forward_pass(lambda: (Calls(), batch())).ops]
+
+
+def attention(heads: int, groups: int, width: int, dtype: str, mask: bool) -> list[str]:
+    import torch
+    from torch.nn import functional
+
+    def attend(**inputs: Tensor) -> Tensor:
+        return functional.scaled_dot_product_attention(**inputs, enable_gqa=heads != groups)
+
+    def batch() -> dict[str, Tensor]:
+        options: dict[str, Any] = {"dtype": getattr(torch, dtype)}
+        tensors = {
+            "query": torch.zeros(2, heads, 8, width, **options),
+            "key": torch.zeros(2, groups, 8, width, **options),
+            "value": torch.zeros(2, groups, 8, width, **options),
+        }
+        if mask:
+            tensors["attn_mask"] = torch.zeros(2, 1, 8, 8, dtype=torch.bool)
+        return tensors
+
+    return ops_traced(attend, batch)
+
+
+def test_16_bits_without_a_mask_run_flash_attention_grouped_or_not() -> None:
+    for groups in (4, 2):
+        ops = attention(4, groups, 16, "bfloat16", mask=False)
+        assert "_scaled_dot_product_flash_attention" in ops
+
+
+def test_a_mask_or_float32_runs_efficient_attention() -> None:
+    for dtype, mask in (("bfloat16", True), ("float32", False), ("float32", True)):
+        assert "_scaled_dot_product_efficient_attention" in attention(4, 4, 16, dtype, mask)
+
+
+def test_grouped_queries_in_float32_run_plain_products() -> None:
+    ops = attention(4, 2, 16, "float32", mask=False)
+    assert ops.count("bmm") == 2
+    assert not [op for op in ops if op.startswith("_scaled_dot_product")]
+
+
+def test_flash_attention_wants_heads_of_a_multiple_of_8_elements() -> None:
+    with pytest.raises(InstanceError, match="a multiple of 8 elements, found 12"):
+        attention(4, 4, 12, "bfloat16", mask=False)
+
+
+def test_dropout_in_place_multiplies_a_mask_in() -> None:
+    import torch
+    from torch.nn import functional
+
+    ops = ops_traced(
+        lambda x: functional.dropout(x * 2, inplace=True), lambda: {"x": torch.zeros(4)}
+    )
+    assert ops == ["mul", "empty_like", "bernoulli_", "div_", "mul_"]
+
+
+def test_a_table_outside_the_buffers_is_persistent() -> None:
+    import torch
+
+    from instances.extract.record.graph.training_step import trace_forward_pass
+
+    class Table(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = torch.zeros(16)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return x + self.table
+
+    trace = trace_forward_pass(lambda: (Table(), {"x": torch.zeros(16)}))
+    assert [trace.size[storage] for storage in trace.persistent] == [64]
+    assert [op.op for op in trace.ops] == ["add"]
+
+
+def test_functions_are_put_back_after_tracing() -> None:
+    from torch.nn import functional
+
+    from instances.extract.record.gpu.gpu_kernels import gpu_kernels
+
+    before = (functional.dropout, functional.scaled_dot_product_attention)
+    with gpu_kernels():
+        assert functional.dropout is not before[0]
+        assert functional.scaled_dot_product_attention is not before[1]
+    assert (functional.dropout, functional.scaled_dot_product_attention) == before
