@@ -20,7 +20,7 @@ def shares_of(text: str) -> list[str]:
     ("guide", "heading", "page"),
     [
         ("homosize.md", "## What the text leaves open", "studies/homosize.md"),
-        ("executorch.md", "## The evidence", "studies/production-planners.md"),
+        ("compilers.md", "### The evidence", "studies/production-planners.md"),
         ("extracted-models.md", "### Nodes a stream", "studies/streams.md"),
         ("choosing-a-planner.md", "## How far from the least peak", "studies/gap-to-optimal.md"),
     ],
