@@ -19,9 +19,9 @@ def shares_of(text: str) -> list[str]:
 @pytest.mark.parametrize(
     ("guide", "heading", "page"),
     [
-        ("homosize.md", "# Spatio-temporal planning", "studies/homosize.md"),
-        ("executorch.md", "## The evidence", "studies/production-planners.md"),
-        ("extracted-models.md", "### Nodes a stream", "studies/streams.md"),
+        ("homosize.md", "## What the text leaves open", "studies/homosize.md"),
+        ("compilers.md", "### The evidence", "studies/production-planners.md"),
+        ("recording.md", "#### Nodes a stream", "studies/streams.md"),
         ("choosing-a-planner.md", "## How far from the least peak", "studies/gap-to-optimal.md"),
     ],
 )

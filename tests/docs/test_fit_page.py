@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gpu_runtime.fit import BESIDE
-from tests.docs.test_own_models import BLOCKS
+from tests.docs.test_recording import BLOCKS
 from tests.repository import ROOT
 
 PAGE = (ROOT / "docs" / "fit.md").read_text(encoding="utf-8")

@@ -7,7 +7,7 @@ orders the two. If only data orders them, the place of the border decides. A str
 within the update of a parameter reads a result of the full stream, so it waits for that stream, and
 the two run one after the other. A stream that begins between two updates reads no such result, and
 runs beside the full stream to its end. So the share of unsafe pairs jumps with the nodes in a
-stream, and says nothing of the model (docs/extracted-models.md).
+stream, and says nothing of the model (docs/recording.md).
 
 Approach. ``CATEGORY`` takes the paper at its word; the committed instances are made with it.
 ``SUCCESSION`` adds an arc from the last node of a full stream to the first of the next. Then the

@@ -63,7 +63,7 @@ ORDERS: tuple[tuple[str, ...], ...] = (
 # nodes a tensor to more than any budget. No order wins on all problems. So each order gets its turn
 # before any order has spent much. Every round has a multiple of the nodes of the round before, so
 # that an order that is close to a proof is not delayed by those that are lost. Of first turns of
-# 250 to 4,000 nodes, 1,000 cost least on files and their perturbed copies; docs/branch-and-bound.md
+# 250 to 4,000 nodes, 1,000 cost least on files and their perturbed copies; docs/searches.md
 # names the problems on which the orders were chosen. The first question is the user's own, whose
 # answer ends the search. Capacities between the goal and the best plan come after: with as many
 # nodes if the least peak is wanted, since each answer is then worth something, otherwise with

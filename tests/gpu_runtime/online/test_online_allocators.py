@@ -56,7 +56,7 @@ def row_of(definition: OnlineDefinition, parameter: OnlineParameter) -> str:
 
 
 def test_the_page_has_a_row_for_each_parameter() -> None:
-    page = (ROOT / "docs" / "online-memory.md").read_text()
+    page = (ROOT / "docs" / "replaying.md").read_text()
     rows = [line for line in page.splitlines() if re.match(r"\| `[\w-]+` \| `", line)]
     assert rows == [row_of(each, its) for each in online_allocators() for its in each.parameters]
 

@@ -24,7 +24,7 @@ from tests.fuzz.mutations import changed_value
 from tests.fuzz.valid_files import DYNAMIC, GRAPH, LIFETIMES, PAIRS, PLANNED, valid_files
 from tests.repository import ROOT
 
-PAGE = (ROOT / "docs" / "instance-format.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "formats.md").read_text(encoding="utf-8")
 # Which are checked by default, in seconds together.
 SMALL_BYTES = 20_000
 INSTANCES = [

@@ -355,7 +355,7 @@ def test_a_trace_is_the_same_each_time(tiny_bert: AllocationTrace) -> None:
 
 
 # Requested bytes of the last of three iterations, as PyTorch 2.11 recorded them on an NVIDIA H200
-# (docs/eager-traces.md). One request of BERT is 5,024,960 bytes smaller there.
+# (docs/recording.md). One request of BERT is 5,024,960 bytes smaller there.
 BERT_BASE = IterationFigures(1_506, 37_248_368_666 + 5_024_960, 13_144_504_196, 1_382_337_208)
 GPT2_MEDIUM = IterationFigures(13_864, 2_158_732_240_488, 29_067_798_536, 4_327_084_032)
 

@@ -1,4 +1,4 @@
-"""The page on a user's own model: its files are written, and its commands run."""
+"""The part on a user's own model of the page on recording: its commands run on its files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.repository import ROOT
 
 pytestmark = pytest.mark.torch
 
-PAGE = (ROOT / "docs" / "own-models.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "recording.md").read_text(encoding="utf-8").split("\n## ")[1]
 # Not run as those of other pages are: they need PyTorch.
 BLOCKS = re.findall(r"^```py\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
 COMMANDS = [shlex.split(line)[1:] for line in re.findall(r"^    (python -m .*)$", PAGE, re.M)]
