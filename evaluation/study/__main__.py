@@ -15,7 +15,6 @@ from typing import Annotated, TypeVar
 
 import typer
 
-from evaluation.benchmarks.limits_command import within_a_limit
 from evaluation.measuring.cores import use_every_core
 from evaluation.recordings.recorded_runs import record_runs
 from evaluation.study.executors import dask_cluster, local_processes
@@ -293,9 +292,6 @@ def regress(
     else:
         standard_output.write(f"{changes.summary()}\n")
     raise typer.Exit(EXIT_LOSS if changes.has_loss else 0)
-
-
-app.command(name="within-a-limit")(within_a_limit)
 
 
 def _shown(study: Study) -> Callable[[Progress], None]:
