@@ -11,15 +11,14 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import typer
 
-from evaluation.benchmarks.limits_command import within_a_limit
 from evaluation.measuring.cores import use_every_core
 from evaluation.recordings.recorded_runs import record_runs
 from evaluation.study.executors import dask_cluster, local_processes
-from evaluation.study.planned_runs import PlannedRun, runs_of
+from evaluation.study.planned_runs import AnyRun, PlannedRun, runs_of, trained_runs_of
 from evaluation.study.record_age import age_of_records
 from evaluation.study.record_changes import changes_between
 from evaluation.study.records_file import RecordsFile, read_records, records_file
@@ -27,8 +26,8 @@ from evaluation.study.runner import Progress, StaleRecordsError, run_all, runs_w
 from evaluation.study.study import Study
 from evaluation.study.study_file import FOLDER, SUFFIX, Typed, find_study, schema_of, studies
 from evaluation.study.study_instances import Folders
-from evaluation.study.training_grid import trained_programs
-from evaluation.study.training_runner import programs_without_record, train_all
+from evaluation.study.training_grid import TrainedRun
+from evaluation.study.training_runner import train_all
 from gpu_runtime.training.run_processes import waiting_run
 from planners.command_line import standard_output
 from planners.command_line.progress_line import show_progress
@@ -45,8 +44,6 @@ app = CommandLine(no_args_is_help=True, help="Studies: runs of planners on insta
 
 RESULTS = Path("results")
 EXIT_LOSS = 1
-
-Left = TypeVar("Left")
 
 Which = Annotated[
     str, typer.Argument(metavar="NAME|FILE.toml", help="A study of Gapless, or your own file.")
@@ -94,21 +91,28 @@ def show(
 ) -> None:
     """Show the runs of a study, without executing its own Python files."""
     study = find_study(which)
-    folders = _folders(which, folder)
+    folders, patterns = _folders(which, folder), _patterns(only)
+    pairs = [("study", study.name), ("question", study.question)]
     if study.training:
-        _show_training(study, _patterns(only), keys)
-        return
-    runs = runs_of(study, folders, _patterns(only), executes_plugins=False)
+        trained = trained_runs_of(study, folders, patterns)
+        names = [run.key for run in trained]
+        pairs += _about_trainings(trained)
+    else:
+        planned = runs_of(study, folders, patterns, executes_plugins=False)
+        names = [run.key for run in planned]
+        pairs += _about_runs(study, planned)
     if keys:
-        standard_output.write("".join(f"{printable(run.key)}\n" for run in runs))
-        return
+        standard_output.write("".join(f"{printable(name)}\n" for name in names))
+    else:
+        standard_output.write(aligned_pairs(pairs))
+
+
+def _about_runs(study: Study, runs: Sequence[PlannedRun]) -> list[tuple[str, str]]:
     longest = sum(run.limits.seconds for run in runs)
     instances = {run.instance.name for run in runs}
     planners = {(run.kind.name, run.named.label) for run in runs}
     memory = max(run.limits.memory_bytes for run in runs)
     pairs = [
-        ("study", study.name),
-        ("question", study.question),
         ("runs", f"{len(runs)}: {counted(len(instances), 'instance')}, "
                  f"{counted(len(planners), 'planner')}"),
         ("times count", "yes, each run on a core of its own" if study.timed else "no"),
@@ -118,23 +122,16 @@ def show(
     if study.plugins:
         files = ", ".join(str(plugin.path) for plugin in study.plugins)
         pairs.append(("executes", f"{files}; not executed here, so its names count as written"))
-    standard_output.write(aligned_pairs(pairs))
+    return pairs
 
 
-def _show_training(study: Study, only: Sequence[str], keys: bool) -> None:
-    programs = trained_programs(study.training, only)
-    runs = [program.key(its.allocator) for program in programs for its in program.timed]
-    if keys:
-        standard_output.write("".join(f"{printable(key)}\n" for key in runs))
-        return
-    allocators = dict.fromkeys(its.allocator for program in programs for its in program.timed)
-    pairs = [
-        ("study", study.name),
-        ("question", study.question),
-        ("runs", f"{len(runs)}: {counted(len(programs), 'program')} under {', '.join(allocators)}"),
+def _about_trainings(runs: Sequence[TrainedRun]) -> list[tuple[str, str]]:
+    programs = counted(len({run.program.name for run in runs}), "program")
+    allocators = ", ".join(dict.fromkeys(run.allocator for run in runs))
+    return [
+        ("runs", f"{len(runs)}: {programs} under {allocators}"),
         ("times count", "yes, allocators in turns on a GPU on which nothing else runs"),
     ]
-    standard_output.write(aligned_pairs(pairs))
 
 
 @app.command()
@@ -174,48 +171,58 @@ def run(
         files = ", ".join(printable(str(plugin.path)) for plugin in study.plugins)
         typer.echo(f"executes {files}", err=True)
     path = output or RESULTS / f"{study.name}.jsonl"
+    folders, patterns = _folders(which, folder), _patterns(only)
     if study.training:
-        for option, value in (("--jobs", jobs), ("--scheduler", scheduler), ("--folder", folder)):
+        for option, value in (("--jobs", jobs), ("--scheduler", scheduler)):
             if value:
                 raise GaplessError(
                     f"{option}: a study of training takes the GPUs of this machine, found {value}"
                 )
-        _train(study, path, _patterns(only), drop_changed=drop_changed)
+        trained = trained_runs_of(study, folders, patterns)
+        _record_runs(study, trained, path, _train, drop_changed=drop_changed)
         return
+
+    def make(study: Study, left: Sequence[PlannedRun], file: RecordsFile, its: Progress) -> None:
+        opened = (
+            dask_cluster(scheduler)
+            if scheduler is not None
+            else local_processes(jobs, timed=study.timed)
+        )
+        with opened as workforce:
+            run_all(study, left, file, workforce, its, _shown(study))
+
     if scheduler is None:
         address_space_bytes()  # raises where no run could be limited, before there are records
-    runs = runs_of(study, _folders(which, folder), _patterns(only))
+    planned = runs_of(study, folders, patterns)
+    _record_runs(study, planned, path, make, drop_changed=drop_changed)
+
+
+def _train(study: Study, left: Sequence[TrainedRun], file: RecordsFile, its: Progress) -> None:
+    use_every_core()  # for the processes that load data
+    train_all(study.name, left, file, its, show_progress, waiting_run)
+
+
+def _record_runs(
+    study: Study,
+    runs: Sequence[AnyRun],
+    path: Path,
+    make: Callable[[Study, Sequence[AnyRun], RecordsFile, Progress], None],
+    *,
+    drop_changed: bool,
+) -> None:
+    """Make the runs that a file has no record of; if ``drop_changed``, drop stale records first."""
     with records_file(path, _inputs(study, runs)) as file:
-        left, progress = _left(
-            file, lambda: runs_without_record(study, runs, file), drop_changed=drop_changed
-        )
+        try:
+            left, progress = runs_without_record(study, runs, file)
+        except StaleRecordsError as stale:
+            if not drop_changed:
+                raise
+            file.drop(stale.lines)
+            left, progress = runs_without_record(study, runs, file)
         if left:
-            opened = (
-                dask_cluster(scheduler)
-                if scheduler is not None
-                else local_processes(jobs, timed=study.timed)
-            )
-            with _resumable(path), opened as workforce:
-                run_all(study, left, file, workforce, progress, _shown(study))
+            with _resumable(path):
+                make(study, left, file, progress)
     standard_output.write(f"{progress.line(study.name)}: {path}\n")
-
-
-def _train(study: Study, path: Path, only: Sequence[str], *, drop_changed: bool) -> None:
-    """Train the programs that have no record; worker processes may use every core."""
-    programs = trained_programs(study.training, only)
-    use_every_core()
-    with records_file(path, {study.path}) as file:
-        left = _left(
-            file,
-            lambda: programs_without_record(programs, file, study.name),
-            drop_changed=drop_changed,
-        )
-        with _resumable(path):
-            failed = train_all(study.name, left, file, show_progress, waiting_run)
-    standard_output.write(
-        f"{study.name}: {counted(len(programs), 'program')}, {len(left)} trained now, "
-        f"{counted(failed, 'run')} failed: {path}\n"
-    )
 
 
 @app.command()
@@ -295,28 +302,14 @@ def regress(
     raise typer.Exit(EXIT_LOSS if changes.has_loss else 0)
 
 
-app.command(name="within-a-limit")(within_a_limit)
-
-
 def _shown(study: Study) -> Callable[[Progress], None]:
     return lambda progress: show_progress(progress.line(study.name))
 
 
-def _inputs(study: Study, runs: Sequence[PlannedRun]) -> set[Path]:
+def _inputs(study: Study, runs: Sequence[AnyRun]) -> set[Path]:
     """Return the files that a study reads."""
-    read = {run.instance.file for run in runs if run.instance.file is not None}
+    read = {run.file for run in runs if run.file is not None}
     return {study.path, *(plugin.path for plugin in study.plugins), *read}
-
-
-def _left(file: RecordsFile, find: Callable[[], Left], *, drop_changed: bool) -> Left:
-    """Return the runs without a record; if ``drop_changed``, drop stale records first."""
-    try:
-        return find()
-    except StaleRecordsError as stale:
-        if not drop_changed:
-            raise
-        file.drop(stale.lines)
-        return find()
 
 
 @contextmanager

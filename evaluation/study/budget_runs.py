@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from datetime import datetime
 from functools import lru_cache
 
-import msgspec
 import numpy as np
 
 from evaluation.study.record import BudgetRecord, RunStatus
 from evaluation.study.run_task import (
     Cost,
+    Found,
     InstanceRuns,
     Named,
     RunTask,
-    in_a_process,
+    found_in_a_process,
     measured,
-    status_of,
-    with_cost,
 )
 from evaluation.study.sent_instance import SentInstance
 from planners.errors import GaplessError, InstanceError
 from planners.model.budget import Budget
-from planners.processes.isolated_process import Ended
 from planners.recompute import (
     LimitQuestion,
     RepeatableStep,
@@ -37,8 +33,6 @@ from planners.recompute import (
 from planners.text.plain_text import shown
 
 DEVICE = "h100"
-# Limits the answer of a run: a few numbers and a reason. A guess.
-MOST_ANSWER_BYTES = 1 << 16
 
 
 class BudgetRuns(InstanceRuns[BudgetRecord]):
@@ -46,9 +40,6 @@ class BudgetRuns(InstanceRuns[BudgetRecord]):
 
     name = "budget"
     record = BudgetRecord
-    in_grid = "budget"
-    prefix = "budget/"
-    asks_device = False
 
     def choose(self, text: str) -> Sequence[Named]:
         names, *settings = text.split(":")
@@ -79,33 +70,25 @@ class BudgetRuns(InstanceRuns[BudgetRecord]):
             return self.blank(task, moment, RunStatus.UNSUPPORTED, str(error))
         (planner,) = choose_planners(task.planner)
 
-        def answer() -> tuple[Cost, bytes]:
+        def answer() -> tuple[Cost, Found]:
             question = LimitQuestion(step, limit, task.budget.started(), bound)
             cost, result = measured(lambda: run_under_limit(question, planner))
-            found = {
-                "status": result.status.value,
-                "reason": result.reason,
-                "certificate": result.certificate,
-                "statistics": {
-                    **result.statistics,
-                    "limit": limit,
-                    "step_seconds": step.seconds,
-                    "least_seconds": _finite(result.least_seconds),
-                    "extra_seconds": _finite(result.extra_seconds),
-                    "within": None if result.plan is None else result.plan.peak,
-                },
+            figures = {
+                **result.statistics,
+                "limit": limit,
+                "step_seconds": step.seconds,
+                "least_seconds": _finite(result.least_seconds),
+                "extra_seconds": _finite(result.extra_seconds),
+                "within": None if result.plan is None else result.plan.peak,
             }
-            return cost, json.dumps(found).encode()
+            return cost, {
+                "status": result.status.value,
+                "reason": result.reason or None,
+                "certificate": result.certificate,
+                "statistics": {key: its for key, its in figures.items() if its is not None},
+            }
 
-        sent = in_a_process(task.limits, MOST_ANSWER_BYTES, answer)
-        if isinstance(sent, Ended):
-            return self.blank(task, moment, *status_of(sent, task.limits))
-        cost, said = sent
-        found = json.loads(said)
-        known = {key: value for key, value in found["statistics"].items() if value is not None}
-        record = self.blank(task, moment, RunStatus(found["status"]), found["reason"] or None)
-        record = msgspec.structs.replace(record, certificate=found["certificate"], statistics=known)
-        return with_cost(record, cost)
+        return self.recorded(task, moment, found_in_a_process(task.limits, answer))
 
 
 # The runs of an instance come one after the other, and each limit comes for several planners.

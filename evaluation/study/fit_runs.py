@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
@@ -15,13 +15,12 @@ import msgspec
 from evaluation.study.record import FitRecord, RunStatus
 from evaluation.study.run_task import (
     Cost,
+    Found,
     Named,
     RunKind,
     RunTask,
-    in_a_process,
+    found_in_a_process,
     measured,
-    status_of,
-    with_cost,
 )
 from evaluation.study.sent_instance import SentTraining
 from evaluation.study.study import RunLimits
@@ -49,11 +48,6 @@ ALLOCATORS = {
 # Steps of a measured run. A plan serves from the fourth step on; later steps may change the plan.
 WARM_UP = 6
 STEPS = 4
-# Limit of an answer, which has peaks and versions of packages. A guess.
-MOST_ANSWER_BYTES = 1 << 16
-
-# Fields of the record.
-Found = dict[str, Any]
 
 
 class FitRuns(RunKind[FitRecord]):
@@ -61,8 +55,6 @@ class FitRuns(RunKind[FitRecord]):
 
     name = "fit"
     record = FitRecord
-    in_grid = "fit"
-    prefix = "fit/"
     asks_device = True
     names_device = True
     runs_on = SentTraining
@@ -82,33 +74,23 @@ class FitRuns(RunKind[FitRecord]):
     def carry_out(self, task: RunTask, moment: datetime) -> FitRecord:
         training = task.instance.name
         if task.device is OnlineDevice.CUDA:
-            sent = in_a_process(
-                task.limits,
-                MOST_ANSWER_BYTES,
-                lambda: _measured(lambda: _taken(training, task.planner, task.seed)),
+            sent = found_in_a_process(
+                task.limits, lambda: measured(lambda: _taken(training, task.planner, task.seed))
             )
         else:
             sent = _predicted(training, task.limits)
-        if isinstance(sent, Ended):
-            return self.blank(task, moment, *status_of(sent, task.limits))
-        cost, answer = sent
-        found: Found = json.loads(answer)
-        its: Found = found.get(task.planner, found)
-        if its.pop("ends_all", False):
-            raise GaplessError(its["reason"])
-        record = self.blank(task, moment, RunStatus(its.pop("status")), its.pop("reason", None))
-        return with_cost(msgspec.structs.replace(record, **its), cost)
+        if not isinstance(sent, Ended):
+            cost, found = sent
+            sent = cost, dict(found.get(task.planner, found))
+            if sent[1].pop("ends_all", False):
+                raise GaplessError(sent[1]["reason"])
+        return self.recorded(task, moment, sent)
 
 
 @lru_cache(maxsize=2)
-def _predicted(training: str, limits: RunLimits) -> tuple[Cost, bytes] | Ended:
+def _predicted(training: str, limits: RunLimits) -> tuple[Cost, Found] | Ended:
     """Ask ``gpu_runtime.fit``, which sees no GPU, once for all allocators of a training."""
-    return in_a_process(limits, MOST_ANSWER_BYTES, lambda: _measured(lambda: _asked(training)))
-
-
-def _measured(call: Callable[[], Found]) -> tuple[Cost, bytes]:
-    cost, found = measured(call)
-    return cost, json.dumps(found).encode()
+    return found_in_a_process(limits, lambda: measured(lambda: _asked(training)))
 
 
 def _asked(training: str) -> Found:

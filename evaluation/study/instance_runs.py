@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import islice
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -15,9 +13,11 @@ import numpy as np
 from evaluation.study.record import OffsetsRecord, OnlineRecord, RunStatus
 from evaluation.study.run_task import (
     Cost,
+    Found,
     InstanceRuns,
     Named,
     RunTask,
+    found_in_a_process,
     in_a_process,
     in_registry,
     measured,
@@ -61,7 +61,6 @@ class OffsetsRuns(InstanceRuns[OffsetsRecord]):
     record = OffsetsRecord
     in_grid = "planners"
     prefix = ""
-    asks_device = False
 
     def choose(self, text: str) -> Sequence[Named]:
         return in_registry(choose, text)
@@ -128,8 +127,6 @@ class OnlineRuns(InstanceRuns[OnlineRecord]):
 
     name = "online"
     record = OnlineRecord
-    in_grid = "online"
-    prefix = "online/"
     asks_device = True
 
     def choose(self, text: str) -> Sequence[Named]:
@@ -142,37 +139,29 @@ class OnlineRuns(InstanceRuns[OnlineRecord]):
         [chosen] = choose_online(task.label)
         terms = OnlineTerms(task.device, capacity=problem.capacity)
 
-        def answer() -> tuple[Cost, bytes]:
+        def answer() -> tuple[Cost, Found]:
             requests = instance.unpacked_requests(instance.unpacked())
             serve = chosen.info.build(**chosen.parameters)
-            cost, fields = measured(lambda: _served(serve, requests, terms))
-            return cost, json.dumps(fields).encode()
+            return measured(lambda: _served(serve, requests, terms))
 
-        sent = in_a_process(task.limits, 0, answer)
+        sent = found_in_a_process(task.limits, answer)
+        record = self.recorded(task, moment, sent)
         quick = {bound.name: bound.bytes for bound in bounds}
         if isinstance(sent, Ended):
-            record = self.blank(task, moment, *status_of(sent, task.limits))
             return msgspec.structs.replace(record, bounds=quick)
-        cost, fields = sent
-        said: dict[str, Any] = json.loads(fields)
-        record = self.blank(task, moment, RunStatus(said.pop("status")))
         # The order of the requests is given, so the most bytes alive at once are the only bound.
         lifetime = quick.get("lifetime")
-        record = msgspec.structs.replace(
-            record,
-            bounds=quick,
-            lower_bound=lifetime,
-            certificate=None if lifetime is None else "lifetime",
-            **said,
+        certificate = None if lifetime is None else "lifetime"
+        return msgspec.structs.replace(
+            record, bounds=quick, lower_bound=lifetime, certificate=certificate
         )
-        return with_cost(record, cost)
 
 
 def _served(
     serve: Callable[[RequestSequence, OnlineTerms], object],
     requests: RequestSequence,
     terms: OnlineTerms,
-) -> dict[str, Any]:
+) -> Found:
     """Return fields of the record; a third party's allocator may fail in any way."""
     try:
         result = judged_answer(requests, terms, serve(requests, terms))

@@ -10,13 +10,15 @@ from evaluation.measuring.cores import a_core_of_its_own
 from evaluation.study.budget_runs import BudgetRuns
 from evaluation.study.fit_runs import FitRuns
 from evaluation.study.instance_runs import OffsetsRuns, OnlineRuns
+from evaluation.study.limited_runs import LimitedRuns
 from evaluation.study.plugins import load_plugins
 from evaluation.study.record import AnyRecord, RunStatus
 from evaluation.study.run_task import RunKind, RunTask, now
 from evaluation.study.surroundings import this_machine
 
 KINDS: dict[str, RunKind[Any]] = {
-    kind.name: kind for kind in (OffsetsRuns(), OnlineRuns(), BudgetRuns(), FitRuns())
+    kind.name: kind
+    for kind in (OffsetsRuns(), OnlineRuns(), BudgetRuns(), FitRuns(), LimitedRuns())
 }
 
 

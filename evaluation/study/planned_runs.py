@@ -8,14 +8,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 from functools import cache, cached_property, partial
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 from evaluation.study.kinds import KINDS
-from evaluation.study.plugins import load_plugins, plugin_of
+from evaluation.study.plugins import digest_of, load_plugins, plugin_of
+from evaluation.study.records_file import KnownRecord
 from evaluation.study.run_task import Named, RunKind
 from evaluation.study.sent_instance import SentTraining
 from evaluation.study.study import Grid, Plugin, RunLimits, Study, TrainingChoice
 from evaluation.study.study_instances import Folders, StudyInstance, StudyTraining, subjects_of
+from evaluation.study.training_grid import TrainedRun, trained_runs
 from planners.errors import GaplessError, UnknownPlannerError, near_names
 from planners.files.json_file import compact_json
 from planners.model.online_result import OnlineDevice
@@ -79,11 +82,33 @@ class PlannedRun:
             question["device"] = self.device
         return "sha256:" + hashlib.sha256(compact_json(question).encode()).hexdigest()
 
+    @property
+    def file(self) -> Path | None:
+        """The file of its instance; None if the instance is generated."""
+        return self.instance.file
+
+    def changed_since(self, record: KnownRecord) -> str:
+        """Name the file that changed since a record of another question was made, or nothing."""
+        if record.plugin != digest_of(self.plugin) and self.plugin is not None:
+            return f"plugin {self.plugin.path}"
+        if record.instance_digest != self.instance.question.digest:
+            return f"instance {self.instance.file or self.instance.name}"
+        return ""
+
+
+AnyRun = TypeVar("AnyRun", PlannedRun, TrainedRun)
+
+
+def trained_runs_of(study: Study, folders: Folders, only: Sequence[str] = ()) -> list[TrainedRun]:
+    """Return the runs of a study's trainings, those of a program one after the other."""
+    folders.require_all(study.folders)
+    return _chosen(study, trained_runs(study.training), only)
+
 
 def runs_of(
     study: Study, folders: Folders, only: Sequence[str] = (), *, executes_plugins: bool = True
 ) -> list[PlannedRun]:
-    """Return the runs of a study, those of an instance one after the other."""
+    """Return the runs of a study's grids, those of an instance one after the other."""
     folders.require_all(study.folders)
     if executes_plugins:
         load_plugins(study.plugins)
@@ -106,11 +131,16 @@ def runs_of(
                     f"study {study.name}: two grids ask for {run.key} under unlike {unlike}; take "
                     f"it out of one of them"
                 )
-    chosen = [run for run in runs.values() if not only or _matches(run.key, only)]
+    return _chosen(study, list(runs.values()), only)
+
+
+def _chosen(study: Study, runs: Sequence[AnyRun], only: Sequence[str]) -> list[AnyRun]:
+    """Return the runs whose keys match one of the wildcards; without wildcards all."""
+    chosen = [run for run in runs if not only or _matches(run.key, only)]
     if not chosen:
         raise GaplessError(
             f"--only: no run of {study.name} matches {', '.join(only)}; "
-            f"{near_names(only[0], runs)}"[:1000]
+            f"{near_names(only[0], [run.key for run in runs])}"[:1000]
         )
     return chosen
 

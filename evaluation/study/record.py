@@ -18,7 +18,7 @@ import enum
 import sys
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 from msgspec import Meta
@@ -289,6 +289,14 @@ class FitRecord(Record, frozen=True, kw_only=True, tag="fit"):
     requested: Count | None = None
 
 
+class LimitedRecord(Record, frozen=True, kw_only=True, tag="limited"):
+    """A training step within a limit of memory; its peak is that of the tensors that it made.
+
+    Its statistics have the limit, the predicted and the reserved bytes, the seconds of the step and
+    what was predicted of them, and a digest of the loss and all gradients.
+    """
+
+
 class TrainingRecord(Record, frozen=True, kw_only=True, tag="training"):
     """A program that was trained under an allocator, which is the planner of the record.
 
@@ -303,12 +311,11 @@ class TrainingRecord(Record, frozen=True, kw_only=True, tag="training"):
 
 # A new kind of record needs a class above and a name here; a `RunKind` of
 # `evaluation.study.kinds` makes such records.
-AnyRecord = OffsetsRecord | OnlineRecord | BudgetRecord | FitRecord | TrainingRecord
+AnyRecord = OffsetsRecord | OnlineRecord | BudgetRecord | FitRecord | LimitedRecord | TrainingRecord
 
 RECORDS: dict[str, type[AnyRecord]] = {
-    "offsets": OffsetsRecord, "online": OnlineRecord, "budget": BudgetRecord, "fit": FitRecord,
-    "training": TrainingRecord,
-}  # fmt: skip
+    str(kind.__struct_config__.tag): kind for kind in get_args(AnyRecord)
+}
 # The first bytes of a record's line. The last entry is for records of older versions, whose lines
 # did not begin with the kind.
 FIRST_OF_A_LINE = (

@@ -128,11 +128,12 @@ class _Run:
 
     @property
     def bound(self) -> int:
-        return min(
+        bounds = (
             max([record.lower_bound or 0, *record.bounds.values()])
             for record in self.records
             if isinstance(record, InstanceRecord)
         )
+        return min(bounds, default=0)
 
     @property
     def invalid(self) -> Record | None:

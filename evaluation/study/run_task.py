@@ -51,9 +51,11 @@ from planners.registry import Chosen
 
 Value = TypeVar("Value")
 AnyKind = TypeVar("AnyKind", bound=Record)
+# Fields of a record, its status and reason among them.
+Found = dict[str, Any]
 
-# Most bytes in front of an answer: its cost, and the fields of an online allocator. A guess.
-MOST_PREFIX_BYTES = 1 << 20
+# Most bytes of the fields of a record, or in front of a plan. A guess.
+MOST_FIELD_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -142,12 +144,25 @@ def in_a_process(
         in_the_child,
         seconds=limits.seconds,
         memory_bytes=limits.memory_bytes,
-        most_bytes=MOST_PREFIX_BYTES + most_bytes,
+        most_bytes=MOST_FIELD_BYTES + most_bytes,
     )
     if isinstance(sent, Ended):
         return sent
     prefix, _, found = sent.partition(b"\n")
     return Cost(**json.loads(prefix)), found
+
+
+def found_in_a_process(
+    limits: RunLimits, answer: Callable[[], tuple[Cost, Found]]
+) -> tuple[Cost, Found] | Ended:
+    """Return the cost and the fields of a record from a process that is held to the limits."""
+
+    def packed() -> tuple[Cost, bytes]:
+        cost, found = answer()
+        return cost, json.dumps(found).encode()
+
+    sent = in_a_process(limits, 0, packed)
+    return sent if isinstance(sent, Ended) else (sent[0], json.loads(sent[1]))
 
 
 def measured(call: Callable[[], Value]) -> tuple[Cost, Value]:
@@ -198,16 +213,22 @@ class RunKind(ABC, Generic[AnyKind]):
 
     name: ClassVar[str]
     record: type[AnyKind]
-    # The key of a grid that lists planners or allocators of this kind.
-    in_grid: ClassVar[str]
-    # The prefix of the planner's name in the keys of runs.
-    prefix: ClassVar[str]
     # True if the answer depends on the device.
-    asks_device: ClassVar[bool]
+    asks_device: ClassVar[bool] = False
     # True if keys name the device, so that a study may have one run on several devices.
     names_device: ClassVar[bool] = False
     # The form of the instance or training that a task of this kind carries.
     runs_on: ClassVar[type[SentInstance] | type[SentTraining]]
+
+    @property
+    def in_grid(self) -> str:
+        """The key of a grid that lists planners or allocators of this kind."""
+        return self.name
+
+    @property
+    def prefix(self) -> str:
+        """The prefix of the planner's name in the keys of runs."""
+        return f"{self.name}/"
 
     @abstractmethod
     def choose(self, text: str) -> Sequence[Named]:
@@ -219,9 +240,19 @@ class RunKind(ABC, Generic[AnyKind]):
         """Return a record that has the status of a run and no answer."""
         return self.record(**task.said(moment, status, reason), **self.own_fields(task))
 
-    @abstractmethod
-    def own_fields(self, task: RunTask) -> dict[str, Any]:
+    def recorded(
+        self, task: RunTask, moment: datetime, sent: tuple[Cost, Found] | Ended
+    ) -> AnyKind:
+        """Return the record of the fields that a process sent, or of its end."""
+        if isinstance(sent, Ended):
+            return self.blank(task, moment, *status_of(sent, task.limits))
+        cost, found = sent
+        blank = self.blank(task, moment, RunStatus(found["status"]))
+        return with_cost(msgspec.structs.replace(blank, **{**found, "status": blank.status}), cost)
+
+    def own_fields(self, _task: RunTask) -> dict[str, Any]:
         """Return the fields that records of this kind have besides those of every record."""
+        return {}
 
     @abstractmethod
     def carry_out(self, task: RunTask, moment: datetime) -> AnyKind:

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from evaluation.study.executors import Workforce
 from evaluation.study.kinds import carry_out, crashed
-from evaluation.study.planned_runs import PlannedRun
+from evaluation.study.planned_runs import AnyRun, PlannedRun
 from evaluation.study.plugins import digest_of
 from evaluation.study.record import AnyRecord, Machine, Record
 from evaluation.study.records_file import KnownRecord, RecordsFile
@@ -63,7 +63,7 @@ class Progress:
         return ", ".join(parts)
 
 
-def known_records(file: RecordsFile, study: str) -> dict[str, KnownRecord]:
+def _known_records(file: RecordsFile, study: str) -> dict[str, KnownRecord]:
     """Return the records of a file by run; each is of this study, and each run has one."""
     known: dict[str, KnownRecord] = {}
     for record in file.known:
@@ -82,7 +82,7 @@ def known_records(file: RecordsFile, study: str) -> dict[str, KnownRecord]:
     return known
 
 
-def require_unchanged(file: RecordsFile, changed: Sequence[tuple[KnownRecord, str]]) -> None:
+def _require_unchanged(file: RecordsFile, changed: Sequence[tuple[KnownRecord, str]]) -> None:
     """Refuse records of runs that have changed since, each given with the name of the cause."""
     if not changed:
         return
@@ -102,14 +102,14 @@ def require_unchanged(file: RecordsFile, changed: Sequence[tuple[KnownRecord, st
 
 
 def runs_without_record(
-    study: Study, runs: Sequence[PlannedRun], file: RecordsFile
-) -> tuple[list[PlannedRun], Progress]:
+    study: Study, runs: Sequence[AnyRun], file: RecordsFile
+) -> tuple[list[AnyRun], Progress]:
     """Return the runs that a file has no record of, and how far the study has come."""
-    known = known_records(file, study.name)
-    require_unchanged(
+    known = _known_records(file, study.name)
+    _require_unchanged(
         file,
         [
-            (known[run.key], _what_changed(run, known[run.key], study))
+            (known[run.key], run.changed_since(known[run.key]) or f"study {study.path}")
             for run in runs
             if run.key in known and known[run.key].asked != run.asked
         ],
@@ -118,15 +118,6 @@ def runs_without_record(
     mine = [known[run.key] for run in runs if run.key in known]
     failed = sum(record.failed for record in mine)
     return left, Progress(len(runs), len(mine), failed=failed, begun=time.monotonic())
-
-
-def _what_changed(run: PlannedRun, record: KnownRecord, study: Study) -> str:
-    """Name the file that changed since a record was made."""
-    if record.plugin != digest_of(run.plugin) and run.plugin is not None:
-        return f"plugin {run.plugin.path}"
-    if record.instance_digest != run.instance.question.digest:
-        return f"instance {run.instance.file or run.instance.name}"
-    return f"study {study.path}"
 
 
 def run_all(
@@ -144,7 +135,7 @@ def run_all(
         machines += [this_machine()] if workforce.is_local else []
         for machine in machines:
             timed_on = timed_on or machine
-            _require_like(timed_on, machine, file)
+            require_like(timed_on, machine, file)
     tasks = tasks_of(study, runs)
     under_way: dict[Future[str], RunTask] = {}
     width, asked = workforce.width(), time.monotonic()
@@ -161,7 +152,7 @@ def run_all(
             line, record = _record_of(future, under_way.pop(future), workforce)
             if study.timed:
                 timed_on = timed_on or record.machine
-                _require_like(timed_on, record.machine, file)
+                require_like(timed_on, record.machine, file)
             file.append(line)
             progress.done += 1
             progress.failed += record.failed
@@ -170,7 +161,8 @@ def run_all(
             width, asked = workforce.width(), time.monotonic()
 
 
-def _require_like(machine: Machine, other: Machine, file: RecordsFile) -> None:
+def require_like(machine: Machine, other: Machine, file: RecordsFile) -> None:
+    """Refuse times of another machine than those of a file."""
     if not machine.is_like(other):
         raise GaplessError(
             f"{file.path}: its times are of {machine}, and this is {other}; times of unlike "

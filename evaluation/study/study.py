@@ -244,9 +244,9 @@ class GridSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     Parameters
     ----------
-    planners, online, budget, fit
-        By kind of run: planners, online allocators, budget planners with a ``limit``, or allocators
-        under which memory is predicted.
+    planners, online, budget, fit, limited
+        By kind of run: planners, online allocators, budget planners with a ``limit``, allocators
+        under which memory is predicted, or ways to run a step within a limit.
         Names or wildcards as on the command line; ``NAME:KEY=VALUE`` sets a parameter.
     seeds, repetitions
         Seeds of each combination, and the number of runs with each seed.
@@ -260,6 +260,7 @@ class GridSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     online: Texts = ()
     budget: Texts = ()
     fit: Texts = ()
+    limited: Texts = ()
     seeds: Counts = (0,)
     repetitions: OneOrMore = 1
     budget_seconds: Seconds | None = None
@@ -309,7 +310,7 @@ class Grid(GridSettings, frozen=True, kw_only=True):
         """The names of planners and allocators, by kind of run."""
         return {
             "offsets": self.planners, "online": self.online, "budget": self.budget,
-            "fit": self.fit,
+            "fit": self.fit, "limited": self.limited,
         }  # fmt: skip
 
     @property

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import Annotated
 
 import msgspec
@@ -23,7 +22,7 @@ from gpu_runtime.training.training_run import (
     model_run,
 )
 from instances.extract.models import find_model
-from planners.errors import GaplessError, InstanceError, near_names
+from planners.errors import InstanceError
 from planners.model.problem import Scalar
 from planners.text.plain_text import shown
 
@@ -112,14 +111,6 @@ class TrainedProgram:
         asked = "".join(run.to_json() for run in runs)
         return "sha256:" + hashlib.sha256(asked.encode()).hexdigest()
 
-    def matching(self, patterns: Sequence[str]) -> list[Allocator]:
-        """Return the allocators whose runs have keys that match one of the wildcards."""
-        return [
-            run.allocator
-            for run in self.timed
-            if any(fnmatchcase(self.key(run.allocator), pattern) for pattern in patterns)
-        ]
-
     def only(self, allocators: Sequence[Allocator]) -> TrainedProgram:
         """Return the program under some of its allocators."""
         return TrainedProgram(
@@ -131,13 +122,41 @@ class TrainedProgram:
         )
 
 
-def trained_programs(
-    grids: Sequence[TrainingGrid], only: Sequence[str] = ()
-) -> list[TrainedProgram]:
-    """Return the programs of grids; no two may have one name.
+@dataclass(frozen=True)
+class TrainedRun:
+    """A program under one of its allocators, as a run of a study."""
 
-    With wildcards, only the runs whose keys match one of them are kept.
-    """
+    program: TrainedProgram
+    allocator: Allocator
+    # No file of an instance is read.
+    file = None
+
+    @property
+    def key(self) -> str:
+        """The name of the run, unique within its study."""
+        return self.program.key(self.allocator)
+
+    @property
+    def asked(self) -> str:
+        """Digest of everything that decides its results and its cost, except the allocator."""
+        return self.program.digest
+
+    def changed_since(self, _record: object) -> str:
+        """Name what has changed since a record of another question was made."""
+        return f"program {self.program.name}"
+
+
+def trained_runs(grids: Sequence[TrainingGrid]) -> list[TrainedRun]:
+    """Return the runs of grids, those of a program one after the other."""
+    return [
+        TrainedRun(program, run.allocator)
+        for program in trained_programs(grids)
+        for run in program.timed
+    ]
+
+
+def trained_programs(grids: Sequence[TrainingGrid]) -> list[TrainedProgram]:
+    """Return the programs of grids; no two may have one name."""
     found: dict[str, TrainedProgram] = {}
     for grid in grids:
         its = [
@@ -151,15 +170,7 @@ def trained_programs(
                     f"field training: {shown(each.name)} is asked for twice; take it out once"
                 )
             found[each.name] = each
-    if not only:
-        return list(found.values())
-    chosen = [(each, each.matching(only)) for each in found.values()]
-    if not any(allocators for _, allocators in chosen):
-        keys = [each.key(run.allocator) for each in found.values() for run in each.timed]
-        raise GaplessError(
-            f"--only: no run matches {', '.join(only)}; {near_names(only[0], keys)}"[:1000]
-        )
-    return [each.only(allocators) for each, allocators in chosen if allocators]
+    return list(found.values())
 
 
 def _of_program(program: Program, grid: TrainingGrid) -> TrainedProgram:

@@ -1,4 +1,4 @@
-"""Trains the programs of a study that have no record yet, and records each as it ends."""
+"""Makes the runs of a study of training, and records those of a program when it has ended."""
 
 from __future__ import annotations
 
@@ -15,71 +15,47 @@ from msgspec.structs import replace
 from evaluation.study.record import RunStatus, TrainingRecord
 from evaluation.study.records_file import RecordsFile
 from evaluation.study.run_task import now
-from evaluation.study.runner import known_records, require_unchanged
+from evaluation.study.runner import Progress, require_like
 from evaluation.study.surroundings import commit, this_machine, versions
-from evaluation.study.training_grid import TrainedProgram
+from evaluation.study.training_grid import TrainedProgram, TrainedRun
 from gpu_runtime.training.comparison import AllocatorComparison, check_bits, time_in_turns
 from gpu_runtime.training.run_processes import Start, waiting_run
 from gpu_runtime.training.run_result import RunResult
 from gpu_runtime.training.training_run import Allocator, Purpose, TrainingRun
-from planners.errors import GaplessError
 from planners.model.problem import Scalar
 
 OUT_OF_MEMORY = "out of memory"
 
 
-def programs_without_record(
-    programs: Sequence[TrainedProgram], file: RecordsFile, study: str
-) -> list[TrainedProgram]:
-    """Return the programs left to train, each under the allocators that have no record."""
-    known = known_records(file, study)
-    keys = {program.key(run.allocator): program for program in programs for run in program.timed}
-    require_unchanged(
-        file,
-        [
-            (known[key], f"program {program.name}")
-            for key, program in keys.items()
-            if key in known and known[key].asked != program.digest
-        ],
-    )
-    left = [
-        (
-            program,
-            [its.allocator for its in program.timed if program.key(its.allocator) not in known],
-        )
-        for program in programs
-    ]
-    return [program.only(allocators) for program, allocators in left if allocators]
-
-
 def train_all(
     study: str,
-    programs: Sequence[TrainedProgram],
+    runs: Sequence[TrainedRun],
     file: RecordsFile,
+    progress: Progress,
     show: Callable[[str], None],
     start: Start = waiting_run,
-) -> int:
-    """Train programs one after the other; return how many runs failed.
+) -> None:
+    """Train programs one after the other.
 
     The records of a program are appended in one piece when it has ended, so that an interruption
     leaves whole programs.
     """
+    programs = [
+        program.only([run.allocator for run in its])
+        for program, its in groupby(runs, lambda run: run.program)
+    ]
     for program in programs:
         if program.program is not None:
             program.program.require_packages()
-    failed = 0
-    machines = {str(its.machine) for its in file.known if not its.failed}
+    machines = [its.machine for its in file.known if not its.failed]
     for program, findings, moment in _trained(programs, show, start):
         records = [_record(study, program, run, findings, moment) for run in program.timed]
-        machines |= {str(its.machine) for its in records if not its.failed}
-        if len(machines) > 1:
-            raise GaplessError(
-                f"{file.path}: times of unlike machines do not compare, found "
-                f"{' and '.join(sorted(machines))}; write to another file with -o"
-            )
+        machines += [its.machine for its in records if not its.failed]
+        for machine in machines:
+            require_like(machines[0], machine, file)
         file.append("\n".join(record.to_json() for record in records))
-        failed += sum(record.failed for record in records)
-    return failed
+        progress.done += len(records)
+        progress.failed += sum(record.failed for record in records)
 
 
 def _trained(

@@ -7,34 +7,23 @@ from pathlib import Path
 import pytest
 
 from evaluation.study import fit_runs
-from evaluation.study.kinds import carry_out
 from evaluation.study.planned_runs import runs_of
-from evaluation.study.record import FitRecord, Record, RunStatus
-from evaluation.study.runner import tasks_of
-from evaluation.study.study_file import find_study, read_study
+from evaluation.study.record import FitRecord, RunStatus
+from evaluation.study.study_file import find_study
 from evaluation.study.study_instances import Folders
 from gpu_runtime.training.run_result import Answer, Failure, PeakFigures, RunResult
 from gpu_runtime.training.training_run import Allocator, TrainingRun
 from instances.extract.models import find_model
 from planners.errors import GaplessError
+from tests.evaluation.study.made_runs import made_records, written_study
 
 # No more work than a network of images of 32 pixels.
 SMALL = "mobilenet-v2 --batch 2 --image 32 --optimizer sgd"
 
 
 def records(folder: Path, device: str, training: str = SMALL) -> list[FitRecord]:
-    path = folder / "memory.toml"
-    path.write_text(
-        f'question = "?"\nfit = ["*"]\nseconds = 600\nmemory = "128TiB"\n[[grid]]\n'
-        f'device = "{device}"\ninstances = [{{ trainings = ["{training}"] }}]\n'
-    )
-    study = read_study(path)
-    found = [
-        Record.from_json(carry_out(task), "here")
-        for task in tasks_of(study, runs_of(study, Folders(folder)))
-    ]
-    assert all(isinstance(record, FitRecord) for record in found)
-    return found  # type: ignore[return-value]
+    settings = f'fit = ["*"]\nseconds = 600\nmemory = "128TiB"\ndevice = "{device}"'
+    return made_records(folder, settings, f'trainings = ["{training}"]')
 
 
 def test_every_training_is_one_that_its_model_has() -> None:
@@ -115,17 +104,16 @@ def test_what_goes_wrong_in_a_prediction_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("grid", "message"),
+    ("named", "instances", "message"),
     [
-        ('fit = ["planed"]\ninstances = [{ trainings = ["a"] }]', "did you mean 'planned'"),
-        ('fit = ["*"]\ninstances = [{ names = ["bert"] }]', "field fit runs on trainings"),
-        (
-            'online = ["vpmm"]\ninstances = [{ trainings = ["a"] }]',
-            "field online runs on inst",
-        ),
+        ('fit = ["planed"]', 'trainings = ["a"]', "did you mean 'planned'"),
+        ('fit = ["*"]', 'names = ["bert"]', "field fit runs on trainings"),
+        ('online = ["vpmm"]', 'trainings = ["a"]', "field online runs on inst"),
     ],
 )
-def test_a_grid_names_who_can_run_on_it(tmp_path: Path, grid: str, message: str) -> None:
-    (tmp_path / "a.toml").write_text(f'question = "?"\nseconds = 1\n[[grid]]\n{grid}\n')
+def test_a_grid_names_who_can_run_on_it(
+    tmp_path: Path, named: str, instances: str, message: str
+) -> None:
+    study = written_study(tmp_path, f"seconds = 1\n{named}", instances)
     with pytest.raises(GaplessError, match=message):
-        runs_of(read_study(tmp_path / "a.toml"), Folders(tmp_path))
+        runs_of(study, Folders(tmp_path))

@@ -16,7 +16,6 @@ from pathlib import Path
 import pytest
 
 from evaluation.plots.layout import draw_layout
-from evaluation.study.__main__ import app as study
 from instances.catalogue.catalogue_file import write_catalogue
 from instances.formats.minimalloc_csv import write_minimalloc_csv
 from instances.formats.perfetto_trace import write_perfetto_trace
@@ -216,16 +215,6 @@ def test_a_suffix_counts_for_plain_files_alone(tmp_path: Path) -> None:
         require_suffix("--out", tmp_path / "a", "a plan", suffixes)
     require_suffix("--out", tmp_path / "a.JSON", "a plan", suffixes)
     require_suffix("--out", Path("/dev/stdout"), "a plan", suffixes)
-
-
-def test_a_page_replaces_no_records(tmp_path: Path) -> None:
-    path = tmp_path / "toy.csv"
-    write_minimalloc_csv(PROBLEM, path)
-    before = path.read_bytes()
-    with pytest.raises(SystemExit) as ended:
-        study(["within-a-limit", str(path), "-o", str(path)])
-    assert ended.value.code == 2
-    assert path.read_bytes() == before
 
 
 # Modules that may write in place: the writer itself, and those that write files of a temporary

@@ -1,1 +1,0 @@
-"""Training steps within limits of memory: predicted and measured in one process."""
