@@ -1,8 +1,4 @@
-"""Executors of runs: processes of this machine, or workers of a Dask cluster.
-
-Note: why not the standard library's pool of processes. If one of its workers dies, every running
-call fails, nothing tells which call killed it, and the pool is of no more use.
-"""
+"""Executors of runs: processes of this machine, or workers of a Dask cluster."""
 
 from __future__ import annotations
 
@@ -11,46 +7,39 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import get_context, resource_tracker
-from multiprocessing.connection import Connection
-from queue import SimpleQueue
-from typing import Any, ParamSpec, TypeVar
+from functools import partial
+from multiprocessing import active_children, get_context, resource_tracker
+from multiprocessing.process import BaseProcess
+from typing import ParamSpec, TypeVar
 
 from planners.errors import GaplessError, MissingDependencyError
-from planners.processes.child_process import signal_name, tied_to_this_process
-from planners.text.plain_text import describe_error, one_line
+from planners.processes.child_process import how_it_ended, tied_to_this_process
+from planners.text.plain_text import one_line
 
 Parameters = ParamSpec("Parameters")
 Answer = TypeVar("Answer")
-_Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 
 
 class WorkerDiedError(Exception):
     """The worker process of a call ended without an answer; the message says how."""
 
 
-class WorkerFailedError(Exception):
-    """A call raised an exception that may not pickle; the message describes the exception."""
+class LocalProcesses(ThreadPoolExecutor):
+    """An executor of ``count`` processes, each of which makes one call at a time.
 
-
-class LocalProcesses(Executor):
-    """An executor of ``count`` processes, each of which makes one call at a time."""
+    Note: why each thread has a pool of one process. If one worker of a pool dies, every running
+    call of the pool fails, nothing tells which call killed it, and the pool is of no more use.
+    """
 
     def __init__(self, count: int) -> None:
-        self._calls: SimpleQueue[tuple[Future[Any], _Call] | None] = SimpleQueue()
-        self._workers: set[_Worker] = set()
-        self._lock = threading.Lock()
+        super().__init__(count, initializer=_block_interrupts)
+        self._workers: dict[threading.Thread, tuple[ProcessPoolExecutor, BaseProcess]] = {}
+        self._worker_lock = threading.Lock()
         self._is_over = False
-        self._threads = [
-            # A worker process ends with the thread that started it, so these threads live on.
-            threading.Thread(target=self._serve, name=f"worker {number}", daemon=True)
-            for number in range(count)
-        ]
-        for thread in self._threads:
-            thread.start()
 
     def submit(
         self,
@@ -60,123 +49,59 @@ class LocalProcesses(Executor):
         **options: Parameters.kwargs,
     ) -> Future[Answer]:
         """Return the future of a call; function, arguments and answer travel by pickle."""
-        future: Future[Answer] = Future()
-        self._calls.put((future, (function, args, options)))
-        return future
+        return super().submit(self._ask, partial(function, *args, **options))
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """End the processes: after all submitted calls, or at once if the calls are cancelled."""
+        super().shutdown(wait=False, cancel_futures=cancel_futures)
         if cancel_futures:
-            self._is_over = True
-            with self._lock:
-                for worker in self._workers:
-                    worker.kill()
-        for _ in self._threads:
-            self._calls.put(None)
+            with self._worker_lock:
+                self._is_over = True
+                for _, process in self._workers.values():
+                    process.kill()
         if wait:
-            for thread in self._threads:
-                thread.join()
+            super().shutdown()
+            for pool, _ in self._workers.values():
+                pool.shutdown()
 
-    def _serve(self) -> None:
-        worker: _Worker | None = None
-        # Workers inherit the blocked signal, so Ctrl-C cannot reach them while they start. The
-        # tracker starts first, because its start unblocks the signal.
-        resource_tracker.ensure_running()
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        while (item := self._calls.get()) is not None:
-            future, call = item
-            if self._is_over:
-                future.cancel()
-            if not future.set_running_or_notify_cancel():
-                continue
-            try:
-                if worker is None:
-                    worker = self._start()
-                answer = worker.ask(call)
-            except WorkerDiedError as error:
-                self._forget(worker)
-                worker = None
-                future.set_exception(error)
-            except BaseException as error:
-                future.set_exception(error)
-            else:
-                future.set_result(answer)
-        self._forget(worker)
-
-    def _start(self) -> _Worker:
-        with self._lock:
-            worker = _Worker()
-            self._workers.add(worker)
-            if self._is_over:
-                worker.kill()
-        return worker
-
-    def _forget(self, worker: _Worker | None) -> None:
-        if worker is not None:
-            with self._lock:
-                self._workers.discard(worker)
-            worker.close()
-
-
-class _Worker:
-    """A spawned process: it has one thread, and shares no memory with this process."""
-
-    def __init__(self) -> None:
-        context = get_context("spawn")
-        self._connection, theirs = context.Pipe()
-        self._process = context.Process(target=_work, args=(theirs, tied_to_this_process()))
-        self._process.start()
-        theirs.close()
-
-    def ask(self, call: _Call) -> Any:
+    def _ask(self, call: Callable[[], Answer]) -> Answer:
+        thread = threading.current_thread()
+        pool, process = self._workers.get(thread) or self._start()
         try:
-            self._connection.send(call)
-            answer, error = self._connection.recv()
-        except (EOFError, ConnectionError):
-            self._process.join()
-            raise WorkerDiedError(_how_it_ended(self._process.exitcode)) from None
-        if error is not None:
-            raise error
-        return answer
+            return pool.submit(call).result()
+        except BrokenProcessPool:
+            pool.shutdown()  # waits for the end of the process
+            with self._worker_lock:
+                del self._workers[thread]
+            raise WorkerDiedError(f"its worker {how_it_ended(process.exitcode or 0)}") from None
 
-    def kill(self) -> None:
-        self._process.kill()
-
-    def close(self) -> None:
-        # A process that waits for its next call ends when the connection is closed.
-        self._connection.close()
-        self._process.join()
-
-
-def _how_it_ended(code: int | None) -> str:
-    if code is not None and code < 0:
-        return f"its worker ended by signal {signal_name(-code)}"
-    return f"its worker ended with exit status {code}"
+    def _start(self) -> tuple[ProcessPoolExecutor, BaseProcess]:
+        # A spawned process has one thread, and shares no memory with this process.
+        pool = ProcessPoolExecutor(
+            1, get_context("spawn"), _begin_worker, (tied_to_this_process(),)
+        )
+        with self._worker_lock:
+            before = active_children()
+            pool.submit(os.getpid)
+            [process] = {*active_children()} - {*before}
+            self._workers[threading.current_thread()] = pool, process
+            if self._is_over:
+                process.kill()
+        return pool, process
 
 
-def _work(connection: Connection, end_with_parent: Callable[[], None]) -> None:
+def _block_interrupts() -> None:
+    # Workers inherit the blocked signal, so Ctrl-C cannot reach them while they start. The
+    # tracker starts first, because its start unblocks the signal.
+    resource_tracker.ensure_running()
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+
+
+def _begin_worker(end_with_parent: Callable[[], None]) -> None:
     end_with_parent()
     # The terminal sends Ctrl-C to every process; the parent alone decides when a worker ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    while True:
-        try:
-            call = connection.recv()
-        except (EOFError, ConnectionError):
-            return
-        connection.send(_answer_of(*call))
-
-
-def _answer_of(
-    function: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]
-) -> tuple[Any, Exception | None]:
-    try:
-        return function(*args, **options), None
-    except GaplessError as error:
-        return None, error
-    except Exception as error:
-        # The exception may not pickle: its description travels.
-        return None, WorkerFailedError(describe_error(error))
 
 
 CONNECT_SECONDS = 10

@@ -49,6 +49,11 @@ def signal_name(number: int) -> str:
         return f"SIGRTMIN{number - signal.SIGRTMIN:+d}"
 
 
+def how_it_ended(code: int) -> str:
+    """Return how a process ended, from the exit code that Python gives it: minus its signal."""
+    return f"ended by signal {signal_name(-code)}" if code < 0 else f"ended with exit status {code}"
+
+
 def _end_with(parent: int) -> None:
     prctl = _prctl()
     if prctl is not None:

@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 from planners.command_line import standard_output
 from planners.command_line.interrupt import signals_wait
 from planners.errors import GaplessError, InstanceError
-from planners.processes.child_process import signal_name, tied_to_this_process
+from planners.processes.child_process import how_it_ended, tied_to_this_process
 from planners.text.plain_text import describe_error, shown
 
 # Linux tells here the address space of a process, in pages.
@@ -263,9 +263,8 @@ class _Child:
         self.end()
         assert self.status is not None
         code = os.waitstatus_to_exitcode(self.status)
-        if code >= 0:
-            return Ended(f"ended with exit status {code} before it answered")
-        return Ended(f"ended by signal {signal_name(-code)}", signal=-code)
+        how = how_it_ended(code)
+        return Ended(how, signal=-code) if code < 0 else Ended(f"{how} before it answered")
 
     def end(self) -> None:
         """Kill the child and its process group, and let signals in; a second call does nothing."""
