@@ -22,8 +22,6 @@ from planners import Graph, InstanceError, Problem, Safety, read_problem, write_
 from planners.files.problem_file import FORMAT, problem_from_fields, problem_to_fields
 from planners.model.problem import Scalar
 from planners.testing.random_problems import random_problem
-from tests.fuzz.mutations import mutated
-from tests.slow import one_by_one
 
 GRAPH = Graph(
     op=["matmul", "add", "matmul"],
@@ -290,35 +288,3 @@ def test_a_field_that_breaks_a_rule_is_refused(
         owner = owner[key] if isinstance(owner, dict) else owner[int(key)]
     owner[last if isinstance(owner, dict) else int(last)] = value
     assert refusal_of(fields, tmp_path) == message
-
-
-# ---- Fuzzing -------------------------------------------------------------------------------
-
-
-def assert_read_or_refused(data: bytes, path: Path) -> None:
-    """Read a file: a problem that can be written and read again, or one line that says why not."""
-    path.write_bytes(data)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        try:
-            problem = read_problem(path)
-        except InstanceError as error:
-            message = str(error)
-            assert message.startswith(f"{path}: ")
-            assert message.isprintable()
-        else:
-            again = path.with_name(f"again{path.suffix}")
-            write_problem(problem, again)
-            assert_same(read_problem(again), problem)
-
-
-@pytest.mark.parametrize("suffix", SUFFIXES)
-@one_by_one("count", [500, 3000], first=1)
-def test_mutated_files_are_read_or_refused(suffix: str, count: int, tmp_path: Path) -> None:
-    rng, seeds = Random(7), []
-    for problem in EXAMPLES.values():
-        write_problem(problem, tmp_path / f"seed{suffix}")
-        seeds.append((tmp_path / f"seed{suffix}").read_bytes())
-    for _ in range(count):
-        data = mutated(rng, rng.choice(seeds), suffix, seeds)
-        assert_read_or_refused(data, tmp_path / f"fuzzed{suffix}")
