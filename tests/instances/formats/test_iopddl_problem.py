@@ -73,7 +73,7 @@ def test_its_files_are_told_from_ours(tmp_path: Path) -> None:
         ("intervals", [[0, 1 << 70]] * 6, "end"),
     ],
 )  # fmt: skip
-def test_what_breaks_a_rule_is_one_line(
+def test_a_field_that_breaks_a_rule_is_one_line(
     tmp_path: Path, part: str, value: object, message: str
 ) -> None:
     fields = json.loads(json.dumps(EXAMPLE))

@@ -90,7 +90,7 @@ def test_random_models_against_going_through_them(rng: Random, nodes: int) -> No
     assert rows_of(problem) == lived_through(model)
 
 
-def test_what_renames_a_weight_is_a_weight(tmp_path: Path) -> None:
+def test_another_name_of_a_weight_is_a_weight(tmp_path: Path) -> None:
     nodes: list[Node] = [("Identity", "w", "v"), ("Add", "x,v", "a")]
     weights = {"w": np.zeros(6, np.float32)}
     assert set(rows_of(read(tmp_path, model_of(nodes, {"x": [6]}, "a", weights)))) == {"x", "a"}
@@ -199,7 +199,7 @@ def test_open_dimensions_are_given(tmp_path: Path) -> None:
         ({"bach": 8}, "no dimension is called 'bach'; did you mean 'batch'"),
     ],
 )
-def test_what_is_open_is_listed(tmp_path: Path, dimensions: Any, message: str) -> None:
+def test_open_dimensions_are_listed(tmp_path: Path, dimensions: Any, message: str) -> None:
     with pytest.raises(InstanceError, match=message):
         read(tmp_path, open_model(), **dimensions)
 
@@ -264,14 +264,14 @@ def with_strings() -> Any:
         ),
     ],
 )
-def test_what_is_refused(tmp_path: Path, make: Any, message: str) -> None:
+def test_a_wrong_model_is_refused(tmp_path: Path, make: Any, message: str) -> None:
     with pytest.raises(InstanceError, match=message) as caught:
         read(tmp_path, make())
     assert str(caught.value).startswith(str(tmp_path / "net.onnx"))
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff\xff\xff", b"no model at all"])
-def test_what_is_no_model_is_one_error(tmp_path: Path, content: bytes) -> None:
+def test_a_file_without_a_model_is_one_error(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "net.onnx").write_bytes(content)
     with pytest.raises(GaplessError, match=r"no ONNX model|with outputs is needed"):
         read_problem(tmp_path / "net.onnx")

@@ -87,7 +87,7 @@ def test_nothing_to_show_is_still_a_trace(tmp_path: Path, sizes: list[int]) -> N
     require_schema(trace_of(problem, place(problem), tmp_path))
 
 
-def test_what_cannot_be_shown_is_refused(tmp_path: Path) -> None:
+def test_a_problem_without_time_and_a_wrong_plan_are_refused(tmp_path: Path) -> None:
     pairs = Problem([1, 1], unsafe_pairs=[[0, 1]])
     with pytest.raises(InstanceError, match="a Perfetto trace holds tensors with lifetimes"):
         write_perfetto_trace(pairs, place(pairs), tmp_path / "plan.json")

@@ -198,6 +198,6 @@ def test_values_larger_than_a_frame() -> None:
 @given(
     st.lists(st.sampled_from(P4[:1] + b"\x95NKMJG\x8a\x8cXC)]}\x85\x86\x87(tldaesu\x94qh.\0\1\2a"))
 )
-def test_what_the_core_lets_pass_is_loaded(opcodes: list[int]) -> None:
+def test_opcodes_that_the_core_accepts_give_a_value_or_one_error(opcodes: list[int]) -> None:
     with contextlib.suppress(InstanceError):
         load_plain(P4 + bytes(opcodes) + b".")

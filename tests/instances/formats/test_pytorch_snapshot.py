@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import json
 import pickle
@@ -96,14 +95,6 @@ def test_allocations_frees_and_segments_are_read(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_the_registry_reads_lifetimes(tmp_path: Path) -> None:
-    problem = read_problem(dumped(tmp_path, snapshot(EVENTS)))
-    assert problem.size.tolist() == [500, 700, 300]
-    assert problem.start.tolist() == [1, 2, 5]
-    assert problem.end.tolist() == [4, 7, 7]
-    assert problem.origin["device"] == 0
-
-
 def test_a_slice_and_what_was_reserved_come_along(tmp_path: Path) -> None:
     path = dumped(tmp_path, snapshot(EVENTS))
     assert read_problem(path, RecordingSlice(round_to=512)).size.tolist() == [512, 1024, 512]
@@ -122,7 +113,7 @@ def test_a_free_without_an_allocation_was_there_before(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("with_addresses", [True, False])
-def test_what_is_held_and_never_told_of_was_there_all_along(
+def test_a_block_that_is_held_and_never_named_was_there_all_along(
     tmp_path: Path, with_addresses: bool
 ) -> None:
     def at(offset: int) -> int | None:
@@ -175,7 +166,7 @@ def test_of_several_devices_one_is_named(tmp_path: Path) -> None:
         read_pytorch_snapshot_trace(path, device=7)
 
 
-def test_what_another_device_holds_is_left_out(tmp_path: Path) -> None:
+def test_blocks_of_another_device_are_left_out(tmp_path: Path) -> None:
     held = segment([block(512, 300, "active_allocated", 4096)], device=1)
     path = dumped(tmp_path, snapshot([event("alloc", 0, 8)], [], segments=[held]))
     assert read_pytorch_snapshot_trace(path).size.tolist() == [8]
@@ -222,7 +213,9 @@ EMPTY = segment([])
         ({**snapshot([WHOLE]), "x": print}, "opcode STACK_GLOBAL, .* nothing was run"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(tmp_path: Path, content: Any, message: str) -> None:
+def test_a_wrong_snapshot_is_refused_in_one_line(
+    tmp_path: Path, content: Any, message: str
+) -> None:
     path = dumped(tmp_path, content)
     with pytest.raises(InstanceError, match=message) as raised:
         read_problem(path)
@@ -237,7 +230,9 @@ def test_files_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         read_problem(path)
     monkeypatch.undo()
     packed = tmp_path / "run.json.gz"
-    packed.write_bytes(gzip.compress(json.dumps(snapshot(EVENTS)).encode() + b" " * (1 << 28)))
+    spaces = b" " * (1 << 28)
+    content = json.dumps(snapshot(EVENTS)).encode() + spaces
+    packed.write_bytes(gzip.compress(content, compresslevel=1))
     with pytest.raises(InstanceError, match=r"run.json.gz: a file of .* bytes may ask for \d+ unp"):
         read_problem(packed)
 
@@ -253,7 +248,7 @@ CONTENTS = {
 
 @pytest.mark.parametrize("kind", CONTENTS)
 @pytest.mark.parametrize("ending", ["json", "json.gz", "pickle.gz", "txt"])
-def test_what_a_file_holds_is_read_in_any_form(tmp_path: Path, kind: str, ending: str) -> None:
+def test_a_snapshot_is_read_in_any_form(tmp_path: Path, kind: str, ending: str) -> None:
     content = CONTENTS[kind]
     data = pickle.dumps(content) if "pickle" in ending else json.dumps(content, indent=1).encode()
     path = tmp_path / f"run.{ending}"
@@ -271,13 +266,13 @@ def test_long_json_takes_the_memory_of_its_events_alone(tmp_path: Path) -> None:
     path = tmp_path / "run.json"
     with path.open("w") as file:
         file.write('{"segments": [], "device_traces": [[' + text)
-        for _ in range(300):
+        for _ in range(80):
             file.write("," + text)
         file.write("]]}")
-    assert path.stat().st_size > 40 << 20
+    assert path.stat().st_size > 10 << 20
     tracemalloc.start()
-    assert read_pytorch_snapshot_trace(path).request_count == 301
-    assert tracemalloc.get_traced_memory()[1] < 10 << 20
+    assert read_pytorch_snapshot_trace(path).request_count == 81
+    assert tracemalloc.get_traced_memory()[1] < 6 << 20
     tracemalloc.stop()
 
 
@@ -337,21 +332,8 @@ def test_the_first_bytes_tell_a_snapshot(tmp_path: Path) -> None:
     assert not PYTORCH_SNAPSHOT.recognises(tmp_path / "run.pickle", b"text")
 
 
-VALID = pickle.dumps(snapshot(EVENTS, segments=[segment([block(512, 9, "active_allocated", 99)])]))
-
-
-@given(at=st.integers(0, len(VALID) - 1), byte=st.integers(0, 255), cut=st.booleans())
-def test_a_damaged_file_is_an_instance_error(
-    tmp_path_factory: pytest.TempPathFactory, at: int, byte: int, cut: bool
-) -> None:
-    path = tmp_path_factory.mktemp("fuzz") / "run.pickle"
-    path.write_bytes(VALID[:at] if cut else VALID[:at] + bytes([byte]) + VALID[at + 1 :])
-    with contextlib.suppress(InstanceError):
-        PYTORCH_SNAPSHOT.read(path)
-
-
 @pytest.mark.gpu
-def test_what_pytorch_dumps_is_read(tmp_path: Path) -> None:
+def test_a_snapshot_that_pytorch_writes_is_read(tmp_path: Path) -> None:
     import torch
 
     torch.cuda.empty_cache()
@@ -456,7 +438,7 @@ def test_a_problem_without_bytes_has_no_segment(tmp_path: Path) -> None:
     assert snapshot["segments"] == snapshot["device_traces"][0] == []
 
 
-def test_what_cannot_be_shown_is_refused(tmp_path: Path) -> None:
+def test_a_problem_without_time_and_a_wrong_plan_are_refused(tmp_path: Path) -> None:
     pairs = Problem([1, 1], unsafe_pairs=[[0, 1]])
     with pytest.raises(InstanceError, match="a memory snapshot holds tensors with lifetimes"):
         write_planned_snapshot(pairs, place(pairs), tmp_path / "plan.pickle")
@@ -471,7 +453,7 @@ tensors = st.lists(
 
 
 @given(tensors)
-def test_what_is_written_is_read(
+def test_a_written_snapshot_is_read_back(
     tmp_path_factory: pytest.TempPathFactory, tensors: list[tuple[int, int, int]]
 ) -> None:
     sizes, starts, lengths = map(list, zip(*tensors, strict=True))

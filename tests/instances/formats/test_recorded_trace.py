@@ -6,8 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from instances.formats.recorded_trace import (
     RECORDED_TRACE,
@@ -62,7 +60,7 @@ def test_a_block_that_is_freed_unseen_was_there_before(tmp_path: Path) -> None:
         ({"size": -SIZE}, "field size, request 0: bytes are at least 0"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(
+def test_a_wrong_array_is_refused_in_one_line(
     tmp_path: Path, changed: dict[str, object], message: str
 ) -> None:
     trace = write_trace(tmp_path / "run.npz", **changed)
@@ -76,24 +74,6 @@ def test_an_object_array_is_never_unpickled(tmp_path: Path) -> None:
     trace = write_trace(tmp_path / "run.npz", names=np.array([object()], dtype=object))
     with pytest.raises(InstanceError, match="not a whole archive"):
         RECORDED_TRACE.read(trace)
-
-
-@given(at=st.integers(0, 4000), byte=st.integers(0, 255), cut=st.booleans())
-def test_a_damaged_file_is_an_instance_error(
-    tmp_path_factory: pytest.TempPathFactory, at: int, byte: int, cut: bool
-) -> None:
-    whole = write_trace(tmp_path_factory.mktemp("trace") / "run.npz")
-    data = bytearray(whole.read_bytes())
-    at %= len(data)
-    if cut:
-        del data[at:]
-    else:
-        data[at] = byte
-    whole.write_bytes(data)
-    try:
-        RECORDED_TRACE.read(whole)
-    except InstanceError as error:
-        assert "\n" not in str(error)  # noqa: PT017 - either outcome is right, a second kind is not
 
 
 def two_iterations() -> AllocationTrace:
@@ -167,7 +147,7 @@ def test_a_slice_that_the_file_does_not_have(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("array", ["addr", "stream"])
-def test_what_no_device_has_is_refused(tmp_path: Path, array: str) -> None:
+def test_a_number_that_no_device_has_is_refused(tmp_path: Path, array: str) -> None:
     """Written as STAlloc text, it would not be read again."""
     changed = write_trace(tmp_path / "run.npz", **{array: -ADDRESS.astype(np.int64)})
     with pytest.raises(InstanceError, match="are at least 0, found -"):

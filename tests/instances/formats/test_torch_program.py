@@ -43,7 +43,7 @@ def test_another_archive_is_refused(tmp_path: Path, members: dict[str, str], mes
         read_problem(tmp_path / "net.pt2")
 
 
-def test_what_is_no_archive_is_refused(tmp_path: Path) -> None:
+def test_a_file_without_an_archive_is_refused(tmp_path: Path) -> None:
     (tmp_path / "net.pt2").write_bytes(b"PK no archive")
     with pytest.raises(InstanceError, match=r"net.pt2: the file is not a whole archive"):
         read_problem(tmp_path / "net.pt2")
@@ -91,7 +91,7 @@ def test_views_and_results_in_place_are_one_storage(tmp_path: Path) -> None:
 
 
 @pytest.mark.torch
-def test_what_reads_before_a_write_comes_before_it(tmp_path: Path) -> None:
+def test_readers_of_a_tensor_come_before_a_write_to_it(tmp_path: Path) -> None:
     import torch
 
     def run(self: Any, x: Any) -> Any:
@@ -364,7 +364,7 @@ def with_control_flow(_self: Any, x: Any) -> Any:
         (lambda _self, x: x.nonzero() + 1, "it does not run on tensors without numbers"),
     ],
 )
-def test_what_depends_on_data_is_refused(
+def test_shapes_that_depend_on_data_are_refused(
     tmp_path: Path, run: Callable[..., Any], message: str
 ) -> None:
     import torch

@@ -36,7 +36,7 @@ def value(name: str, size: int, offset: int) -> str:
     ("name", "tensors", "peak", "persistent", "output"),
     [("odd", 17, 3436, 1332, 4), ("loops", 12, 7192, 2360, 4648)],
 )
-def test_what_xla_placed_is_a_plan(
+def test_the_offsets_of_xla_are_a_plan(
     name: str, tensors: int, peak: int, persistent: int, output: int
 ) -> None:
     problem, plan = read_xla_plan(DUMPS / f"{name}-buffer-assignment.txt")
@@ -154,14 +154,14 @@ A, A_LIVES = value("a", 8, 0), "    a{}:0-2\n"
         (A, "    a{}:3-2\n", "line 5: a range that ends after it begins is needed"),
     ],
 )  # fmt: skip
-def test_what_breaks_a_rule_is_told_with_its_line(
+def test_a_line_that_breaks_a_rule_is_named(
     tmp_path: Path, values: str, ranges: str, message: str
 ) -> None:
     with pytest.raises(InstanceError, match=message):
         read_problem(dump(tmp_path, values, ranges))
 
 
-def test_what_is_missing_is_told(tmp_path: Path) -> None:
+def test_a_part_that_is_missing_is_named(tmp_path: Path) -> None:
     path = dump(tmp_path, A, A_LIVES)
     other = tmp_path / "other.txt"
     other.write_bytes(path.read_bytes())

@@ -91,29 +91,6 @@ def test_each_microbatch_has_its_own_visit_of_a_layer() -> None:
     assert groups.times.tolist() == [[0, 4], [10, 14]]
 
 
-def test_without_layers_static_steps_separate_visits() -> None:
-    """Two dynamic tensors between the same static steps are one group.
-
-    step     0 1 2 3 4 5 6 7 8 9
-    static   [---------)   [---)
-    a          [-------------)
-    b            [-------------)
-    c                [-)
-    """
-    problem = Problem(
-        [4, 1, 1, 1], [0, 1, 2, 4], [5, 8, 9, 6], gaps=[], dynamic=[False, True, True, True]
-    )
-    late = Problem(
-        [4, 4, 1, 1, 1], [0, 7, 1, 2, 4], [5, 10, 8, 9, 6],
-        dynamic=[False, False, True, True, True],
-    )  # fmt: skip
-    assert layer_groups(problem).visits.tolist() == [[-1, 1, -1, 2]]
-    groups = layer_groups(late)
-    assert groups.visits.tolist() == [[-1, 1, -1, 2], [-1, 1, -1, 3]]
-    assert groups.times.tolist() == [[0, 7], [0, 10]]
-    assert groups.group.tolist() == [1, 1, 0]
-
-
 def test_nothing_dynamic_gives_no_group() -> None:
     groups = layer_groups(Problem([1], [0], [1]))
     assert groups.visits.shape == (0, 4)

@@ -85,7 +85,9 @@ def test_spans_of_any_kind_share_their_lists(problem: Problem, data: st.DataObje
 
 
 @given(dynamic_problems(), st.integers(0, 2**32))
-def test_what_an_allocator_places_there_collides_with_nothing(problem: Problem, seed: int) -> None:
+def test_an_allocator_in_the_reusable_space_collides_with_nothing(
+    problem: Problem, seed: int
+) -> None:
     """Another iteration: dynamic sizes differ, everything is asked for in the same steps."""
     part = static_part(problem)
     plan = place(part.problem)
@@ -194,24 +196,19 @@ def test_the_best_fit_leaves_least(
         ({"visits": [[4, 0, 4, 1], [-1, 2, -1, 3]]}, "field visits, row 1: groups ascend"),
         ({"visits": [[4, 0, 4, 1], [4, 0, 4, 1]]}, "field visits, row 1: groups ascend"),
         ({"visits": [[4, 0, 4, 1]]}, "field times: one entry a group"),
-        ({"visits": [[1, 2, 3], [4, 5, 6]]}, "field visits, entry 0: 4 whole numbers"),
         ({"times": [[0, 5], [9, 9]]}, "field times, row 1"),
-        ({"times": [[0, 5], [3, 2**62 + 1]]}, "field times, row 1"),
         ({"space": [0]}, "field space: one entry a group"),
         ({"space": [0, 2]}, "field space, row 1: a list below 2"),
-        ({"space": [-1, 0]}, "field space, row 0: a list below 2"),
         ({"offsets": []}, "field space, row 0: a list below -1"),
         ({"offsets": [], "visits": [], "times": [], "space": []}, "found nothing"),
         ({"offsets": [0, 5, 4]}, "field offsets, row 2: lists follow each other"),
         ({"offsets": [1, 3, 4]}, "field offsets: from 0 to the number of intervals, 4"),
-        ({"offsets": [0, 3, 3]}, "field offsets: from 0 to the number of intervals, 4"),
         ({"offsets": [0, 4, 4]}, "field intervals, row 3"),
         ({"intervals": [[0, 25], [25, 40], [60, 80], [25, 40]]}, "field intervals, row 1"),
-        ({"intervals": [[0, 20], [40, 40], [60, 80], [25, 40]]}, "field intervals, row 1"),
         ({"intervals": [[-5, 20], [25, 40], [60, 80], [25, 40]]}, "field intervals, row 0"),
     ],
 )
-def test_what_breaks_a_rule_is_refused(change: dict[str, Any], message: str) -> None:
+def test_columns_that_break_a_rule_are_refused(change: dict[str, Any], message: str) -> None:
     space = hand_made()
     columns = {
         name: getattr(space, name)
@@ -247,7 +244,7 @@ def saved(path: Path, **change: object) -> Path:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(dynamic_problems())
-def test_what_is_written_is_read(tmp_path: Path, problem: Problem) -> None:
+def test_a_written_space_is_read_back(tmp_path: Path, problem: Problem) -> None:
     part = static_part(problem)
     plan = place(part.problem)
     space = reusable_space(problem, plan)
@@ -299,10 +296,6 @@ def test_the_part_says_what_is_idle(tmp_path: Path) -> None:
     ("change", "message"),
     [
         ({"pool": 9}, "field reusable_space.pool: the peak of the static tensors, 8, is needed"),
-        ({"pool": "8"}, "field reusable_space.pool: a whole number"),
-        ({"pool": ...}, "field reusable_space.pool: missing"),
-        ({"colour": 1}, "field reusable_space.colour: unknown"),
-        ({"space": 3}, "field reusable_space.space: a list"),
         ({"space": [0, 7]}, "field reusable_space, field space, row 1: a list below 2"),
         (
             {"intervals": [[2, 8]]},

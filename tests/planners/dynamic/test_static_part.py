@@ -21,29 +21,14 @@ def problem_of(dynamic: list[bool], **more: Any) -> Problem:
     return Problem([8 + i for i in range(count)], [0] * count, [5] * count, dynamic=dynamic, **more)
 
 
-def test_everything_a_static_tensor_has_comes_along() -> None:
-    problem = problem_of(
-        [True, False, True, False, False],
-        alignment=[1, 2, 4, 1, 1], contiguous=[(4, 3)], pinned={0: 7, 1: 64},
-        gaps=[(0, 1, 2), (1, 2, 3)], capacity=99, layer_start=[0, 1, 2, 3, 4],
-        phase_end=[5, 6, 7, 8, 9], tensor_name=list("abcde"), name="moe", origin={"x": 1},
-    )  # fmt: skip
+def test_a_static_part_keeps_the_columns_of_its_tensors() -> None:
+    problem = problem_of([True, False, True, False, False], contiguous=[(4, 3)], name="moe")
     part = static_part(problem)
     assert part.tensors.tolist() == [1, 3, 4]
-    static = part.problem
-    assert static.size.tolist() == [9, 11, 12]
-    assert static.alignment.tolist() == [2, 1, 1]
-    assert static.contiguous == ((2, 1),)
-    assert static.pinned.tolist() == [64, -1, -1]
-    assert static.gaps.tolist() == [[0, 2, 3]]
-    assert static.capacity == 99
-    assert static.tensor_name == ("b", "d", "e")
-    assert static.layer_start is not None
-    assert static.layer_start.tolist() == [1, 3, 4]
-    assert static.phase_end is not None
-    assert static.phase_end.tolist() == [6, 8, 9]
-    assert (static.layer_end, static.phase_start, static.dynamic) == (None, None, None)
-    assert (static.name, dict(static.origin)) == ("moe, static", {"x": 1, "static_part": True})
+    assert part.problem.size.tolist() == [9, 11, 12]
+    assert part.problem.contiguous == ((2, 1),)
+    assert part.problem.dynamic is None
+    assert (part.problem.name, dict(part.problem.origin)) == ("moe, static", {"static_part": True})
 
 
 def test_a_plan_of_the_whole_has_a_static_part() -> None:

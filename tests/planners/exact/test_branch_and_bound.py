@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from instances.synthetic import tight_capacity, training_graph
+from instances.synthetic import tight_capacity
 from planners import Budget, Problem, Result, Safety, Status, bounds_of, check, place, run
 from planners.exact.branch_and_bound.branch_and_bound import FIRST_NODES, NAME, ORDERS, Resumable
 from planners.exact.branch_and_bound.components import components_of
@@ -292,22 +292,6 @@ def test_random_windows() -> None:
 
 
 @pytest.mark.usefixtures("worst_started")
-def test_the_highest_of_independent_parts_decides() -> None:
-    """Rings of five tensors of one size take three times that, the highest ring decides."""
-    heights = (2, 5, 3)
-    ring = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 0)]
-    problem = Problem(
-        [height for height in heights for _ in ring],
-        unsafe_pairs=[(5 * p + a, 5 * p + b) for p in range(len(heights)) for a, b in ring],
-    )
-    result = answer(problem)
-    assert (result.status, result.peak) == (Status.OPTIMAL, 15)
-    assert result.statistics["parts"] == 3
-    assert answer(problem.with_capacity(15)).status in (Status.FEASIBLE, Status.OPTIMAL)
-    assert answer(problem.with_capacity(14)).status is Status.INFEASIBLE
-
-
-@pytest.mark.usefixtures("worst_started")
 def test_parts_of_every_kind_stand_side_by_side() -> None:
     for index in range(40):
         rng = random.Random(f"parts {index}")
@@ -339,18 +323,6 @@ def side_by_side(one: Problem, other: Problem) -> Problem:
         pinned={tensor: pin for tensor, pin in enumerate(pins) if pin >= 0},
         gaps=[*one.gaps.tolist(), *((t + tensors, a + shift, b + shift) for t, a, b in other.gaps)],
     )
-
-
-@pytest.mark.usefixtures("worst_started")
-@one_by_one("seeds", [1, 5], first=1)
-@pytest.mark.parametrize("streams", [1, 2, 4])
-@pytest.mark.parametrize("chains", [0, 2])
-def test_training_graphs_agree_with_cp_sat(streams: int, chains: int, seeds: int) -> None:
-    for seed in range(seeds):
-        problem = training_graph(12, streams=streams, chains=chains, chain_length=3, seed=seed)
-        result = answer(problem)
-        assert result.status is Status.OPTIMAL
-        assert result.peak == run(problem, get("cp-sat")).peak
 
 
 @pytest.mark.usefixtures("worst_started")

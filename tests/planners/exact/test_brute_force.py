@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from planners import Plan, Problem, Safety, Status, run
+from planners import Plan, Problem, Safety, run
 from planners.referee.naive import find_violation
 from planners.registry import get
 from planners.testing.random_problems import random_problem
@@ -55,9 +55,3 @@ def test_takes_the_hole_of_a_chain() -> None:
     problem = Problem([2, 2, 2, 2], unsafe_pairs=[(0, 3), (2, 3)], contiguous=[(0, 1, 2)])
     assert optimal_peak(problem) == 6
     assert run(problem, get("cp-sat")).peak == 6
-
-
-def test_pins_in_conflict_have_no_plan() -> None:
-    problem = Problem([2, 2], unsafe_pairs=[(0, 1)], pinned={0: 0, 1: 1})
-    assert optimal_peak(problem) is None
-    assert run(problem, get("cp-sat")).status is Status.INFEASIBLE

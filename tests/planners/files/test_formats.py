@@ -11,7 +11,6 @@ from typing import Any, NoReturn
 import pytest
 
 import planners
-from planners import entry_points
 from planners.errors import InstanceError
 from planners.files import formats as module
 from planners.files.formats import Format, formats, read_problem
@@ -55,11 +54,7 @@ def one_tensor(path: Path) -> Problem:
     return Problem(size=[1], start=[0], end=[1], name=path.stem)
 
 
-def test_the_package_offers_json_and_minimalloc() -> None:
-    assert [form.name for form in formats()][:2] == ["gapless-json", "minimalloc-csv"]
-
-
-def test_what_the_package_exports_reads_every_format(tmp_path: Path) -> None:
+def test_the_exported_reader_reads_every_format(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("id,lower,upper,size\na,0,2,4\nb,1,3,5\n")
     assert planners.read_problem(path).naive_bytes == 9
@@ -122,12 +117,13 @@ def test_an_unknown_format_lists_what_is_known(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_broken_offer_warns_and_is_left_out(
+def test_a_broken_offer_warns_and_the_next_is_taken(
     offered: list[Any], loaded: object, message: str
 ) -> None:
-    offered.append(entry("bad", loaded))
+    good = Format("good", (), lambda *_: False, one_tensor)
+    offered.extend([entry("bad", loaded), entry("good", good)])
     with pytest.warns(UserWarning, match=message):
-        assert [form.name for form in formats()] == ["gapless-json"]
+        assert [form.name for form in formats()] == ["gapless-json", "good"]
 
 
 @pytest.mark.parametrize(
@@ -176,7 +172,7 @@ def test_a_slice_is_read_by_formats_that_hold_recordings(
     assert read_problem(path, RecordingSlice(round_to=8)).size.tolist() == [8]
 
 
-def test_a_slice_of_what_is_no_recording_is_refused(
+def test_a_slice_of_a_single_problem_is_refused(
     offered: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "file.json"
@@ -189,9 +185,3 @@ def test_a_slice_of_what_is_no_recording_is_refused(
     forget_formats(monkeypatch)
     with pytest.raises(InstanceError, match=r"needed \(r\), found gapless-json, which holds one"):
         read_problem(path, asked)
-
-
-def test_entry_points_are_loaded_one_by_one(offered: list[Any]) -> None:
-    offered += [entry("a", 1), entry("b", ValueError("no")), entry("c", 3)]
-    with pytest.warns(UserWarning, match="thing b"):
-        assert list(entry_points.load_group("any", "thing")) == [("a", 1), ("c", 3)]

@@ -79,7 +79,9 @@ def test_a_full_disk_loses_nothing(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError, MemoryError])
-def test_what_ends_the_writing_loses_nothing(tmp_path: Path, error: type[BaseException]) -> None:
+def test_an_error_within_the_writing_loses_nothing(
+    tmp_path: Path, error: type[BaseException]
+) -> None:
     path = tmp_path / "a.json"
     path.write_bytes(OLD)
 
@@ -158,7 +160,7 @@ def test_a_name_of_full_length_can_be_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["/dev/full", "none/a.json", "a\0b", "x" * 300])
-def test_what_cannot_be_written_is_one_line(path: str) -> None:
+def test_a_path_that_cannot_be_written_is_refused_in_one_line(path: str) -> None:
     with pytest.raises(GaplessError) as caught:
         write_output(path, b"much")
     assert "\n" not in str(caught.value)

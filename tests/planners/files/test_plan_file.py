@@ -25,7 +25,7 @@ def result_of(problem: Problem) -> Result:
     return run(problem, get("greedy-size-first"), bounds=bounds_of(problem))
 
 
-def test_what_is_written_is_read(tmp_path: Path) -> None:
+def test_a_written_plan_is_read_back(tmp_path: Path) -> None:
     problem = problem_of()
     result = result_of(problem)
     write_plan(problem, result, tmp_path / "plan.json")

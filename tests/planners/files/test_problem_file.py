@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import gzip
 import json
+import re
 import sys
 import warnings
 from collections.abc import Iterator
@@ -21,8 +22,6 @@ from planners import Graph, InstanceError, Problem, Safety, read_problem, write_
 from planners.files.problem_file import FORMAT, problem_from_fields, problem_to_fields
 from planners.model.problem import Scalar
 from planners.testing.random_problems import random_problem
-from tests.fuzz.mutations import mutated
-from tests.slow import one_by_one
 
 GRAPH = Graph(
     op=["matmul", "add", "matmul"],
@@ -139,48 +138,38 @@ def test_random_problems_come_back(rng: Random, safety: Safety) -> None:
     assert_same(problem_from_fields(fields), problem)
 
 
-def test_a_path_may_be_a_string(tmp_path: Path) -> None:
-    write_problem(EXAMPLES["pairs"], str(tmp_path / "a.json"))
-    assert_same(read_problem(str(tmp_path / "a.json")), EXAMPLES["pairs"])
-
-
 # ---- Faults of the file --------------------------------------------------------------------
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    assert refusal(tmp_path / "no.json") == "the file cannot be read: No such file or directory"
-    assert refusal(tmp_path / "no.gz") == "the file cannot be read: No such file or directory"
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("no.json", "the file cannot be read: No such file or directory"),
+        ("no.gz", "the file cannot be read: No such file or directory"),
+        (".", "the file cannot be read: Is a directory"),
+        ("a\0b.json", "no file can have this name: embedded null byte"),
+    ],
+)
+def test_a_path_without_a_file_is_refused(name: str, reason: str, tmp_path: Path) -> None:
+    with pytest.raises(InstanceError) as caught:
+        read_problem(tmp_path / name)
+    assert str(caught.value).endswith(f": {reason}")
 
 
-def test_a_folder(tmp_path: Path) -> None:
-    assert refusal(tmp_path) == "the file cannot be read: Is a directory"
-
-
-def test_a_name_that_no_file_has() -> None:
-    with pytest.raises(InstanceError, match="no file can have this name: embedded null byte"):
-        read_problem("a\0b.json")
-
-
-@pytest.mark.parametrize("name", ["lifetimes", "graph"])
-def test_a_truncated_file(name: str, tmp_path: Path) -> None:
-    path = tmp_path / "whole.json"
-    write_problem(EXAMPLES[name], path)
-    data = path.read_bytes().rstrip()
-    for length in range(len(data)):
-        message = refusal_of_bytes(data[:length], tmp_path)
-        assert message.startswith(
-            ("the file is not a whole JSON text: ", "the file is not UTF-8 text: byte ")
-        )
-
-
-def test_a_truncated_gzip_file(tmp_path: Path) -> None:
-    path = tmp_path / "whole.json.gz"
-    write_problem(EXAMPLES["lifetimes"], path)
-    data = path.read_bytes()
-    for length in range(len(data)):
-        message = refusal_of_bytes(data[:length], tmp_path, "cut.json.gz")
-        if length:
-            assert message.startswith("the file is not a whole gzip file: ")
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("graph.json", "the file is not a whole JSON text: "),
+        ("lifetimes.json", "the file is not a whole JSON text: |the file is not UTF-8 text: byte "),
+        ("lifetimes.json.gz", "the file is not a whole gzip file: "),
+    ],
+)
+def test_a_truncated_file_is_refused(name: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    write_problem(EXAMPLES[name.partition(".")[0]], path)
+    data = path.read_bytes().rstrip(b"\n")
+    for length in range(1, len(data)):
+        assert re.match(message, refusal_of_bytes(data[:length], tmp_path, f"cut-{name}"))
 
 
 @pytest.mark.parametrize(
@@ -204,7 +193,7 @@ def test_a_truncated_gzip_file(tmp_path: Path) -> None:
         (b"{}", "field format: missing, and every file needs it"),
     ],
 )  # fmt: skip
-def test_what_is_no_json_object(data: bytes, message: str, tmp_path: Path) -> None:
+def test_a_text_without_an_object_is_refused(data: bytes, message: str, tmp_path: Path) -> None:
     assert refusal_of_bytes(data, tmp_path) == message
     (tmp_path / "bad.json.gz").write_bytes(gzip.compress(data))
     assert refusal(tmp_path / "bad.json.gz") == message
@@ -228,15 +217,10 @@ def test_lists_nested_to_just_below_what_python_stands(usual_depth: int, tmp_pat
             refusal_of_bytes(deep.encode(), tmp_path)
 
 
-def test_a_plain_file_that_is_called_gzipped(tmp_path: Path) -> None:
+def test_a_file_that_is_called_gzipped_and_is_not_whole_is_refused(tmp_path: Path) -> None:
     message = refusal_of_bytes(b'{"format": 1}', tmp_path, "plain.json.gz")
     assert message == "the file is not a whole gzip file: Not a gzipped file (b'{\"')"
-
-
-def test_a_gzip_file_with_a_wrong_checksum(tmp_path: Path) -> None:
-    path = tmp_path / "a.json.gz"
-    write_problem(EXAMPLES["pairs"], path)
-    data = bytearray(path.read_bytes())
+    data = bytearray(gzip.compress(b"{}"))
     data[-8] ^= 1
     message = refusal_of_bytes(bytes(data), tmp_path, "b.json.gz")
     assert message.startswith("the file is not a whole gzip file: CRC check failed")
@@ -254,16 +238,6 @@ def test_a_file_larger_than_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert refusal(tmp_path / "a.json.gz") == message
 
 
-def test_a_small_file_that_unpacks_to_a_large_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("planners.files.json_file.MAX_TEXT_BYTES", 1 << 20)
-    bomb = tmp_path / "bomb.json.gz"
-    bomb.write_bytes(gzip.compress(bytes(64 << 20), compresslevel=1))
-    assert bomb.stat().st_size < 1 << 20
-    assert refusal(bomb) == "the file holds more than 1048576 bytes of JSON"
-
-
 # ---- Faults of the fields ------------------------------------------------------------------
 
 
@@ -272,19 +246,15 @@ def test_a_small_file_that_unpacks_to_a_large_one(
     [
         ("pairs", "format", "gapless", f"field format: '{FORMAT}' is needed, found 'gapless'"),
         ("pairs", "version", 2, "field version: 1 (the only one so far) is needed, found 2"),
-        ("pairs", "version", True, "field version: 1 (the only one so far) is needed, found True"),
         ("pairs", "version", 1.0, "field version: 1 (the only one so far) is needed, found 1.0"),
         ("pairs", "colour\n", 1, "field 'colour\\n': unknown; known fields are alignment, capacity,"
          " contiguous, dynamic, end, format, gaps, graph, layer_end, layer_start, name, origin, "
          "phase_end, phase_start, pinned, size, start, tensor_name, unsafe_pairs, version"),
         ("graph", "graph.colour", 1, "field graph.colour: unknown; known fields are consumers, "
          "control, op, op_names, producer, stream, work"),
-        ("pairs", "size", {"0": 1}, "field size: a list is needed, found {'0': 1}"),
         ("pairs", "size", "123", "field size: a list is needed, found '123'"),
         ("pairs", "size.1", 2.0, "field size, tensor 1: a whole number that fits int64 is needed, "
          "found 2.0"),
-        ("pairs", "size.1", float("nan"), "field size, tensor 1: a whole number that fits int64 is "
-         "needed, found nan"),
         ("lifetimes", "start", None, "field start: a list is needed, found None"),
         ("lifetimes", "capacity", None, "field capacity: a whole number of bytes is needed, found "
          "None"),
@@ -294,31 +264,21 @@ def test_a_small_file_that_unpacks_to_a_large_one(
         ("lifetimes", "origin.rate", float("inf"), "field origin, key 'rate': a string of Unicode "
          "characters, a whole number that fits int64, a finite number or a boolean is needed, "
          "found inf"),
-        ("lifetimes", "tensor_name", None, "field tensor_name: a list is needed, found None"),
         ("lifetimes", "dynamic.3", 1, "field dynamic, tensor 3: true or false is needed, found 1"),
         ("lifetimes", "contiguous", [[0, 9]], "field contiguous, chain 0: tensors are numbered 0 "
          "to 3, found 9"),
         ("lifetimes", "pinned", [[2, 64], [2, 64]], "field pinned, tensor 2: given twice"),
         ("lifetimes", "pinned", [[9, 64]], "field pinned, entry 0: tensors are numbered 0 to 3, "
          "found 9"),
-        ("lifetimes", "pinned", [[2]], "field pinned, entry 0: 2 whole numbers are needed, found "
-         "1"),
-        ("lifetimes", "pinned", {"2": 64}, "field pinned: a list is needed, found {'2': 64}"),
-        ("lifetimes", "gaps", [[0, 1, 2], [0, 1]], "field gaps, entry 1: 3 whole numbers are "
-         "needed, found 2"),
-        ("pairs", "unsafe_pairs", [[0, 5]], "field unsafe_pairs, entry 0: tensors are numbered 0 "
-         "to 2, found 5"),
-        ("graph", "graph", None, "field graph: an object is needed, found None"),
         ("graph", "graph.op_names", [["a"]], "field graph.op_names, entry 0: a string of printable "
          "characters is needed, found ['a']"),
         ("graph", "graph.op.2", True, "field graph.op, node 2: an index into the 2 op_names is "
          "needed, found True"),
         ("graph", "graph.consumers.0.1", 3, "field graph.consumers, tensor 0: nodes are numbered 0 "
          "to 2, found 3"),
-        ("graph", "graph.control", 4, "field graph.control: a list is needed, found 4"),
     ],
 )  # fmt: skip
-def test_a_field_that_breaks_a_rule(
+def test_a_field_that_breaks_a_rule_is_refused(
     example: str, path: str, value: object, message: str, tmp_path: Path
 ) -> None:
     fields = copy.deepcopy(FIELDS[example])
@@ -328,49 +288,3 @@ def test_a_field_that_breaks_a_rule(
         owner = owner[key] if isinstance(owner, dict) else owner[int(key)]
     owner[last if isinstance(owner, dict) else int(last)] = value
     assert refusal_of(fields, tmp_path) == message
-
-
-@pytest.mark.parametrize("field", ["format", "version", "size"])
-def test_a_field_that_every_file_needs(field: str, tmp_path: Path) -> None:
-    fields = {key: value for key, value in FIELDS["pairs"].items() if key != field}
-    assert refusal_of(fields, tmp_path) == f"field {field}: missing, and every file needs it"
-
-
-@pytest.mark.parametrize("field", sorted(FIELDS["graph"]["graph"]))
-def test_a_field_that_every_graph_needs(field: str, tmp_path: Path) -> None:
-    fields = copy.deepcopy(FIELDS["graph"])
-    del fields["graph"][field]
-    message = f"field graph.{field}: missing, and every file needs it"
-    assert refusal_of(fields, tmp_path) == message
-
-
-# ---- Fuzzing -------------------------------------------------------------------------------
-
-
-def assert_read_or_refused(data: bytes, path: Path) -> None:
-    """Read a file: a problem that can be written and read again, or one line that says why not."""
-    path.write_bytes(data)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        try:
-            problem = read_problem(path)
-        except InstanceError as error:
-            message = str(error)
-            assert message.startswith(f"{path}: ")
-            assert message.isprintable()
-        else:
-            again = path.with_name(f"again{path.suffix}")
-            write_problem(problem, again)
-            assert_same(read_problem(again), problem)
-
-
-@pytest.mark.parametrize("suffix", SUFFIXES)
-@one_by_one("count", [500, 3000], first=1)
-def test_mutated_files_are_read_or_refused(suffix: str, count: int, tmp_path: Path) -> None:
-    rng, seeds = Random(7), []
-    for problem in EXAMPLES.values():
-        write_problem(problem, tmp_path / f"seed{suffix}")
-        seeds.append((tmp_path / f"seed{suffix}").read_bytes())
-    for _ in range(count):
-        data = mutated(rng, rng.choice(seeds), suffix, seeds)
-        assert_read_or_refused(data, tmp_path / f"fuzzed{suffix}")

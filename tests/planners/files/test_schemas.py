@@ -106,7 +106,7 @@ def test_every_committed_instance_is_valid(path: Path) -> None:
     INSTANCE.validate(json.loads(gzip.decompress(data) if path.suffix == ".gz" else data))
 
 
-def test_what_is_written_is_valid(tmp_path: Path) -> None:
+def test_written_instances_and_plans_are_valid(tmp_path: Path) -> None:
     plans = [data for name, data in valid_files(tmp_path).items() if name.endswith(".plan")]
     assert len(plans) == 2
     for data in plans:
@@ -197,13 +197,13 @@ ACCEPTED: list[Any] = [
 
 
 @pytest.mark.parametrize("fields", REFUSED, ids=range(len(REFUSED)))
-def test_what_both_refuse(fields: Any) -> None:
+def test_reader_and_schema_refuse(fields: Any) -> None:
     assert refusal_of_instance(fields) is not None
     assert not INSTANCE.is_valid(fields)
 
 
 @pytest.mark.parametrize("fields", ACCEPTED, ids=range(len(ACCEPTED)))
-def test_what_both_accept(fields: Any) -> None:
+def test_reader_and_schema_accept(fields: Any) -> None:
     assert refusal_of_instance(fields) is None
     INSTANCE.validate(fields)
 
@@ -237,7 +237,7 @@ def test_what_both_accept(fields: Any) -> None:
         ("int64 in `origin`", {**TOY, "origin": {"a": float("nan")}}),
     ],
 )  # fmt: skip
-def test_what_is_beyond_the_schema(rule: str, fields: Any) -> None:
+def test_the_reader_alone_refuses(rule: str, fields: Any) -> None:
     INSTANCE.validate(fields)
     assert re.search(BEYOND_INSTANCES[rule], str(refusal_of_instance(fields)))
 

@@ -149,33 +149,6 @@ def test_an_object_too_short_for_an_alignment_hides_no_other() -> None:
         assert place_in_objects(problem, [0, 1, 2, 3]).offsets.tolist() == [0, 0, 5, 8]
 
 
-def test_best_fit_takes_the_smallest_gap() -> None:
-    #   0         4 5       8 9
-    #   |  4 free |A| 3 free|B|  free        C: 3 bytes
-    problem = Problem(
-        [1, 1, 3],
-        unsafe_pairs=[(0, 1), (0, 2), (1, 2)],
-        pinned={0: 4, 1: 8},
-    )
-    assert place(problem, "size", "first").offsets.tolist() == [4, 8, 0]
-    assert place(problem, "size", "best").offsets.tolist() == [4, 8, 5]
-
-
-def test_tensors_without_bytes_are_in_nobodys_way() -> None:
-    problem = Problem([0, 4, 0, 4], [0, 0, 0, 0], [9, 9, 9, 9])
-    for engine in (place, place_in_objects):
-        plan = engine(problem, [0, 1, 2, 3])
-        assert plan.peak == 8
-        assert find_violation(problem, plan) is None
-
-
-def test_an_empty_problem_has_an_empty_plan() -> None:
-    for problem in (Problem([], [], []), Problem([], unsafe_pairs=[])):
-        for engine in (place, place_in_objects):
-            plan = engine(problem)
-            assert (plan.offsets.tolist(), plan.peak) == ([], 0)
-
-
 def test_sizes_near_the_limit_do_not_overflow() -> None:
     half = 1 << 60
     problem = Problem([half - 8, half - 8], [0, 0], [2, 2], alignment=[1, 8])
@@ -204,7 +177,7 @@ def test_many_objects_refuses_pins_with_a_reason() -> None:
         ({"order": lambda problem: problem.size[:1]}, "for 2 tensors"),
     ],
 )
-def test_what_is_wrong_is_refused_by_name(arguments: dict[str, Any], message: str) -> None:
+def test_a_wrong_argument_is_refused_by_name(arguments: dict[str, Any], message: str) -> None:
     problem = Problem([1, 2], [0, 0], [1, 1])
     for engine in (place, place_in_objects):
         with pytest.raises(GaplessError) as caught:

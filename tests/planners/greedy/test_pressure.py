@@ -21,7 +21,6 @@ from planners import (
     run,
 )
 from planners.greedy.pressure import KEYS, PressureOrders, pressures
-from planners.model.incumbent import Incumbent
 from planners.testing.random_problems import random_problem
 
 # bytes        step 0 1 2 3 4 5
@@ -29,10 +28,6 @@ from planners.testing.random_problems import random_problem
 #   3  a a . . b b      live: 3 5 2 2 6 5
 #   2  a c c c c .      pressure: a 5, b 6, c 6
 PROBLEM = Problem([3, 4, 2], [0, 4, 1], [2, 6, 5])
-
-
-def test_pressure_is_the_most_that_is_alive_within_a_lifetime() -> None:
-    assert pressures(PROBLEM).tolist() == [5, 6, 6]
 
 
 @pytest.mark.parametrize(
@@ -95,13 +90,6 @@ def test_a_chain_is_as_urgent_as_its_most_urgent_tensor() -> None:
     # Tensor 0 dies long before the tightest step, but its chain reaches into it.
     problem = Problem([1, 8, 4], [0, 5, 2], [1, 6, 3], contiguous=[(0, 1)])
     assert orders_of(problem)["1.0: earliest end, then largest"] == [0, 1]
-
-
-def test_bounds_that_are_known_are_the_goal_from_the_first_attempt_on() -> None:
-    problem = training_graph(60, streams=3, seed=1)
-    known = max(bounds_of(problem), key=lambda bound: bound.bytes)
-    assert known.name == "antichain"
-    assert Incumbent(problem, Budget()).goal == known.bytes
 
 
 def test_the_heaviest_antichain_comes_first() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from planners import Problem, Safety
-from planners.greedy.sort_keys import ORDERS, block_order, by_breadth, by_size, by_source, by_unsafe
+from planners.greedy.sort_keys import block_order, by_breadth, by_size, by_source, by_unsafe
 from planners.testing.random_problems import SOLVABLE, random_problem
 from tests import definitions
 
@@ -73,8 +73,3 @@ def test_blocks_follow_their_most_urgent_tensor_and_ties_the_index() -> None:
     assert block_order(problem.blocks, np.array([5, 9, 3, 3, 3, 0])).tolist() == [4, 1, 2, 3, 0]
     assert block_order(problem.blocks, np.zeros(6)).tolist() == [0, 1, 2, 3, 4]
     assert block_order(Problem([], [], []).blocks, np.empty(0)).tolist() == []
-
-
-def test_every_order_has_a_description() -> None:
-    assert set(ORDERS) == {"size", "breadth", "source", "unsafe"}
-    assert all(order.__doc__ for order in ORDERS.values())

@@ -69,7 +69,7 @@ def test_stages_end_where_the_plan_is_good_enough() -> None:
 @pytest.mark.parametrize(
     ("error", "reason"), [(TimeoutError, "time limit"), (KeyboardInterrupt, "interrupted")]
 )
-def test_what_ends_it_early_leaves_the_best_plan(error: type[BaseException], reason: str) -> None:
+def test_an_early_end_leaves_the_best_plan(error: type[BaseException], reason: str) -> None:
     incumbent = incumbent_of()
     incumbent.ask_for_bounds()
     found = plan_in_stages(
@@ -119,7 +119,7 @@ def test_no_time_for_an_order_and_no_room_for_any_plan_start_nothing() -> None:
     assert (found.plan, found.lower_bound, found.certificate) == (None, 4, "clique")
 
 
-def test_what_a_search_proves_ends_the_rest_and_is_named() -> None:
+def test_a_proof_of_a_search_ends_the_rest_and_is_named() -> None:
     incumbent = incumbent_of()
     incumbent.offer(LOW, "x")
     incumbent.prove(5, "first")

@@ -58,13 +58,7 @@ def test_the_smaller_one_is_the_guest_whatever_the_order() -> None:
     assert one.address.tolist() == other.address.tolist()
 
 
-def test_what_fits_nowhere_goes_on_top() -> None:
-    guest = local_plan([Request(3, 1, 2, 1, 2), Request(1, 0, 0, 1, 2)])
-    (fused,) = fuse(HOST, guest, PaperVariant())
-    assert fused.address.tolist() == [0, 2, 4, 5]
-
-
-def test_what_fits_nowhere_may_become_a_group_of_its_own() -> None:
+def test_a_guest_without_a_place_may_become_a_group_of_its_own() -> None:
     # Two bytes are free from step 2 on: not enough for the first guest, and enough for the second.
     guest = local_plan([Request(3, 2, 3, 1, 2), Request(1, 3, 3, 1, 2)])
     fused, rest = fuse(HOST, guest, PaperVariant(leftover="group"))
@@ -83,7 +77,7 @@ def test_a_group_that_finds_no_place_at_all_is_not_fused() -> None:
         assert plans == groups
 
 
-def test_what_is_left_over_stands_where_the_guest_did_and_is_fused_again() -> None:
+def test_a_leftover_group_stands_in_the_place_of_the_guest_and_is_fused_again() -> None:
     host = local_plan([Request(4, 0, 9, 0, 1), Request(4, 0, 4, 0, 1)])
     guest = local_plan([Request(3, 5, 9, 1, 2), Request(3, 5, 9, 1, 2)])
     last = local_plan([Request(9, 5, 20, 2, 3)])

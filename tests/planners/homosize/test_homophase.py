@@ -29,15 +29,6 @@ T = Request(1, 2, 2, 0, 0)
 U = Request(1, 5, 5, 1, 1)
 
 
-def test_a_group_holds_what_has_both_phases_in_common() -> None:
-    plans, singles = homophase_groups(columns([B, T, A, U]), PaperVariant())
-    (plan,) = plans
-    assert plan.requests.tensor.tolist() == [2, 0]
-    assert plan.address.tolist() == [0, 2]
-    assert (plan.phase_start, plan.phase_end) == (0, 1)
-    assert singles.tensor.tolist() == [1, 3]
-
-
 def test_a_group_stands_for_one_request() -> None:
     (plan,), _ = homophase_groups(columns([A, B]), PaperVariant())
     assert (plan.size, plan.start, plan.end) == (5, 0, 5)
@@ -106,11 +97,6 @@ def test_without_phases_nothing_is_grouped() -> None:
     plans, singles = homophase_groups(columns([A, B]), PaperVariant(phases=False))
     assert plans == []
     assert singles.count == 2
-
-
-def test_no_requests() -> None:
-    plans, singles = homophase_groups(columns([]), PaperVariant())
-    assert (plans, singles.count) == ([], 0)
 
 
 @given(drawn=requests(least=0))

@@ -118,7 +118,7 @@ def test_branches_keep_their_memory() -> None:
 
 
 @pytest.mark.parametrize("inside", itertools.product([False, True], repeat=2))
-def test_what_the_user_provides_is_left_to_him(inside: tuple[bool, bool]) -> None:
+def test_inputs_and_outputs_of_the_user_are_left_to_him(inside: tuple[bool, bool]) -> None:
     import torch
     from executorch.exir.memory_planning import greedy
 
@@ -177,7 +177,7 @@ def test_no_two_tensors_of_one_time_share_bytes(seed: int) -> None:
             assert Verifier.mem_obj_id_match(one, other)
 
 
-def test_what_is_computed_in_place_lies_where_its_base_lies() -> None:
+def test_a_result_in_place_lies_where_its_base_lies() -> None:
     base, kept, other = spec(100, 0, 2), spec(100, 3, 5), spec(50, 1, 4)
     kept.inplace_base = base
     apart, also = spec(32, 6, 7), spec(32, 6, 7)

@@ -31,13 +31,6 @@ def test_blocks_are_ordered_by_their_lowest_tensor() -> None:
     assert blocks.pinned.tolist() == [-1, -1, -1, -1]
 
 
-def test_the_strictest_member_decides_where_the_head_may_lie() -> None:
-    #   head                     0 + 5 must be a multiple of 8, so the head lies 3 above one;
-    #   |- 5 bytes -|-- 8 -----  the other alignments agree: 3 + 5 + 8 is a multiple of 4
-    blocks = problem_of([5, 8, 2], alignment=[1, 8, 4], contiguous=[(0, 1, 2)]).blocks
-    assert (blocks.modulus.tolist(), blocks.residue.tolist()) == ([8], [3])
-
-
 @given(st.randoms(use_true_random=False))
 def test_residue_and_pin_stand_for_the_conditions_of_all_members(rng: Random) -> None:
     problem = random_problem(rng, Safety.PAIRS, features=SOLVABLE)
@@ -98,18 +91,9 @@ def test_a_chain_is_refused_where_no_head_aligns_all(members: list[tuple[int, in
          "aligned, with its whole chain, to 4, found 9"),
     ],
 )  # fmt: skip
-def test_what_a_chain_cannot_satisfy(conditions: dict[str, Any], message: str) -> None:
+def test_conditions_that_no_chain_satisfies_are_refused(
+    conditions: dict[str, Any], message: str
+) -> None:
     with pytest.raises(InstanceError) as caught:
         problem_of([3, 5, 7], contiguous=[(0, 1, 2)], **conditions)
     assert str(caught.value) == message
-
-
-def test_a_single_tensor_is_pinned_where_it_is_aligned() -> None:
-    assert problem_of([3], alignment=[4], pinned={0: 8}).blocks.pinned.tolist() == [8]
-    with pytest.raises(InstanceError, match="must be aligned, with its whole chain, to 4"):
-        problem_of([3], alignment=[4], pinned={0: 6})
-
-
-def test_members_may_be_pinned_together() -> None:
-    blocks = problem_of([3, 5], contiguous=[(1, 0)], pinned={1: 2, 0: 7}).blocks
-    assert blocks.pinned.tolist() == [2]

@@ -140,14 +140,6 @@ def test_without_time_no_search_takes_a_turn_or_makes_an_attempt(search: type[Se
         assert incumbent.count == 0
 
 
-def test_local_search_needs_an_order_and_rows() -> None:
-    problem = Problem([1, 2], [0, 0], [1, 1])
-    with pytest.raises(ValueError, match="rows"):
-        _core.search_orders(problem.core, np.array([0, 1], dtype=np.int32), 9, 1, 0, 1.0)
-    with pytest.raises(ValueError, match="every block comes once"):
-        search(problem, np.array([0, 0], dtype=np.int32), 9, Random(0))
-
-
 def test_attempts_keep_the_best_plan_and_its_name() -> None:
     problem = Problem([3, 2, 2], [0, 0, 2], [2, 4, 4])
     attempts = Incumbent(problem, Budget(node_limit=3).started(), target=5)

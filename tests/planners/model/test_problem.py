@@ -54,19 +54,6 @@ def test_the_three_kinds_of_safety() -> None:
     assert [p.naive_bytes for p in (in_time, by_graph, by_pairs)] == [3, 6, 3]
 
 
-def test_what_is_left_out_says_nothing() -> None:
-    problem = Problem([4], [0], [1])
-    assert problem.alignment.tolist() == [1]
-    assert problem.pinned.tolist() == [-1]
-    assert problem.gaps.shape == (0, 3)
-    assert problem.contiguous == ()
-    assert (problem.capacity, problem.graph, problem.unsafe_pairs) == (None, None, None)
-    assert (problem.dynamic, problem.tensor_name) == (None, None)
-    assert (problem.phase_start, problem.phase_end) == (None, None)
-    assert (problem.layer_start, problem.layer_end) == (None, None)
-    assert (problem.name, dict(problem.origin)) == ("problem", {})
-
-
 @pytest.mark.parametrize(
     "taken",
     [
@@ -117,7 +104,7 @@ def test_nothing_of_a_problem_can_be_changed() -> None:
         problem.origin["model"] = "x"  # type: ignore[index]
 
 
-def test_what_a_problem_hands_out_can_be_changed_without_changing_it() -> None:
+def test_columns_that_a_problem_returns_can_be_changed_without_changing_it() -> None:
     problem = Problem([1, 2], [0, 1], [4, 5], gaps=[(0, 1, 2)])
     problem.segments()[...] = 0
     assert problem.segments().tolist() == [[0, 0, 1], [0, 2, 4], [1, 1, 5]]
@@ -166,7 +153,6 @@ def test_entries_that_are_no_whole_numbers(field: str, value: object, shown: str
         (np.array(1.5), "field size: one dimension is needed, found 0"),
         (7, "field size: a list is needed, found 7"),
         (None, "field size: a list is needed, found None"),
-        ("ab", "field size, tensor 0: a whole number that fits int64 is needed, found 'a'"),
     ],
 )  # fmt: skip
 def test_columns_that_are_no_whole_numbers(column: Any, message: str) -> None:
@@ -208,8 +194,6 @@ BIG = 1 << 60
          "needed, found 0"),
         ({**TWO, "alignment": [3, 1]}, "field alignment, tensor 0: a power of two up to 2**40 is "
          "needed, found 3"),
-        ({**TWO, "alignment": [-4, 1]}, "field alignment, tensor 0: a power of two up to 2**40 is "
-         "needed, found -4"),
         ({**TWO, "alignment": [1, 2 * MAX_ALIGNMENT]}, "field alignment, tensor 1: a power of two "
          f"up to 2**40 is needed, found {2 * MAX_ALIGNMENT}"),
         ({**TWO, "alignment": [1, -(1 << 63)]}, "field alignment, tensor 1: a power of two up to "
@@ -230,17 +214,9 @@ BIG = 1 << 60
          "tensors are needed, found 1 twice"),
         ({"size": [1, 1], "unsafe_pairs": [(0, 1), (0,)]}, "field unsafe_pairs, entry 1: 2 whole "
          "numbers are needed, found 1"),
-        ({"size": [1, 1], "unsafe_pairs": [(0, 1), (0, 1.0)]}, "field unsafe_pairs, entry 1: a "
-         "whole number that fits int64 is needed, found 1.0"),
-        ({"size": [1, 1], "unsafe_pairs": [(0, 1), 7]}, "field unsafe_pairs, entry 1: a list is "
-         "needed, found 7"),
         ({"size": [1, 1], "unsafe_pairs": np.array([0, 1])}, "field unsafe_pairs: rows of 2 whole "
          "numbers are needed"),
-        ({"size": [1, 1], "unsafe_pairs": np.array([[0, 1.0]])}, "field unsafe_pairs, entry 0: a "
-         "whole number that fits int64 is needed, found 0.0"),
         ({**TWO, "contiguous": [[0]]}, "field contiguous, chain 0: at least two tensors, found 1"),
-        ({**TWO, "contiguous": [[0, 1], []]}, "field contiguous, chain 1: at least two tensors, "
-         "found 0"),
         ({**TWO, "contiguous": [[0, 2]]}, "field contiguous, chain 0: tensors are numbered 0 to 1, "
          "found 2"),
         ({**TWO, "contiguous": [[-1, 0]]}, "field contiguous, chain 0: tensors are numbered 0 to 1,"
@@ -250,15 +226,8 @@ BIG = 1 << 60
         ({"size": [1] * 3, "unsafe_pairs": [], "contiguous": [[0, 1], [2, 1]]}, "field contiguous, "
          "chain 1: a tensor is in at most one chain and once, found tensor 1 in chain 0 already"),
         ({**TWO, "contiguous": [0, 1]}, "field contiguous, chain 0: a list is needed, found 0"),
-        ({**TWO, "contiguous": ["ab"]}, "field contiguous, chain 0: a list is needed, found 'ab'"),
-        ({**TWO, "contiguous": [[0, True]]}, "field contiguous, chain 0: a whole number that fits "
-         "int64 is needed, found True"),
         ({**TWO, "pinned": {0: -1}}, "field pinned, tensor 0: an offset is at least 0, found -1"),
         ({**TWO, "pinned": {2: 0}}, "field pinned, entry 0: tensors are numbered 0 to 1, found 2"),
-        ({**TWO, "pinned": {0: 0, 1: 1.5}}, "field pinned, entry 1: a whole number that fits int64 "
-         "is needed, found 1.5"),
-        ({**TWO, "pinned": {"0": 0}}, "field pinned, entry 0: a whole number that fits int64 is "
-         "needed, found '0'"),
         ({**PAIR, "gaps": [(0, 1, 2)]}, "field gaps: gaps are parts of lifetimes, and field "
          "unsafe_pairs decides safety here; leave them out"),
         ({"size": [1] * 3, "graph": chain_graph(), "gaps": [(0, 0, 1)]}, "field gaps: gaps are "
@@ -279,28 +248,18 @@ BIG = 1 << 60
          "found -1"),
         ({**TWO, "capacity": 1 << 63}, "field capacity: whole bytes from 0 to 2**63 - 1 are needed,"
          f" found {1 << 63}"),
-        ({**TWO, "capacity": 1.0}, "field capacity: whole bytes from 0 to 2**63 - 1 are needed, "
-         "found 1.0"),
-        ({**TWO, "capacity": True}, "field capacity: whole bytes from 0 to 2**63 - 1 are needed, "
-         "found True"),
         ({**TWO, "dynamic": [True, 1]}, "field dynamic, tensor 1: true or false is needed, found "
          "1"),
-        ({**TWO, "dynamic": np.array([0, 1])}, "field dynamic, tensor 0: true or false is needed, "
-         "found 0"),
         ({**TWO, "dynamic": [True]}, "field dynamic: one entry a tensor is needed, found 1 for 2 "
          "tensors of field size"),
         ({**TWO, "tensor_name": ["a"]}, "field tensor_name: one entry a tensor is needed, found 1 "
          "for 2 tensors of field size"),
-        ({**TWO, "tensor_name": ["a", 1]}, "field tensor_name, tensor 1: a string of printable "
-         "characters is needed, found 1"),
         ({**TWO, "tensor_name": ["a", "b\nc"]}, "field tensor_name, tensor 1: a string of "
          "printable characters is needed, found 'b\\nc'"),
         ({**TWO, "tensor_name": ["\ud800", "b"]}, "field tensor_name, tensor 0: a string of "
          "printable characters is needed, found '\\ud800'"),
-        ({**TWO, "name": 3}, "field name: a string of printable characters is needed, found 3"),
         ({**TWO, "name": "a\x1b[2J"}, "field name: a string of printable characters is needed, "
          "found 'a\\x1b[2J'"),
-        ({**TWO, "origin": [1]}, "field origin: an object is needed, found [1]"),
         ({**TWO, "origin": {1: 1}}, "field origin: keys of printable characters are needed, found "
          "1"),
         ({**TWO, "origin": {"a\n": 1}}, "field origin: keys of printable characters are needed, "
@@ -321,12 +280,7 @@ def test_the_origin_holds_scalars_alone(value: Any) -> None:
     assert message.startswith("field origin, key 'seed': a string of Unicode characters, a whole ")
 
 
-@pytest.mark.parametrize("value", ["text", "two\nlines", "größe", 3, -7, 2.5, True])
-def test_scalars_in_the_origin(value: Any) -> None:
-    assert Problem([1], [0], [1], origin={"key": value}).origin["key"] == value
-
-
-def test_what_is_long_is_cut_in_a_message() -> None:
+def test_a_long_value_is_cut_in_a_message() -> None:
     for value in ("x" * 10_000, [[[[[[1]]]]]] * 1000, {"a": "b" * 1000}, range(10**9)):
         message = message_of([value], [0], [1])
         assert len(message) < 250
@@ -364,14 +318,6 @@ def test_segments_are_the_steps_without_the_gaps(rng: Random) -> None:
     assert all(first < last for _, first, last in rows)
     for tensor in range(problem.tensor_count):
         assert steps(rows, tensor) == sorted(definitions.steps_needed(problem, tensor))
-
-
-def test_segments_of_gaps_at_both_ends_and_side_by_side() -> None:
-    #  step     0 1 2 3 4 5 6 7
-    #  tensor 0 . # . . # # .        gaps [0, 1), [2, 3), [3, 4), [6, 7)
-    #  tensor 1 # # # # # # # #
-    problem = Problem([1, 1], [0, 0], [7, 8], gaps=[(0, 6, 7), (0, 3, 4), (0, 0, 1), (0, 2, 3)])
-    assert problem.segments().tolist() == [[0, 1, 2], [0, 4, 6], [1, 0, 8]]
 
 
 def test_an_empty_problem() -> None:
@@ -415,7 +361,7 @@ def test_no_column_can_be_made_writable() -> None:
     assert found > 50
 
 
-def test_what_a_column_was_made_from_stays_the_callers() -> None:
+def test_the_array_behind_a_column_stays_the_callers() -> None:
     size = np.array([3, 4])
     problem = Problem(size, [0, 0], [1, 1])
     size[0] = 99
@@ -424,6 +370,6 @@ def test_what_a_column_was_made_from_stays_the_callers() -> None:
     assert again.size is problem.size  # which cannot change, so one copy is enough
 
 
-def test_messages_cut_what_a_tensor_is_called() -> None:
+def test_a_long_name_is_cut_in_a_message() -> None:
     problem = Problem([1], [0], [1], tensor_name=["n" * 10**6])
     assert problem.describe(0) == f"tensor 0 ({'n' * 97}...)"

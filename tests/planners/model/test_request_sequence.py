@@ -68,26 +68,20 @@ def test_rows_happen_in_the_phases_and_layers_of_an_instance() -> None:
 
 
 @pytest.mark.parametrize(
-    ("column", "message"),
-    [([0], "one entry a row is needed, or none, found 1 for 2 rows"),
-     ([0, -2], "row 1: -1 or more is needed, found -2")],
-)  # fmt: skip
-@pytest.mark.parametrize("field", ["phase", "module"])
-def test_where_rows_happen_is_checked(field: str, column: list[int], message: str) -> None:
+    ("field", "column", "message"),
+    [
+        ("phase", [0], "one entry a row is needed, or none, found 1 for 2 rows"),
+        ("phase", [0, -2], "row 1: -1 or more is needed, found -2"),
+        ("module", [0], "one entry a row is needed, or none, found 1 for 2 rows"),
+        ("module", [0, -2], "row 1: -1 or more is needed, found -2"),
+        ("pool", [0], "one entry a row is needed, or none, found 1 for 2 rows"),
+        ("pool", [0, -1], "row 1: 0 or more is needed, found -1"),
+    ],
+)
+def test_columns_of_rows_are_checked(field: str, column: list[int], message: str) -> None:
     requests = requests_of_problem(Problem([4], [0], [1]))
     with pytest.raises(InstanceError, match=f"field {field}.*{message}"):
         replace(requests, **{field: np.array(column)})  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("column", "message"),
-    [([0], "one entry a row is needed, or none, found 1 for 2 rows"),
-     ([0, -1], "row 1: 0 or more is needed, found -1")],
-)  # fmt: skip
-def test_pools_of_rows_are_checked(column: list[int], message: str) -> None:
-    requests = requests_of_problem(Problem([4], [0], [1]))
-    with pytest.raises(InstanceError, match=f"field pool.*{message}"):
-        replace(requests, pool=np.array(column))
 
 
 def test_rows_and_live_bytes_of_requests() -> None:
@@ -107,7 +101,7 @@ def test_explicit_pairs_have_no_time() -> None:
         requests_of_problem(Problem([5, 6], unsafe_pairs=[(0, 1)]))
 
 
-def test_what_lives_after_some_rows() -> None:
+def test_requests_are_live_from_their_allocation_to_their_free() -> None:
     requests = requests_of_problem(Problem([1, 2, 3], [0, 1, 2], [2, 9, 3]))
     assert [requests.live_after(count).tolist() for count in range(7)] == [
         [], [0], [0, 1], [1], [1, 2], [1], [],
@@ -155,7 +149,7 @@ SOUND = RequestSequence(
         ("module_names", ("a", 1), "field module_names, module 1: a string of printable"),
     ],
 )
-def test_what_breaks_a_rule_is_named(field: str, value: object, message: str) -> None:
+def test_a_column_that_breaks_a_rule_is_named(field: str, value: object, message: str) -> None:
     names = {"module_names": ("a", "b")} if field == "module" else {}
     given = value if field == "module_names" else np.array(value)
     with pytest.raises(InstanceError, match=message):

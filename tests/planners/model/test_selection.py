@@ -79,7 +79,7 @@ def test_everything_a_tensor_has_comes_along() -> None:
     assert (part.phase_end, part.layer_start) == (None, None)
 
 
-def test_what_changes_is_taken_as_it_is_given() -> None:
+def test_changes_replace_the_columns_of_a_selection() -> None:
     part = Problem(**WHOLE).select(
         [0, 3], pinned=np.array([-1, 40]), contiguous=(), capacity=None, dynamic=None, name="part"
     )
@@ -122,7 +122,7 @@ def test_of_a_graph_the_arcs_of_what_is_left_out_stay() -> None:
         ([4], r"all members of a chain or none .* found chain 0 without tensor 3 \(d\)"),
     ],
 )
-def test_what_cannot_be_selected_is_refused(tensors: list[int], message: str) -> None:
+def test_a_selection_that_makes_no_problem_is_refused(tensors: list[int], message: str) -> None:
     with pytest.raises(InstanceError, match=message):
         Problem(**WHOLE).select(tensors)
 

@@ -53,7 +53,7 @@ FIELDS: dict[str, tuple[Callable[[Any], object], list[Any]]] = {
 
 
 @pytest.mark.parametrize("field", FIELDS)
-def test_what_is_not_a_number_is_an_error_of_ours(field: str) -> None:
+def test_a_value_that_is_not_a_number_is_refused_by_field(field: str) -> None:
     take, wrong = FIELDS[field]
     for value in wrong:
         with pytest.raises(GaplessError, match=rf"{re.escape(field)}.*found"):

@@ -61,7 +61,7 @@ def test_the_least_reserved_of_those_that_served_all_is_best() -> None:
     assert [row.mark for row in online_table(found).rows] == ["", "", "", "*", "*"]
 
 
-def test_where_none_served_all_none_is_best() -> None:
+def test_no_allocator_is_best_where_none_served_all() -> None:
     found = run("ends-early", "refuses")
     assert found.best is None
     assert [row.reason for row in found.rows] == ["out of memory at row 1 of 2", "not these"]
@@ -172,7 +172,7 @@ def test_an_answer_that_breaks_a_rule_is_invalid(reason: str, lie: dict[str, Any
     assert row.result is None if reason else row.result and row.result.requested_peak == 800
 
 
-def test_what_an_allocator_says_has_no_control_characters() -> None:
+def test_words_of_an_allocator_have_no_control_characters() -> None:
     @register_online("hostile")
     def hostile(_requests: RequestSequence, _terms: OnlineTerms) -> OnlineResult:
         odd = "\x1b[2Ja\nb"
@@ -189,7 +189,7 @@ def test_what_an_allocator_says_has_no_control_characters() -> None:
     assert [table.plain().split("\n")[0].split("  ")[1] for table in tables] == ["a b", "a b"]
 
 
-def test_what_was_not_asked_has_no_column() -> None:
+def test_an_allocator_that_was_not_asked_and_an_unused_call_have_no_place() -> None:
     table = calls_table(run("reserves-9", "refuses", "reserves-7"))
     assert [column.heading for column in table.columns] == ["device calls", "take"]
     assert [row.cells for row in table.rows] == [("reserves-9", "9"), ("reserves-7", "7")]

@@ -109,7 +109,7 @@ def test_the_status_follows_from_plan_bound_and_capacity(name: str) -> None:
     assert result.plan is (None if found.claimed in (NOT_MINE, BAD) else found.plan)
 
 
-def test_what_ended_the_planner_and_its_counters_stay() -> None:
+def test_an_interrupt_and_the_counters_of_a_planner_stay_in_its_result() -> None:
     found = Findings(HIGH, reason="interrupted", interrupted=True, statistics={"nodes": 3})
     result = judge(two_tensors(), found)
     assert (result.interrupted, result.statistics) == (True, {"nodes": 3})
@@ -216,7 +216,7 @@ def test_a_bound_above_the_capacity_is_refuted_as_a_bound() -> None:
     assert "claims by 'gloom' that no plan is below 6 bytes, and" in answers["no"].reason
 
 
-def test_what_is_invalid_or_unsupported_neither_claims_nor_refutes() -> None:
+def test_an_invalid_or_unsupported_answer_neither_claims_nor_refutes() -> None:
     answers = settled(
         two_tensors(),
         wrong=Findings(LOW, 9, "x", "bad", claimed=BAD),

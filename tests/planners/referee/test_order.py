@@ -55,7 +55,7 @@ def test_a_right_order_is_right() -> None:
         (changed(graph=graph_with(control=[])), "every arc stays"),
     ],
 )
-def test_what_an_order_may_not_change_is_named(problem: Problem, message: str) -> None:
+def test_a_change_that_no_order_may_make_is_named(problem: Problem, message: str) -> None:
     with pytest.raises(InvalidOrderError, match=message):
         check_order(GIVEN, problem, ORDER)
 

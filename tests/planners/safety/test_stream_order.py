@@ -11,8 +11,7 @@ from planners import Graph, Problem, Safety, _core, check
 from planners.greedy.place import place, place_in_objects
 from planners.model.blocks import NOT_PINNED
 from planners.safety.algorithms import core_graph, unsafe_rows
-from planners.testing.random_problems import SOLVABLE, random_graph, random_problem
-from tests import definitions
+from planners.testing.random_problems import SOLVABLE, random_problem
 
 pytestmark = pytest.mark.core
 
@@ -48,13 +47,6 @@ def wide_graph(rng: Random, nodes: int, streams: int, tensors: int) -> Graph:
     return Graph(
         op=["op"] * nodes, stream=stream, producer=producer, consumers=consumers, control=control
     )
-
-
-@pytest.mark.parametrize("seed", range(60))
-def test_the_relation_is_the_defined_one(seed: int) -> None:
-    graph = random_graph(Random(seed), (0, 30), max_nodes=14)
-    instance = by_order(graph)
-    assert {tuple(pair) for pair in instance.unsafe_pairs()} == definitions.unsafe_by_paths(graph)
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -122,17 +114,6 @@ def test_first_fit_is_what_it_says_where_few_and_where_most_pairs_are_unsafe(str
         order = rng.sample(range(nodes), nodes)
         keys = np.argsort(order)
         assert place(problem, keys).offsets.tolist() == first_fit(problem, order)
-
-
-@pytest.mark.usefixtures("rows_are_never_small")
-def test_a_search_that_needs_rows_makes_them() -> None:
-    graph = wide_graph(Random(1), 60, 3, 90)
-    problem = Problem([1 + tensor % 9 for tensor in range(90)], graph=graph)
-    order = np.arange(90, dtype=np.int32)
-    offsets, *_ = _core.search_orders(
-        problem.core.with_rows(), order, _core.NO_LIMIT, 1, 0, float("inf")
-    )
-    assert (offsets == place(problem, order).offsets).all()
 
 
 def test_large_graphs_take_no_table_of_pairs() -> None:

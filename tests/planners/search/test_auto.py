@@ -128,14 +128,6 @@ def test_a_plan_that_fits_ends_the_search() -> None:
     assert result.statistics["attempts"] == 1
 
 
-def test_a_bound_above_the_capacity_is_a_proof() -> None:
-    problem = Problem([2, 2], [0, 0], [1, 1], capacity=3)
-    result = auto(problem)
-    assert (result.status, result.certificate, result.lower_bound) == (
-        Status.INFEASIBLE, "lifetime", 4,
-    )  # fmt: skip
-
-
 def turns_of(result: Result) -> dict[str, int]:
     """Return how many turns each search had, by the statistics."""
     told = str(result.statistics["turns"])

@@ -48,7 +48,7 @@ def test_a_plan_of_a_part_fits_back_into_the_whole(safety: Safety) -> None:
     assert moved > 10
 
 
-def test_what_reaches_above_the_capacity_is_cut_and_stays_in_the_way() -> None:
+def test_a_tensor_above_the_capacity_is_cut_and_stays_in_the_way() -> None:
     # bytes  step 0 1
     #   3    b b      b reaches above the capacity of 2 that a is to fit
     #   2    b b

@@ -78,7 +78,7 @@ def test_plans_are_valid_and_proofs_right_whatever_a_problem_has() -> None:
     assert planned > 50
 
 
-def test_what_a_piece_proves_holds_for_the_whole() -> None:
+def test_a_proof_of_a_piece_holds_for_the_whole() -> None:
     # Every step needs 4 units of the ring at most, and it takes 5; 3 bytes lie below it.
     ring = neighbour_ring(2)
     end = int(ring.end.max())
