@@ -22,6 +22,7 @@ from instances.extract.kernels.sharding import (
     shard_parameters,
 )
 from instances.extract.kernels.storages import Kernel, StepPhase, StorageTable, Trace, TracedOp
+from instances.extract.models import find_model
 from instances.extract.step_settings import StepSettings
 from planners import Problem, check, place
 from planners.errors import InstanceError
@@ -410,19 +411,18 @@ def test_what_stays_apart_is_counted_in_shards() -> None:
 @pytest.mark.parametrize("checkpointing", [False, True])
 def test_two_layers_of_bert_sharded(checkpointing: bool) -> None:
     from instances.extract.models.building import recompute_layers
-    from instances.extract.models.language_models import build_bert
     from instances.extract.record.graph.optimizers import AdamW
     from instances.extract.record.graph.training_step import trace_training_step
 
     def build() -> tuple[torch.nn.Module, dict[str, torch.Tensor]]:
-        module, batch = build_bert(chosen, num_hidden_layers=2, vocab_size=1000)
+        module, batch = find_model("bert-base").build(chosen)
         if checkpointing:
             recompute_layers(module.bert.encoder.layer)
         return module.train(), batch
 
     import torch
 
-    chosen = StepSettings(batch=2, seq=16, streams="roles", parallel="sharded", ranks=4)
+    chosen = StepSettings(batch=2, seq=16, layers=2, streams="roles", parallel="sharded", ranks=4)
     trace = trace_training_step(build, AdamW(), chosen.clip_norm)
     problem = build_problem(trace, chosen, "two layers", {})
     check(problem, place(problem, "size", "first"))

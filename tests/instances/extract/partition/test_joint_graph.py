@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+import torch
+from torch import Tensor
+from torch.fx import Interpreter
+from torch.nn import functional
 
 from instances.extract.models import Model, find_model
 from instances.extract.step_settings import StepSettings
 from planners.errors import InstanceError
+from tests.instances.extract.output import Output
 from tests.instances.extract.tiny_models import extract_tiny, tiny_settings
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
 
 pytestmark = pytest.mark.torch
 
 
 def build_network(_settings: StepSettings | None = None) -> tuple[Any, dict[str, Tensor]]:
     """A network that changes activations and buffers in place, without random numbers."""
-    import torch
-    from torch.nn import functional
-
-    from tests.instances.extract.output import Output
 
     class Network(torch.nn.Module):
         def __init__(self) -> None:
@@ -49,9 +46,6 @@ NETWORK = Model("network", "", build_network, SETTINGS)
 
 
 def test_a_joint_graph_computes_loss_and_gradients() -> None:
-    import torch
-    from torch.fx import Interpreter
-
     from instances.extract.partition.joint_graph import joint_graph
 
     joint = joint_graph(NETWORK, SETTINGS)

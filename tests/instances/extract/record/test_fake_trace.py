@@ -5,9 +5,12 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+import torch
+from torch import Tensor
+from torch.nn import Module, functional
 
 from instances.extract.record.recording import record
 from instances.extract.record.trace_settings import TraceSettings
@@ -19,10 +22,6 @@ from instances.traces.allocation_trace import (
 )
 from instances.traces.trace_differences import IterationFigures, find_differences, iteration_figures
 from planners.errors import InstanceError
-
-if TYPE_CHECKING:
-    from torch import Tensor
-    from torch.nn import Module
 
 pytestmark = pytest.mark.torch
 
@@ -40,8 +39,6 @@ class Output:
 def trace_of(
     make: Any, batch: dict[str, tuple[int, ...]], settings: TraceSettings
 ) -> AllocationTrace:
-    import torch
-
     from instances.extract.record.fake_trace import trace_on_fake_tensors
 
     def build() -> tuple[Module, dict[str, Tensor]]:
@@ -56,7 +53,6 @@ def sizes(trace: AllocationTrace, iteration: int = -1) -> list[list[int]]:
 
 def linear() -> Module:
     """Return a module of one weight, 3 x 4."""
-    import torch
 
     class Linear(torch.nn.Module):
         def __init__(self) -> None:
@@ -106,7 +102,6 @@ def test_microbatches_add_their_gradients_in_place() -> None:
 
 def residual(*, kept: bool = False) -> Module:
     """Return ``sin(w * x) + exp(w * x)``; `kept` holds on to the gradient that comes first."""
-    import torch
 
     class Residual(torch.nn.Module):
         def __init__(self) -> None:
@@ -145,8 +140,6 @@ def test_autograd_does_not_add_into_a_gradient_that_somebody_holds() -> None:
 
 
 def test_an_addition_of_the_program_itself_stays() -> None:
-    import torch
-
     class Sum(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -167,8 +160,6 @@ def test_models_of_every_kind_are_traced(name: str) -> None:
 
 
 def test_shapes_that_depend_on_data_are_refused() -> None:
-    import torch
-
     class Router(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -189,8 +180,6 @@ def test_shapes_that_depend_on_data_are_refused() -> None:
     ],
 )  # fmt: skip
 def test_all_rows_are_picked_and_the_trace_says_so(pick: str, rows: int) -> None:
-    import torch
-
     class Picking(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -214,8 +203,6 @@ def test_all_rows_are_picked_and_the_trace_says_so(pick: str, rows: int) -> None
 def test_whole_numbers_are_within_the_limits_that_a_program_checks(
     question: str, is_yes: bool
 ) -> None:
-    import torch
-
     class Checking(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -229,8 +216,6 @@ def test_whole_numbers_are_within_the_limits_that_a_program_checks(
 
 
 def test_a_module_that_computes_no_loss_is_refused() -> None:
-    import torch
-
     class Silent(torch.nn.Linear):
         def forward(self, x: Tensor) -> Any:
             super().forward(x)
@@ -242,8 +227,6 @@ def test_a_module_that_computes_no_loss_is_refused() -> None:
 
 @pytest.mark.parametrize("learnt", [False, True])
 def test_a_learnt_bias_of_attention_takes_the_kernel_with_its_gradient(learnt: bool) -> None:
-    import torch
-
     class Attending(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -262,8 +245,6 @@ def test_a_learnt_bias_of_attention_takes_the_kernel_with_its_gradient(learnt: b
 
 @pytest.mark.parametrize(("probability", "allocated"), [(0.0, [20, 20]), (0.9, [20])])
 def test_a_layer_is_dropped_where_that_is_likely(probability: float, allocated: list[int]) -> None:
-    import torch
-
     class Dropped(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -371,9 +352,6 @@ def test_gpt2_medium_with_recomputation_is_that_of_a_gpu() -> None:
 
 
 def test_functions_are_put_back() -> None:
-    import torch
-    from torch.nn import functional
-
     before = (functional.dropout, functional.scaled_dot_product_attention)
     trace_of(linear, {"x": (2, 4)}, TraceSettings(steps=1))
     assert (functional.dropout, functional.scaled_dot_product_attention) == before

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 
 from instances.extract import TrainingStep
 from instances.extract.record.own_extraction import OWN_DEFAULTS, extract_own, open_own, trace_own
@@ -160,8 +161,6 @@ def test_gradients_that_outlive_a_step_live_to_its_end(tmp_path: Path) -> None:
 
 
 def test_functions_are_put_back(tmp_path: Path) -> None:
-    import torch
-
     apply, draw = torch.nn.Module._apply, torch.nn.init._no_grad_trunc_normal_
     backward = torch.autograd.backward
     trace_of(tmp_path, STEP)
@@ -172,8 +171,6 @@ def test_functions_are_put_back(tmp_path: Path) -> None:
 
 
 def test_a_training_step_trains_outside_of_a_trace_too(tmp_path: Path) -> None:
-    import torch
-
     step = open_own(f"{written(tmp_path, STEP)}:make_step", []).make()
     assert isinstance(step, TrainingStep)
     before = [parameter.detach().clone() for parameter in step.module.parameters()]

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from instances.extract.record import own_loop
 from instances.extract.record.own_extraction import OWN_DEFAULTS, extract_own, open_own, trace_own
 from instances.traces.allocation_trace import AllocationTrace, Role
 from planners.errors import InstanceError
@@ -156,8 +157,6 @@ ENDLESS = {
 def test_a_loop_without_a_loader_ends_a_step_at_the_next_forward_pass(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from instances.extract.record import own_loop
-
     monkeypatch.setattr(own_loop, "MOST_PASSES", 4)
     body, expected = ENDLESS[name]
     trace = trace_of(tmp_path, body)
@@ -183,8 +182,6 @@ CRITIC = """
 def test_steps_go_on_until_each_optimizer_has_updated_twice(
     is_step: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from instances.extract.record import own_loop
-
     counts = "    from itertools import count as numbers\n    counts = numbers()\n"
     loop = (
         f"{counts}    def step():\n        count = next(counts)"

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
 
 from planners.errors import InstanceError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from torch import Tensor
 
 pytestmark = pytest.mark.torch
 
@@ -19,8 +18,6 @@ pytestmark = pytest.mark.torch
 def ops_traced(
     function: Callable[..., Tensor], batch: Callable[[], dict[str, Tensor]]
 ) -> list[str]:
-    import torch
-
     from instances.extract.record.graph.training_step import trace_forward_pass
 
     class Calls(torch.nn.Module):
@@ -31,9 +28,6 @@ def ops_traced(
 
 
 def attention(heads: int, groups: int, width: int, dtype: str, mask: bool) -> list[str]:
-    import torch
-    from torch.nn import functional
-
     def attend(**inputs: Tensor) -> Tensor:
         return functional.scaled_dot_product_attention(**inputs, enable_gqa=heads != groups)
 
@@ -74,9 +68,6 @@ def test_flash_attention_wants_heads_of_a_multiple_of_8_elements() -> None:
 
 
 def test_dropout_in_place_multiplies_a_mask_in() -> None:
-    import torch
-    from torch.nn import functional
-
     ops = ops_traced(
         lambda x: functional.dropout(x * 2, inplace=True), lambda: {"x": torch.zeros(4)}
     )
@@ -84,8 +75,6 @@ def test_dropout_in_place_multiplies_a_mask_in() -> None:
 
 
 def test_a_table_outside_the_buffers_is_persistent() -> None:
-    import torch
-
     from instances.extract.record.graph.training_step import trace_forward_pass
 
     class Table(torch.nn.Module):
@@ -102,8 +91,6 @@ def test_a_table_outside_the_buffers_is_persistent() -> None:
 
 
 def test_functions_are_put_back_after_tracing() -> None:
-    from torch.nn import functional
-
     from instances.extract.record.gpu.gpu_kernels import gpu_kernels
 
     before = (functional.dropout, functional.scaled_dot_product_attention)
