@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
+from instances.extract.models.building import Build
 from instances.extract.record.allocator_history import trace_of_history
-from instances.extract.record.fake_trace import Build
 from instances.extract.record.requests.module_names import innermost_module, track_modules
 from instances.extract.record.trace_settings import TraceSettings
 from instances.extract.record.training_loop import TrainingLoop, zero_inputs

@@ -46,7 +46,7 @@ from planners.errors import InstanceError
 
 
 @dataclass(frozen=True)
-class RecordedStep:
+class StepGraph:
     """The operators of a training step as a graph, and what it is given."""
 
     # Of the batch, then buffers and untrained parameters, trained ones, and the optimizer's state.
@@ -62,7 +62,7 @@ class RecordedStep:
     argument_count: int
 
 
-def record_training_step(build: Build, optimizer: Optimizer, clip_norm: float) -> RecordedStep:
+def record_training_step(build: Build, optimizer: Optimizer, clip_norm: float) -> StepGraph:
     """Record one training step without computing anything; the model is built of fake tensors.
 
     A `clip_norm` of 0 leaves clipping out.
@@ -83,7 +83,7 @@ def record_training_step(build: Build, optimizer: Optimizer, clip_norm: float) -
         name for name, parameter in trained.items() if not getattr(parameter, "allreduce", True)
     )
     count = len(batch) + len(kept) + len(trained)
-    return RecordedStep(recorded, step.phase_starts, tuple(batch), tuple(trained), local, count)
+    return StepGraph(recorded, step.phase_starts, tuple(batch), tuple(trained), local, count)
 
 
 def _own_tensor(name: str, given: Any) -> Tensor:
