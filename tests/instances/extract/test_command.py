@@ -11,7 +11,7 @@ import pytest
 
 from instances.extract.__main__ import app as extract_app
 from instances.extract.models import find_model
-from instances.extract.record.extraction import extract
+from instances.extract.record.recording import extract
 from instances.extract.trace_command import app as trace_app
 from planners.command_line.typer_frame import CommandLine
 from tests.command_line import require_one_line, run_command
@@ -74,7 +74,7 @@ def test_an_extraction_says_what_it_does() -> None:
 
 def test_neither_command_imports_torch_for_its_help() -> None:
     code = (
-        "import json, sys, instances.extract.__main__, instances.extract.record.extraction; "
+        "import json, sys, instances.extract.__main__, instances.extract.record.recording; "
         "print(json.dumps(sorted(sys.modules)))"
     )
     result = subprocess.run(

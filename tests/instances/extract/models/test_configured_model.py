@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from instances.extract.models import configured_model, find_model
-from instances.extract.record.extraction import extract
-from instances.extract.record.recording import record
+from instances.extract.record.recording import extract, record
 from instances.extract.record.trace_settings import TraceSettings
 from planners.errors import GaplessError, InstanceError
 
