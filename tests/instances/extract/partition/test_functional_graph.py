@@ -104,7 +104,9 @@ def transposed(x: Tensor) -> Tensor:
         ),
     ],
 )
-def test_what_cannot_be_replaced(function: Callable[[Tensor], Tensor], message: str) -> None:
+def test_some_changes_in_place_are_refused(
+    function: Callable[[Tensor], Tensor], message: str
+) -> None:
     with pytest.raises(InstanceError) as error:
         make_functional(recorded(function).graph)
     assert str(error.value).startswith(message)

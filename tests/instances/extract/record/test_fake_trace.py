@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,6 +23,7 @@ from instances.traces.allocation_trace import (
 )
 from instances.traces.trace_differences import IterationFigures, find_differences, iteration_figures
 from planners.errors import InstanceError
+from tests.instances.extract.output import Output
 
 pytestmark = pytest.mark.torch
 
@@ -29,11 +31,16 @@ FLOAT32 = TraceSettings(precision="float32", optimizer="sgd")
 MATRIX_PRODUCT_WORKSPACES = [32 << 20]
 
 
-class Output:
-    """What a module of transformers returns."""
+class Computing(torch.nn.Module):
+    """A module of one weight, from which a function computes the loss."""
 
-    def __init__(self, loss: Tensor) -> None:
-        self.loss = loss
+    def __init__(self, loss_of: Callable[[Tensor, Tensor], Tensor], size: int = 5) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(size))
+        self.loss_of = loss_of
+
+    def forward(self, x: Tensor) -> Output:
+        return Output(self.loss_of(self.weight, x))
 
 
 def trace_of(
@@ -79,7 +86,7 @@ def test_a_linear_layer_allocates_this() -> None:
     assert first[2] == [gradient]
 
 
-def test_what_outlives_an_iteration_is_weights_state_and_libraries() -> None:
+def test_the_blocks_that_outlive_an_iteration_are_weights_state_and_libraries() -> None:
     trace = trace_of(linear, {"x": (2, 4)}, FLOAT32)
     weight = 3 * 4 * 4
     figures = iteration_figures(trace)
@@ -100,26 +107,18 @@ def test_microbatches_add_their_gradients_in_place() -> None:
     assert trace.freed[backward[-1]] < trace.mark_event[-1]
 
 
-def residual(*, kept: bool = False) -> Module:
-    """Return ``sin(w * x) + exp(w * x)``; `kept` holds on to the gradient that comes first."""
+def residual(kept: list[tuple[Tensor, ...]] | None = None) -> Module:
+    """Return ``sin(w * x) + exp(w * x)``; `kept` takes the gradient that comes first."""
 
-    class Residual(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.weight = torch.nn.Parameter(torch.ones(5))
+    def loss_of(weight: Tensor, x: Tensor) -> Tensor:
+        hidden = weight * x
+        grown, waved = hidden.exp(), hidden.sin()
+        if kept is not None:
+            assert waved.grad_fn is not None
+            waved.grad_fn.register_hook(lambda gradients, _: kept.append(gradients))
+        return (waved + grown).sum()
 
-        def forward(self, x: Tensor) -> Output:
-            hidden = self.weight * x
-            grown, waved = hidden.exp(), hidden.sin()
-            if kept:
-                assert waved.grad_fn is not None
-                waved.grad_fn.register_hook(self.keep)
-            return Output((waved + grown).sum())
-
-        def keep(self, gradients: tuple[Tensor, ...], _: object) -> None:
-            self.kept = gradients
-
-    return Residual()
+    return Computing(loss_of)
 
 
 def test_autograd_adds_into_a_gradient_that_nobody_else_holds() -> None:
@@ -135,20 +134,15 @@ def test_autograd_adds_into_a_gradient_that_nobody_else_holds() -> None:
 
 
 def test_autograd_does_not_add_into_a_gradient_that_somebody_holds() -> None:
-    trace = trace_of(lambda: residual(kept=True), {"x": (5,)}, FLOAT32)
+    trace = trace_of(lambda: residual(kept=[]), {"x": (5,)}, FLOAT32)
     assert sizes(trace)[1] == [4, *[20] * 5]
 
 
 def test_an_addition_of_the_program_itself_stays() -> None:
-    class Sum(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.weight = torch.nn.Parameter(torch.ones(5))
+    def loss_of(weight: Tensor, x: Tensor) -> Tensor:
+        return (weight * x + weight * x).sum()
 
-        def forward(self, x: Tensor) -> Output:
-            return Output((self.weight * x + self.weight * x).sum())
-
-    forward, _, _ = sizes(trace_of(Sum, {"x": (5,)}, FLOAT32))
+    forward, _, _ = sizes(trace_of(lambda: Computing(loss_of), {"x": (5,)}, FLOAT32))
     assert forward == [20, 20, 20, 20, 4]
 
 
@@ -160,16 +154,11 @@ def test_models_of_every_kind_are_traced(name: str) -> None:
 
 
 def test_shapes_that_depend_on_data_are_refused() -> None:
-    class Router(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.weight = torch.nn.Parameter(torch.ones(5))
-
-        def forward(self, x: Tensor) -> Output:
-            return Output((self.weight * x).repeat_interleave(x.long()).sum())
+    def loss_of(weight: Tensor, x: Tensor) -> Tensor:
+        return (weight * x).repeat_interleave(x.long()).sum()
 
     with pytest.raises(InstanceError, match="tiny: its memory depends on the values of its data"):
-        trace_of(Router, {"x": (5,)}, FLOAT32)
+        trace_of(lambda: Computing(loss_of), {"x": (5,)}, FLOAT32)
 
 
 @pytest.mark.parametrize(
@@ -180,17 +169,12 @@ def test_shapes_that_depend_on_data_are_refused() -> None:
     ],
 )  # fmt: skip
 def test_all_rows_are_picked_and_the_trace_says_so(pick: str, rows: int) -> None:
-    class Picking(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.weight = torch.nn.Parameter(torch.ones(2))
+    def loss_of(weight: Tensor, x: Tensor) -> Tensor:
+        picked = eval(pick, {"x": x * weight, "y": x[:, 0]})
+        assert len(picked) == rows
+        return picked.sum() + weight.sum()
 
-        def forward(self, x: Tensor) -> Output:
-            picked = eval(pick, {"x": x * self.weight, "y": x[:, 0]})
-            assert len(picked) == rows
-            return Output(picked.sum() + self.weight.sum())
-
-    trace = trace_of(Picking, {"x": (6, 2)}, FLOAT32)
+    trace = trace_of(lambda: Computing(loss_of, 2), {"x": (6, 2)}, FLOAT32)
     assert trace.origin["notes"] == (
         "the program picks rows by their values, which are not known: all rows are taken"
     )
@@ -203,16 +187,14 @@ def test_all_rows_are_picked_and_the_trace_says_so(pick: str, rows: int) -> None
 def test_whole_numbers_are_within_the_limits_that_a_program_checks(
     question: str, is_yes: bool
 ) -> None:
-    class Checking(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.weight = torch.nn.Parameter(torch.ones(2))
+    def loss_of(weight: Tensor, x: Tensor) -> Tensor:
+        assert bool(eval(question, {"x": x.long()})) is is_yes
+        return weight.sum()
 
-        def forward(self, x: Tensor) -> Output:
-            assert bool(eval(question, {"x": x.long()})) is is_yes
-            return Output(self.weight.sum())
-
-    assert trace_of(Checking, {"x": (6, 2)}, FLOAT32).iteration_count == FLOAT32.steps
+    assert (
+        trace_of(lambda: Computing(loss_of), {"x": (6, 2)}, FLOAT32).iteration_count
+        == FLOAT32.steps
+    )
 
 
 def test_a_module_that_computes_no_loss_is_refused() -> None:
@@ -245,19 +227,14 @@ def test_a_learnt_bias_of_attention_takes_the_kernel_with_its_gradient(learnt: b
 
 @pytest.mark.parametrize(("probability", "allocated"), [(0.0, [20, 20]), (0.9, [20])])
 def test_a_layer_is_dropped_where_that_is_likely(probability: float, allocated: list[int]) -> None:
-    class Dropped(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.weight = torch.nn.Parameter(torch.ones(5))
+    def loss_of(weight: Tensor, x: Tensor) -> Tensor:
+        hidden = weight * x
+        # As transformers asks before 5.20, whatever the probability is.
+        if not torch.rand([]) < probability:
+            hidden = hidden * x
+        return hidden.sum()
 
-        def forward(self, x: Tensor) -> Output:
-            hidden = self.weight * x
-            # As transformers asks before 5.20, whatever the probability is.
-            if not torch.rand([]) < probability:
-                hidden = hidden * x
-            return Output(hidden.sum())
-
-    forward, _, _ = sizes(trace_of(Dropped, {"x": (5,)}, FLOAT32))
+    forward, _, _ = sizes(trace_of(lambda: Computing(loss_of), {"x": (5,)}, FLOAT32))
     assert [size for size in forward[1:] if size == 20] == allocated
 
 

@@ -160,16 +160,6 @@ def test_gradients_that_outlive_a_step_live_to_its_end(tmp_path: Path) -> None:
     assert len(graph.op) - 1 in graph.consumers_of(gradient)
 
 
-def test_functions_are_put_back(tmp_path: Path) -> None:
-    apply, draw = torch.nn.Module._apply, torch.nn.init._no_grad_trunc_normal_
-    backward = torch.autograd.backward
-    trace_of(tmp_path, STEP)
-    assert torch.nn.Module._apply is apply
-    assert torch.nn.init._no_grad_trunc_normal_ is draw
-    assert torch.autograd.backward is backward
-    assert torch.nn.Linear(3, 2)(torch.ones(1, 3)).shape == (1, 2)
-
-
 def test_a_training_step_trains_outside_of_a_trace_too(tmp_path: Path) -> None:
     step = open_own(f"{written(tmp_path, STEP)}:make_step", []).make()
     assert isinstance(step, TrainingStep)

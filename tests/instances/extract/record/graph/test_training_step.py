@@ -11,6 +11,7 @@ from instances.extract.kernels.storages import StepPhase
 from instances.extract.models import find_model
 from instances.extract.record.graph.optimizers import AdamW
 from instances.extract.step_settings import StepSettings
+from tests.instances.extract.output import Output
 from tests.instances.extract.step_structure import check_step
 from tests.instances.extract.tiny_models import peak_of
 
@@ -42,10 +43,6 @@ def test_two_layers_of_bert() -> None:
 
 def test_a_gradient_that_shares_its_storage_is_copied() -> None:
     from instances.extract.record.graph.training_step import trace_training_step
-
-    class Output:
-        def __init__(self, loss: Tensor) -> None:
-            self.loss = loss
 
     class Sums(torch.nn.Module):
         def __init__(self) -> None:
