@@ -24,9 +24,9 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -48,47 +48,29 @@ from gpu_runtime.repeating.kernel_calls import (
     tensors_of,
 )
 from instances.extract.kernels.call_effort import effort_of_call
-from instances.extract.kernels.storages import Effort
+from instances.extract.kernels.storages import Effort, Kernel, StepPhase, StorageTable
 from instances.extract.record.gpu.eager_branches import eager_branches
-from instances.extract.record.requests.engine_addition import engine_addition
+from instances.extract.record.requests.engine_addition import engine_addition, leaves_below
 from planners.errors import GaplessError
-from planners.model.work import BACKWARD, FORWARD
 
 # Nodes that are no kernels: the backward pass asks for a saved tensor; tensors are let go.
 UNPACK, RELEASE = "unpack", "release"
 LIFT = "lift_fresh"
 ASK_FOR_VALUE = "_local_scalar_dense"
-
-
-@dataclass
-class RecordedNode:
-    """A kernel, or a place where tensors are asked for or let go; tensors are numbered."""
-
-    op: str
-    phase: int
-    reads: list[int]
-    written: list[int] = field(default_factory=list)
-    made: list[int] = field(default_factory=list)
-    # Storages of tensors that were there before the step.
-    outside_reads: frozenset[int] = frozenset()
-    outside_written: frozenset[int] = frozenset()
-    effort: Effort = field(default_factory=lambda: Effort(0, 0))
-    may_repeat: bool = False
-
-    @property
-    def touches(self) -> set[int]:
-        """All tensors that it reads, changes or makes."""
-        return {*self.reads, *self.written, *self.made}
+NOTHING = Effort(0, 0)
 
 
 @dataclass
 class RecordedStep:
     """The forward and backward pass of a step."""
 
-    nodes: list[RecordedNode]
-    # Bytes and name of each tensor that a kernel makes.
-    size: list[int]
-    name: list[str]
+    # Kernels, and places where tensors are asked for or let go.
+    kernels: list[Kernel]
+    storages: StorageTable
+    # Storages of tensors that were there before the step.
+    outside: frozenset[int]
+    # The kernels that PyTorch says may run again, by their places.
+    may_repeat: frozenset[int]
     # Tensors that the program itself still holds when the backward pass begins.
     held: frozenset[int]
     precision: str
@@ -100,18 +82,19 @@ _Mode: Any = TorchDispatchMode
 class _StepRecorder(_Mode):
     def __init__(self, fake: FakeTensorMode) -> None:
         super().__init__()
-        self.nodes: list[RecordedNode] = []
-        self.size: list[int] = []
-        self.name: list[str] = []
-        self.phase = FORWARD
+        self.kernels: list[Kernel] = []
+        self.storages = StorageTable((), ())
+        self.may_repeat: set[int] = set()
+        # Tensors that were there before the step, by the numbers of their storages.
+        self.outside: dict[int, Tensor] = {}
+        self.phase = StepPhase.FORWARD
         # Floating-point operations by dtype.
         self.flops: dict[torch.dtype, int] = {}
         self._fake = fake
         self._is_recording = True
-        # The number of the tensor that each storage alive belongs to.
+        # The number of each storage alive.
         self._tensor: dict[int, int] = {}
         self._references: dict[int, weakref.ref[Any]] = {}
-        self._outside: dict[int, Tensor] = {}
         # The storages of the first summand and of the result of the engine's latest addition.
         self._addition: tuple[int, int] | None = None
 
@@ -133,7 +116,7 @@ class _StepRecorder(_Mode):
 
     def numbers_alive(self) -> list[int]:
         """Return the tensors that something holds."""
-        return sorted(set(self._tensor.values()))
+        return sorted({*self._tensor.values()} - self.outside.keys())
 
     def stop(self) -> None:
         """Record that all tensors that are alive were held until here, and nothing more."""
@@ -143,7 +126,7 @@ class _StepRecorder(_Mode):
     def pack(self, tensor: Tensor) -> Any:
         """Remember which tensor autograd saves."""
         number = self._tensor.get(storage_key(tensor))
-        if number is None:
+        if number is None or number in self.outside:
             return tensor
         return number, tensor.shape, tensor.stride(), tensor.dtype, tensor.device
 
@@ -156,7 +139,7 @@ class _StepRecorder(_Mode):
         with self._fake:
             tensor = torch.empty_strided(shape, stride, dtype=dtype, device=device)
         self._is_recording = before
-        self.nodes.append(RecordedNode(UNPACK, self.phase, [number]))
+        self.kernels.append(Kernel(UNPACK, self.phase, (number,), effort=NOTHING))
         self._watch(tensor, number)
         return tensor
 
@@ -164,38 +147,39 @@ class _StepRecorder(_Mode):
         if isinstance(tensor, FakeTensor):
             return tensor
         fake = self._fake.from_tensor(tensor)
-        self._outside[storage_key(fake)] = fake
+        if storage_key(fake) not in self._tensor:
+            number = self.storages.add(fake.untyped_storage().nbytes(), "outside")
+            self._tensor[storage_key(fake)], self.outside[number] = number, fake
         return fake
 
     def _record(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
         operator = operator_of(func)
-        given = [storage_key(tensor) for tensor in tensors_of((args, kwargs))]
-        changed = [storage_key(tensor) for tensor in operator.written_tensors(args, kwargs)]
+        writes = self._numbers(operator.written_tensors(args, kwargs))
+        reads = [one for one in self._numbers(tensors_of((args, kwargs))) if one not in writes]
         effort = effort_of_call(func, args, kwargs, result)
-        node = RecordedNode(
-            operator.name, self.phase, self._numbers(given), self._numbers(changed), [],
-            self._outside_of(given), self._outside_of(changed), effort, operator.is_repeatable,
-        )  # fmt: skip
-        self.nodes.append(node)
+        place = len(self.kernels)
+        if operator.is_repeatable:
+            self.may_repeat.add(place)
         new = [
             tensor
             for tensor in new_tensors(result, args, kwargs)
             if storage_key(tensor) not in self._tensor
         ]
-        for place, tensor in enumerate(new):
-            suffix = f".{place}" if len(new) > 1 else ""
-            node.made.append(len(self.size))
-            self.size.append(tensor.untyped_storage().nbytes())
-            self.name.append(f"{operator.name}_{len(self.nodes) - 1}{suffix}")
-            self._watch(tensor, node.made[-1])
+        made: list[int] = []
+        for tensor in new:
+            suffix = f".{len(made)}" if len(new) > 1 else ""
+            size, name = tensor.untyped_storage().nbytes(), f"{operator.name}_{place}{suffix}"
+            made.append(self.storages.add(size, name))
+            self._watch(tensor, made[-1])
             self.flops[tensor.dtype] = self.flops.get(tensor.dtype, 0) + effort.flops
+        self.kernels.append(
+            Kernel(operator.name, self.phase, tuple(reads), tuple(writes), tuple(made), (), effort)
+        )
         self._addition = engine_addition(func, args, new[0]) if len(new) == 1 else None
 
-    def _numbers(self, keys: list[int]) -> list[int]:
-        return list(dict.fromkeys(self._tensor[key] for key in keys if key in self._tensor))
-
-    def _outside_of(self, keys: list[int]) -> frozenset[int]:
-        return frozenset(key for key in keys if key in self._outside)
+    def _numbers(self, tensors: Iterable[Tensor]) -> list[int]:
+        keys = dict.fromkeys(map(storage_key, tensors))
+        return [self._tensor[key] for key in keys if key in self._tensor]
 
     def _watch(self, tensor: Tensor, number: int) -> None:
         storage = tensor.untyped_storage()
@@ -219,19 +203,22 @@ class _StepRecorder(_Mode):
     def _add_into(self, summand: int, result: int) -> None:
         """Let the result of an addition live in its first summand."""
         self._addition = None
-        node = self.nodes[-1]
-        node.made.remove(self._tensor[result])
-        node.written.append(summand)
-        self.size[self._tensor[result]] = 0
+        last = self.kernels[-1]
+        self.kernels[-1] = replace(
+            last,
+            reads=tuple(one for one in last.reads if one != summand),
+            writes=(*last.writes, summand),
+            creates=tuple(one for one in last.creates if one != self._tensor[result]),
+        )
         self._tensor[result] = summand
 
     def _let_go(self, numbers: list[int]) -> None:
-        last = self.nodes[-1]
-        later = [number for number in numbers if number not in last.touches]
+        last = self.kernels[-1]
+        later = tuple(number for number in numbers if number not in last.touches)
         if last.op == RELEASE:
-            last.reads += later
+            self.kernels[-1] = replace(last, reads=(*last.reads, *later))
         elif later:
-            self.nodes.append(RecordedNode(RELEASE, self.phase, later))
+            self.kernels.append(Kernel(RELEASE, self.phase, later, effort=NOTHING))
 
 
 def record_step(loss_of: Callable[[], Tensor]) -> RecordedStep:
@@ -254,9 +241,13 @@ def record_step(loss_of: Callable[[], Tensor]) -> RecordedStep:
         with branches, fake, recorder:
             with saved_tensors_hooks(recorder.pack, recorder.unpack):
                 loss = loss_of()
-            leaves = list(_leaves(loss))
+            leaves = list(leaves_below([loss]))
+            if not leaves:
+                raise GaplessError(
+                    "a loss that depends on a parameter is needed, found one without"
+                )
             held = frozenset(recorder.numbers_alive())
-            recorder.phase = BACKWARD
+            recorder.phase = StepPhase.BACKWARD
             gradients = torch.autograd.grad(loss, leaves, allow_unused=True)
             recorder.stop()
             del gradients
@@ -270,19 +261,7 @@ def record_step(loss_of: Callable[[], Tensor]) -> RecordedStep:
         torch.clear_autocast_cache()
     main = max(recorder.flops, key=lambda dtype: recorder.flops[dtype], default=torch.float32)
     precision = "float32" if main == torch.float32 else "bfloat16"
-    return RecordedStep(recorder.nodes, recorder.size, recorder.name, held, precision)
-
-
-def _leaves(loss: Tensor) -> Iterator[Tensor]:
-    """Yield the parameters that a loss depends on."""
-    if loss.grad_fn is None:
-        raise GaplessError("a loss that depends on a parameter is needed, found one without")
-    seen, waiting = {loss.grad_fn}, [loss.grad_fn]
-    while waiting:
-        node: Any = waiting.pop()
-        if hasattr(node, "variable"):
-            yield node.variable
-        for other, _ in node.next_functions:
-            if other is not None and other not in seen:
-                seen.add(other)
-                waiting.append(other)
+    return RecordedStep(
+        recorder.kernels, recorder.storages, frozenset(recorder.outside),
+        frozenset(recorder.may_repeat), held, precision,
+    )  # fmt: skip

@@ -21,8 +21,8 @@ from instances.extract.models import MODELS, find_model
 from instances.extract.models.model_registry import Models, register_own_models
 from instances.extract.models.named_model import files_of
 from instances.extract.own.own_function import is_own, require_left_out, require_no_set
-from instances.extract.record.extraction import extract
 from instances.extract.record.own_extraction import OWN_DEFAULTS, extract_own, open_own, write_made
+from instances.extract.record.recording import extract
 from instances.extract.record.trace_settings import (
     Checkpointing,
     Image,

@@ -40,47 +40,37 @@ CLASSIFICATION: MappingProxyType[str, Any] = MappingProxyType(
 )
 
 
-@register(
+def classifier(
+    settings: StepSettings, network: str, stride: int, **config: Any
+) -> tuple[Module, dict[str, Tensor]]:
+    """Build a classifier of transformers; `config` has what differs from its own configuration."""
+    import transformers
+
+    require_multiple(settings, stride)
+    kind = getattr(transformers, network)
+    return kind(kind.config_class(**CLASSIFICATION, **config)), image_batch(settings)
+
+
+register(
     "resnet-50",
     "transformers.ResNetForImageClassification(ResNetConfig(1000 labels))",
     StepSettings(
         batch=32, seq=None, image=224, optimizer="sgd", clip_norm=0.0, precision="bfloat16"
     ),
-)
-def resnet_50(settings: StepSettings) -> tuple[Module, dict[str, Tensor]]:
-    """Build ResNet-50."""
-    from transformers import ResNetConfig, ResNetForImageClassification
-
-    require_multiple(settings, 32)
-    config = ResNetConfig(**CLASSIFICATION)
-    return ResNetForImageClassification(config), image_batch(settings)
-
-
-@register(
+)(lambda settings: classifier(settings, "ResNetForImageClassification", 32))
+register(
     "mobilenet-v2",
     "transformers.MobileNetV2ForImageClassification(MobileNetV2Config(1000 labels))",
     StepSettings(batch=224, seq=None, image=224, optimizer="sgd", clip_norm=0.0),
-)
-def mobilenet_v2(settings: StepSettings) -> tuple[Module, dict[str, Tensor]]:
-    """Build MobileNetV2."""
-    from transformers import MobileNetV2Config, MobileNetV2ForImageClassification
-
-    require_multiple(settings, 32)
-    config = MobileNetV2Config(tf_padding=False, **CLASSIFICATION)
-    return MobileNetV2ForImageClassification(config), image_batch(settings)
-
-
-@register(
+)(lambda settings: classifier(settings, "MobileNetV2ForImageClassification", 32, tf_padding=False))
+register(
     "vit-base",
     "transformers.ViTForImageClassification(ViTConfig(1000 labels))",
     StepSettings(batch=64, seq=None, image=224, layers=12),
     recomputed=("vit.layers",),
-)
-def vit_base(settings: StepSettings) -> tuple[Module, dict[str, Tensor]]:
-    """Build ViT-base with patches of 16 x 16 pixels."""
-    from transformers import ViTConfig, ViTForImageClassification
-
-    image = require_multiple(settings, 16)
-    shape: dict[str, Any] = {"image_size": image, "num_hidden_layers": settings.layers}
-    config = ViTConfig(**shape, **CLASSIFICATION)
-    return ViTForImageClassification(config), image_batch(settings)
+)(
+    lambda settings: classifier(
+        settings, "ViTForImageClassification", 16,
+        image_size=settings.image, num_hidden_layers=settings.layers,
+    )
+)  # fmt: skip

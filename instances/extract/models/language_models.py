@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from instances.extract.models.model_registry import Build, register
+from instances.extract.models.model_registry import register
 from instances.extract.models.tokens import require_positions, token_batch
 from instances.extract.step_settings import StepSettings
 from planners.errors import InstanceError
@@ -17,19 +17,24 @@ if TYPE_CHECKING:
 BERT_FIELDS = ("input_ids", "attention_mask", "token_type_ids")
 
 
-def build_bert(settings: StepSettings, **config: Any) -> tuple[Module, dict[str, Tensor]]:
-    """Build a BERT for masked-language modelling; `config` changes the shape of BERT-base."""
-    from transformers import BertConfig, BertForMaskedLM
+def of_tokens(
+    settings: StepSettings,
+    network: str,
+    *fields: str,
+    layers: Sequence[str] = ("num_hidden_layers",),
+    **config: Any,
+) -> tuple[Module, dict[str, Tensor]]:
+    """Build a class of transformers that reads tokens, and a batch with these fields.
 
-    if settings.layers is not None:
-        config["num_hidden_layers"] = settings.layers
-    bert_config = BertConfig(**config)
-    require_positions(settings, bert_config.max_position_embeddings)
-    return BertForMaskedLM(bert_config), token_batch(settings, *BERT_FIELDS)
+    `config` has what differs from the class's own configuration, and `layers` the names of the
+    fields for the number of layers.
+    """
+    import transformers
 
-
-def _bert(**config: Any) -> Build:
-    return lambda settings: build_bert(settings, **config)
+    kind = getattr(transformers, network)
+    made = kind.config_class(**dict.fromkeys(layers, settings.layers), **config)
+    require_positions(settings, made.max_position_embeddings)
+    return kind(made), token_batch(settings, *fields)
 
 
 register(
@@ -37,85 +42,58 @@ register(
     "transformers.BertForMaskedLM(BertConfig())",
     StepSettings(layers=12),
     recomputed=("bert.encoder.layer",),
-)(_bert())
+)(lambda settings: of_tokens(settings, "BertForMaskedLM", *BERT_FIELDS))
 register(
     "bert-large",
     "transformers.BertForMaskedLM(BertConfig(1024 wide, 16 heads))",
     StepSettings(batch=96, layers=24),
     recomputed=("bert.encoder.layer",),
-)(_bert(hidden_size=1024, num_attention_heads=16, intermediate_size=4096))
-
-
-@register(
+)(
+    lambda settings: of_tokens(
+        settings, "BertForMaskedLM", *BERT_FIELDS,
+        hidden_size=1024, num_attention_heads=16, intermediate_size=4096,
+    )
+)  # fmt: skip
+register(
     "gpt2-medium",
     "transformers.GPT2LMHeadModel(GPT2Config(1024 wide, 16 heads))",
     StepSettings(batch=8, seq=1024, layers=24),
     recomputed=("transformer.h",),
-)
-def gpt2_medium(settings: StepSettings) -> tuple[Module, dict[str, Tensor]]:
-    from transformers import GPT2Config, GPT2LMHeadModel
-
-    shape: dict[str, Any] = {"n_embd": 1024, "n_head": 16, "n_layer": settings.layers}
-    config = GPT2Config(use_cache=False, **shape)
-    require_positions(settings, config.n_positions)
-    return GPT2LMHeadModel(config), token_batch(settings, "input_ids")
-
-
-@register(
+)(
+    lambda settings: of_tokens(
+        settings, "GPT2LMHeadModel", "input_ids",
+        layers=["n_layer"], n_embd=1024, n_head=16, use_cache=False,
+    )
+)  # fmt: skip
+register(
     "llama-1b",
     "transformers.LlamaForCausalLM(LlamaConfig(Llama 3.2 1B))",
     StepSettings(batch=4, seq=2048, layers=16, precision="bfloat16"),
     recomputed=("model.layers",),
-)
-def llama_1b(settings: StepSettings) -> tuple[Module, dict[str, Tensor]]:
-    """Build a Llama of 1.2 billion parameters with grouped-query attention."""
-    from transformers import LlamaConfig, LlamaForCausalLM
-
-    shape: dict[str, Any] = {
-        "vocab_size": 128256,
-        "hidden_size": 2048,
-        "intermediate_size": 8192,
-        "num_hidden_layers": settings.layers,
-        "num_attention_heads": 32,
-        "num_key_value_heads": 8,
-        "head_dim": 64,
-        "max_position_embeddings": 131072,
-    }
-    config = LlamaConfig(tie_word_embeddings=True, use_cache=False, **shape)
-    require_positions(settings, config.max_position_embeddings)
-    return LlamaForCausalLM(config), token_batch(settings, "input_ids")
-
-
-@register(
+)(
+    lambda settings: of_tokens(
+        settings, "LlamaForCausalLM", "input_ids",
+        vocab_size=128256, hidden_size=2048, intermediate_size=8192, num_attention_heads=32,
+        num_key_value_heads=8, head_dim=64, max_position_embeddings=131072,
+        tie_word_embeddings=True, use_cache=False,
+    )
+)  # fmt: skip
+# In training the model shifts the labels and takes them as the decoder's tokens.
+register(
     "transformer",
     "transformers.MarianMTModel(MarianConfig(Transformer big))",
     StepSettings(batch=48, seq=128, layers=6, clip_norm=0.0),
     recomputed=("model.encoder.layers", "model.decoder.layers"),
-)
-def transformer(settings: StepSettings) -> tuple[Module, dict[str, Tensor]]:
-    """Build the big Transformer; encoder and decoder have the same number of layers."""
-    from transformers import MarianConfig, MarianMTModel
-
-    sizes = {"layers": settings.layers, "attention_heads": 16, "ffn_dim": 4096}
-    shape: dict[str, Any] = {
-        f"{part}_{field}": value
-        for part in ("encoder", "decoder")
-        for field, value in sizes.items()
-    }
-    config = MarianConfig(
-        vocab_size=36560,
-        d_model=1024,
-        activation_function="relu",
-        scale_embedding=True,
-        use_cache=False,
-        pad_token_id=0,
-        decoder_start_token_id=0,
-        **shape,
+)(
+    lambda settings: of_tokens(
+        settings, "MarianMTModel", "input_ids", "attention_mask",
+        *(() if settings.training else ("decoder_input_ids",)),
+        layers=["encoder_layers", "decoder_layers"], d_model=1024, vocab_size=36560,
+        encoder_attention_heads=16, decoder_attention_heads=16,
+        encoder_ffn_dim=4096, decoder_ffn_dim=4096, activation_function="relu",
+        scale_embedding=True, use_cache=False, pad_token_id=0, decoder_start_token_id=0,
     )
-    require_positions(settings, config.max_position_embeddings)
-    # In training the model shifts the labels and takes them as the decoder's tokens.
-    decoder = () if settings.training else ("decoder_input_ids",)
-    return MarianMTModel(config), token_batch(settings, "input_ids", "attention_mask", *decoder)
+)  # fmt: skip
 
 
 @register(

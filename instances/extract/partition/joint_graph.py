@@ -16,7 +16,7 @@ from instances.extract.models.building import build_module
 from instances.extract.partition.functional_graph import make_functional
 from instances.extract.record.graph.optimizers import Sgd
 from instances.extract.record.graph.traced_graph import TracedGraph, op_name, read_graph, value_of
-from instances.extract.record.graph.training_step import RecordedStep, record_training_step
+from instances.extract.record.graph.training_step import StepGraph, record_training_step
 from instances.extract.step_settings import StepSettings
 from planners.errors import InstanceError
 
@@ -86,7 +86,7 @@ def _made_by_forward(traced: TracedGraph, names: Sequence[str]) -> dict[str, tup
     return made
 
 
-def _end_at_gradients(module: GraphModule, traced: TracedGraph, recorded: RecordedStep) -> None:
+def _end_at_gradients(module: GraphModule, traced: TracedGraph, recorded: StepGraph) -> None:
     """Leave out the optimizer, and let the gradient of the loss be an argument."""
     graph = module.graph
     before = recorded.phase_starts[StepPhase.BACKWARD]

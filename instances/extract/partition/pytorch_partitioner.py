@@ -9,9 +9,6 @@ from torch._functorch.partitioners import min_cut_rematerialization_partition
 
 from instances.extract.partition.joint_graph import JointGraph
 
-# Names of PyTorch's solvers of its knapsack.
-SOLVERS = ("dp", "greedy", "ilp")
-
 
 @dataclass(frozen=True)
 class Partition:
@@ -34,7 +31,7 @@ def partition(joint: JointGraph, memory_budget: float, solver: str) -> Partition
         PyTorch's ``activation_memory_budget``: 0 keeps nothing but arguments, 1 what a step without
         a budget keeps. A value between is a part of the bytes that lie between the two.
     solver
-        One of :data:`SOLVERS`.
+        The name of PyTorch's solver of its knapsack: ``dp``, ``greedy`` or ``ilp``.
     """
     with config.patch(
         activation_memory_budget=memory_budget,

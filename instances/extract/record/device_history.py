@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
-from instances.extract.record.allocator_history import trace_of_history
-from instances.extract.record.fake_trace import Build
 from instances.extract.record.requests.module_names import innermost_module, track_modules
 from instances.extract.record.trace_settings import TraceSettings
 from instances.extract.record.training_loop import TrainingLoop, zero_inputs
-from instances.traces.allocation_trace import AllocationTrace, Phase
-from instances.traces.event_log import MARKER_BYTES
+from instances.traces.allocation_trace import NO_MODULE, AllocationTrace, Phase
+from instances.traces.event_log import (
+    COMMON_POOL,
+    EVENT_KINDS,
+    MARKER_BYTES,
+    EventLog,
+    trace_of_events,
+)
 from planners.errors import InstanceError
+from planners.model.columns import IntColumn
 from planners.model.problem import Scalar
 from planners.model.rules import MAX_TENSORS
+
+if TYPE_CHECKING:
+    from instances.extract.models.building import Build
 
 _MARKER_OF = {phase: size for size, phase in MARKER_BYTES.items()}
 
@@ -49,6 +58,36 @@ def trace_on_device(
         memory._record_memory_history(None)
     described = {**origin, "gpu": torch.cuda.get_device_name(), "cuda": str(torch.version.cuda)}
     return trace_of_history(history, name, described)
+
+
+def trace_of_history(
+    history: Sequence[Mapping[str, Any]], name: str, origin: Mapping[str, Scalar]
+) -> AllocationTrace:
+    """Return the requests in the history of one device's allocator.
+
+    It is one of ``torch.cuda.memory._snapshot()["device_traces"]``; a module is its
+    ``user_metadata``. Phases begin at allocations of odd sizes, see
+    :mod:`instances.traces.event_log`.
+    """
+    entries = [entry for entry in history if entry["action"] in EVENT_KINDS]
+    modules = [entry.get("user_metadata", "") for entry in entries]
+    module_names = [module for module in dict.fromkeys(modules) if module]
+    pools = [entry.get("pool_id", COMMON_POOL) for entry in entries]
+    pool_number = {pool: number for number, pool in enumerate(dict.fromkeys([COMMON_POOL, *pools]))}
+    index = {"": NO_MODULE, **{module: number for number, module in enumerate(module_names)}}
+
+    def column(field: str) -> IntColumn:
+        return np.array([entry[field] for entry in entries], dtype=np.int64)
+
+    log = EventLog(
+        kind=np.array([EVENT_KINDS.index(entry["action"]) for entry in entries], dtype=np.int64),
+        address=column("addr"),
+        size=column("size"),
+        stream=column("stream"),
+        module=np.array([index[module] for module in modules], dtype=np.int64),
+        pool=np.array([pool_number[pool] for pool in pools], dtype=np.int64),
+    )
+    return trace_of_events(log, module_names=module_names, name=name, origin=origin)
 
 
 def _mark(phase: Phase) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 from unittest import mock
 
 import torch
@@ -17,6 +17,7 @@ from torch._subclasses.fake_tensor import (
 from torch.nn import functional
 from torch.utils import _pytree as pytree
 
+from instances.extract.models.building import Build
 from instances.extract.record.gpu.cuda_autocast import cuda_autocast_on_cpu
 from instances.extract.record.gpu.eager_branches import eager_branches
 from instances.extract.record.gpu.gpu_kernels import cudnn_attention, fused_dropout
@@ -33,7 +34,6 @@ from instances.traces.allocation_trace import NOTES, AllocationTrace
 from planners.errors import InstanceError
 from planners.model.problem import Scalar
 
-Build = Callable[[], tuple[torch.nn.Module, dict[str, Any]]]
 Mode = TypeVar("Mode", bound=AllocationMode)
 
 

@@ -59,7 +59,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from instances.extract.own.own_function import EndOfTrace
 from instances.extract.record.gpu.read_numbers import note
 from instances.extract.record.requests.allocation_mode import AllocationMode
-from instances.extract.record.requests.engine_addition import in_engine
+from instances.extract.record.requests.engine_addition import in_engine, leaves_below
 from instances.traces.allocation_trace import Phase
 from planners.errors import InstanceError
 from planners.text.byte_units import counted
@@ -221,7 +221,7 @@ class OwnLoop:
                 self._end_if_done()
                 if not self.calls_modules:
                     self._begin_pass(self.mode, True)
-                    found = _leaves_below(pytree.tree_leaves((args, named)))
+                    found = leaves_below(pytree.tree_leaves((args, named)))
                     self.parameters = set(map(self.mode.storage_of, found))
             self.backward_passes += 1
             self._reach(Phase.BACKWARD)
@@ -358,19 +358,6 @@ class _Batches:
             note(f"the loader asks for {wanted:,} items, and its data set has {len(data_set):,}")
         with _disable_current_modes():
             return iter(data.dataloader._SingleProcessDataLoaderIter(loader))
-
-
-def _leaves_below(values: list[Any]) -> Iterator[Tensor]:
-    """Yield the tensors whose gradients a backward pass from some tensors makes."""
-    nodes = [one.grad_fn for one in values if isinstance(one, Tensor)]
-    seen: set[Any] = {None}
-    while nodes:
-        node: Any = nodes.pop()
-        if node not in seen:
-            seen.add(node)
-            nodes += [below for below, _ in node.next_functions]
-            if hasattr(node, "variable"):
-                yield node.variable
 
 
 def _for_real(function: Callable[..., Any]) -> Callable[..., Any]:

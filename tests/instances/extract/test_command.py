@@ -11,7 +11,7 @@ import pytest
 
 from instances.extract.__main__ import app as extract_app
 from instances.extract.models import find_model
-from instances.extract.record.extraction import extract
+from instances.extract.record.recording import extract
 from instances.extract.trace_command import app as trace_app
 from planners.command_line.typer_frame import CommandLine
 from tests.command_line import require_one_line, run_command
@@ -41,6 +41,9 @@ def test_a_missing_torch_names_the_extra(words: list[str], tmp_path: Path) -> No
         (extract_app, ["bert-base", "--batch", 0], "setting batch: at least 1, found 0"),
         (trace_app, ["bert-bse"], "no model is called 'bert-bse'; did you mean 'bert-base'"),
         (trace_app, ["bert-base", "--microbatches", 0], "microbatches: at least 1, found 0"),
+        (trace_app, ["bert-base", "--steps", 0], "setting steps: at least 1, found 0"),
+        (trace_app, ["bert-base", "--precision", "bfloat"], "no precision is called 'bfloat'; did"),
+        (trace_app, ["bert-base", "--optimizer", "adam"], "no optimizer is called 'adam'; did you"),
         (trace_app, ["bert-base", "--image", 8], "setting image: bert-base does not have it"),
         (trace_app, ["bert-base", "--device", "gpu"], "no device is called 'gpu'"),
         (trace_app, ["bert-base", "-o", "trace.txt"], "trace.txt: a trace is written as .npz"),
@@ -74,7 +77,7 @@ def test_an_extraction_says_what_it_does() -> None:
 
 def test_neither_command_imports_torch_for_its_help() -> None:
     code = (
-        "import json, sys, instances.extract.__main__, instances.extract.record.extraction; "
+        "import json, sys, instances.extract.__main__, instances.extract.record.recording; "
         "print(json.dumps(sorted(sys.modules)))"
     )
     result = subprocess.run(

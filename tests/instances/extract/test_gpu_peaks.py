@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from instances.extract.models import find_model
-from instances.extract.record.extraction import extract
+from instances.extract.record.recording import extract
 from planners.model.bounds import lifetime_bound
 
 pytestmark = pytest.mark.torch

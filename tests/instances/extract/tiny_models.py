@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 from instances.extract.models import find_model
-from instances.extract.record.extraction import extract
+from instances.extract.record.recording import extract
 from planners import Problem
 from planners.model.bounds import lifetime_bound
 

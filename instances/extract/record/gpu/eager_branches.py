@@ -7,19 +7,20 @@ from contextlib import contextmanager
 from importlib import import_module
 from unittest import mock
 
-# transformers asks this whether it is traced, and then leaves out branches that it takes eagerly.
-_ASKS_WHETHER_TRACED = ("transformers.masking_utils", "is_tracing")
-
 
 @contextmanager
 def eager_branches() -> Iterator[None]:
     """Within this context programs take the branches that they take eagerly.
 
-    A mock of the question would not do: it keeps its arguments alive, and with them their storages.
+    transformers asks whether it is traced, and then leaves out branches. A mock of the question
+    would keep its arguments alive, and with them their storages.
     """
-    library, asks = _ASKS_WHETHER_TRACED
-    if hasattr(_imported(library), asks):
-        with mock.patch(f"{library}.{asks}", _not_traced):
+    try:
+        masks: object = import_module("transformers.masking_utils")
+    except ImportError:
+        masks = None
+    if hasattr(masks, "is_tracing"):
+        with mock.patch.object(masks, "is_tracing", _not_traced):
             yield
     else:
         yield
@@ -27,10 +28,3 @@ def eager_branches() -> Iterator[None]:
 
 def _not_traced(*_: object) -> bool:
     return False
-
-
-def _imported(module: str) -> object:
-    try:
-        return import_module(module)
-    except ImportError:
-        return None

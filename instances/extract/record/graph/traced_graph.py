@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,45 +14,37 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils import _pytree as pytree
 
 from instances.extract.kernels.call_effort import effort_of_call, written_arguments
-from instances.extract.kernels.storages import StepPhase, TracedOp
+from instances.extract.kernels.storages import StepPhase, StorageTable, TracedOp
 from instances.extract.record.gpu.gpu_kernels import FLOAT32_RESULTS
 
 # Identifies a storage as long as something keeps it alive, which here the graph does.
 storage_key: Callable[[torch.UntypedStorage], Any] = StorageWeakRef
 
 
-class Storages:
+class Storages(StorageTable):
     """Numbers storages in the order in which they are first seen."""
 
     def __init__(self) -> None:
+        super().__init__((), ())
         self.number: dict[Any, int] = {}
-        self.size: list[int] = []
-        self.name: list[str] = []
 
     def of(self, values: Any, name: str = "") -> tuple[int, ...]:
         """Return the storage of every tensor in nested values.
 
         New ones are called by the name, and numbered where there are several.
         """
-        tensors = list(_tensors(values))
-        suffixes = [""] if len(tensors) == 1 else [f".{index}" for index in range(len(tensors))]
+        tensors = [leaf for leaf in pytree.tree_leaves(values) if isinstance(leaf, Tensor)]
+        several = len(tensors) > 1
         return tuple(
-            self._of(tensor, name + suffix)
-            for tensor, suffix in zip(tensors, suffixes, strict=True)
+            self._of(tensor.untyped_storage(), f"{name}.{index}" if several else name)
+            for index, tensor in enumerate(tensors)
         )
 
-    def _of(self, tensor: Tensor, name: str) -> int:
-        storage = tensor.untyped_storage()
+    def _of(self, storage: torch.UntypedStorage, name: str) -> int:
         key = storage_key(storage)
         if key not in self.number:
-            self.number[key] = len(self.size)
-            self.size.append(storage.nbytes())
-            self.name.append(name)
+            self.number[key] = self.add(storage.nbytes(), name)
         return self.number[key]
-
-
-def _tensors(values: Any) -> Iterable[Tensor]:
-    return (leaf for leaf in pytree.tree_leaves(values) if isinstance(leaf, Tensor))
 
 
 FLOAT32_BYTES = 4

@@ -46,7 +46,7 @@ from planners.errors import InstanceError
 
 
 @dataclass(frozen=True)
-class RecordedStep:
+class StepGraph:
     """The operators of a training step as a graph, and what it is given."""
 
     # Of the batch, then buffers and untrained parameters, trained ones, and the optimizer's state.
@@ -62,7 +62,7 @@ class RecordedStep:
     argument_count: int
 
 
-def record_training_step(build: Build, optimizer: Optimizer, clip_norm: float) -> RecordedStep:
+def record_training_step(build: Build, optimizer: Optimizer, clip_norm: float) -> StepGraph:
     """Record one training step without computing anything; the model is built of fake tensors.
 
     A `clip_norm` of 0 leaves clipping out.
@@ -83,7 +83,7 @@ def record_training_step(build: Build, optimizer: Optimizer, clip_norm: float) -
         name for name, parameter in trained.items() if not getattr(parameter, "allreduce", True)
     )
     count = len(batch) + len(kept) + len(trained)
-    return RecordedStep(recorded, step.phase_starts, tuple(batch), tuple(trained), local, count)
+    return StepGraph(recorded, step.phase_starts, tuple(batch), tuple(trained), local, count)
 
 
 def _own_tensor(name: str, given: Any) -> Tensor:
@@ -224,22 +224,31 @@ def _read_step(
     given, storages = graph.given, graph.storages
     replaced = given[len(given) - len(new) :]
     parameters = dict(zip(trained, replaced, strict=False))
-    for storage, name in zip(given, batch, strict=False):
-        storages.name[storage] = name
     for name, gradient in found.items():
         storages.name[parameters[name]] = name
         storages.name[gradient] = f"grad {name}"
     common = [name for name in found if name not in local]
-    return Trace(
-        ops=graph.ops,
-        size=tuple(storages.size),
-        name=tuple(storages.name),
-        batch=given[: len(batch)],
-        persistent=graph.constants | set(given[len(batch) :]),
+    return _trace_of(
+        graph,
+        batch,
         updates={new: old for new, old in zip(new, replaced, strict=True) if new != old},
         gradients=tuple(found[name] for name in common),
         returned=(loss,),
         parameters=tuple(parameters[name] for name in common),
+    )
+
+
+def _trace_of(graph: TracedGraph, batch: Collection[str], **facts: Any) -> Trace:
+    """Return the trace of a graph whose first arguments are the batch; the others stay."""
+    for storage, name in zip(graph.given, batch, strict=False):
+        graph.storages.name[storage] = name
+    return Trace(
+        ops=graph.ops,
+        size=tuple(graph.storages.size),
+        name=tuple(graph.storages.name),
+        batch=graph.given[: len(batch)],
+        persistent=graph.constants | set(graph.given[len(batch) :]),
+        **facts,
     )
 
 
@@ -260,16 +269,5 @@ def trace_forward_pass(build: Build) -> Trace:
 
         traced = make_fx(run, tracing_mode="fake")(batch, kept)
     graph = read_graph(traced.graph, {})
-    storages = graph.storages
-    for storage, name in zip(graph.given, batch, strict=False):
-        storages.name[storage] = name
-    return Trace(
-        ops=graph.ops,
-        size=tuple(storages.size),
-        name=tuple(storages.name),
-        batch=graph.given[: len(batch)],
-        persistent=graph.constants | set(graph.given[len(batch) :]),
-        updates={},
-        gradients=(),
-        returned=tuple(graph.storage_of(node) for node in graph.returned if node is not None),
-    )
+    returned = (graph.storage_of(node) for node in graph.returned if node is not None)
+    return _trace_of(graph, batch, updates={}, gradients=(), returned=tuple(returned))

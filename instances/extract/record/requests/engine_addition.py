@@ -1,7 +1,8 @@
-"""Recognises where autograd adds up gradients, which on a GPU needs no new memory."""
+"""What autograd does: where it adds up gradients, which on a GPU needs no new memory."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -32,6 +33,19 @@ def engine_addition(func: Any, args: tuple[Any, ...], result: Tensor) -> tuple[i
     if not (differentiating and alike and _fills_its_range(summand)) or summand._is_view():
         return None
     return summand.untyped_storage()._cdata, result.untyped_storage()._cdata
+
+
+def leaves_below(values: Iterable[Any]) -> Iterator[Tensor]:
+    """Yield the tensors whose gradients a backward pass from some tensors makes."""
+    nodes = [one.grad_fn for one in values if isinstance(one, Tensor)]
+    seen: set[Any] = {None}
+    while nodes:
+        node: Any = nodes.pop()
+        if node not in seen:
+            seen.add(node)
+            nodes += [below for below, _ in node.next_functions]
+            if hasattr(node, "variable"):
+                yield node.variable
 
 
 def _fills_its_range(tensor: Tensor) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -37,29 +39,18 @@ def test_buckets_of_ten_bytes(sizes: list[int], buckets: list[list[int]]) -> Non
     assert fill_buckets(sizes, 10) == buckets
 
 
-@given(st.lists(st.integers(0, 30)), st.integers(1, 40))
-def test_buckets_until_full_keep_the_order_and_are_closed_as_soon_as_full(
-    sizes: list[int], capacity: int
+@given(st.lists(st.integers(0, 30)), st.integers(1, 40), st.booleans())
+def test_buckets_keep_the_order_and_are_closed_only_when_full(
+    sizes: list[int], capacity: int, until_full: bool
 ) -> None:
-    buckets = fill_buckets(sizes, capacity, until_full=True)
+    buckets = fill_buckets(sizes, capacity, until_full=until_full)
     assert [position for bucket in buckets for position in bucket] == list(range(len(sizes)))
-    for bucket in buckets:
-        assert sum(sizes[position] for position in bucket[:-1]) < capacity
-    for bucket in buckets[:-1]:
-        assert sum(sizes[position] for position in bucket) >= capacity
-
-
-@given(st.lists(st.integers(0, 30)), st.integers(1, 40))
-def test_buckets_keep_the_order_fit_and_are_closed_only_when_full(
-    sizes: list[int], capacity: int
-) -> None:
-    buckets = fill_buckets(sizes, capacity)
-    assert [position for bucket in buckets for position in bucket] == list(range(len(sizes)))
-    totals = [sum(sizes[position] for position in bucket) for bucket in buckets]
-    for bucket, total in zip(buckets, totals, strict=True):
-        assert total <= capacity or len(bucket) == 1
-    for total, following in zip(totals, buckets[1:], strict=False):
-        assert total + sizes[following[0]] > capacity
+    filled = [[sizes[position] for position in bucket] for bucket in buckets]
+    for bucket, following in pairwise(filled):
+        assert sum(bucket) >= capacity if until_full else sum(bucket) + following[0] > capacity
+    for bucket in filled:
+        assert sum(bucket[:-1] if until_full else bucket) <= capacity or len(bucket) == 1
+        assert not until_full or sum(bucket[:-1]) < capacity
 
 
 def test_an_all_reduce_follows_the_last_gradient_of_its_bucket() -> None:
@@ -95,7 +86,7 @@ def table(count: int) -> StorageTable:
     return StorageTable([10 + storage for storage in range(count)], [f"t{s}" for s in range(count)])
 
 
-def test_what_is_sent_is_a_chain_and_what_is_received_another() -> None:
+def test_sent_chunks_are_a_chain_and_received_ones_another() -> None:
     kernels = [Kernel("dispatch", FORWARD, creates=(0, 1)), exchange((0, 1), (2,))]
     assert chain_exchanges(kernels, table(3), ()) == (kernels, [(0, 1), (2,)])
 

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.nn import functional
+from torch.utils.flop_counter import FlopCounterMode
 
+from instances.extract.kernels.call_effort import effort_of_call
 from instances.extract.kernels.kernel_problem import build_problem
+from instances.extract.kernels.storages import Effort
+from instances.extract.record.graph.optimizers import Sgd
 from instances.extract.step_settings import StepSettings
 from planners import Problem
 from planners.model.graph import Graph
 from planners.model.work import BACKWARD, FORWARD, Work
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
+from tests.instances.extract.output import Output
 
 pytestmark = pytest.mark.torch
 
@@ -24,10 +29,6 @@ BATCH, CHANNELS, PIXELS = 2, 4, 6
 
 def make_network(groups: int = 1) -> tuple[torch.nn.Module, dict[str, Tensor]]:
     """A network with a batch norm, changes in place, dropout and attention."""
-    import torch
-    from torch.nn import functional
-
-    from tests.instances.extract.output import Output
 
     class Network(torch.nn.Module):
         def __init__(self) -> None:
@@ -48,7 +49,6 @@ def make_network(groups: int = 1) -> tuple[torch.nn.Module, dict[str, Tensor]]:
 
 
 def extracted(build: Callable[[], Any] = make_network) -> Problem:
-    from instances.extract.record.graph.optimizers import Sgd
     from instances.extract.record.graph.training_step import trace_training_step
 
     return build_problem(trace_training_step(build, Sgd(), 0), StepSettings(), "network", {})
@@ -61,10 +61,6 @@ def work_of(problem: Problem) -> tuple[Graph, Work]:
 
 
 def test_all_operations_are_those_that_pytorch_counts() -> None:
-    import torch
-    from torch._subclasses.fake_tensor import FakeTensorMode
-    from torch.utils.flop_counter import FlopCounterMode
-
     from instances.extract.record.gpu.gpu_kernels import gpu_kernels
 
     with FakeTensorMode(), gpu_kernels(), FlopCounterMode(display=False) as counter:
@@ -104,17 +100,12 @@ def test_bytes_of_views_parameters_and_changes_in_place() -> None:
 
 
 def test_a_tensor_to_write_into_counts() -> None:
-    import torch
-
-    from instances.extract.kernels.call_effort import effort_of_call
-    from instances.extract.kernels.storages import Effort
-
     add = torch.ops.aten.add.out
     one, other, result = torch.ones(2), torch.ones(2), torch.ones(2)
     assert effort_of_call(add, (one, other), {"out": result}, result) == Effort(0, 4 * 8)
 
 
-def test_what_may_run_again() -> None:
+def test_kernels_that_change_a_buffer_do_not_run_again() -> None:
     problem = extracted()
     graph, work = work_of(problem)
     of_forward = {
@@ -139,10 +130,6 @@ def test_a_change_in_place_is_of_the_tensor_that_another_made() -> None:
 
 @pytest.mark.torch
 def test_attention_with_shared_heads_counts_every_head() -> None:
-    import torch
-
-    from instances.extract.kernels.call_effort import effort_of_call
-
     operator = torch.ops.aten._scaled_dot_product_flash_attention.default
     query = torch.zeros(2, 8, 16, 32, device="meta")
     shared = torch.zeros(2, 2, 16, 32, device="meta")

@@ -22,6 +22,7 @@ from instances.extract.kernels.sharding import (
     shard_parameters,
 )
 from instances.extract.kernels.storages import Kernel, StepPhase, StorageTable, Trace, TracedOp
+from instances.extract.models import find_model
 from instances.extract.step_settings import StepSettings
 from planners import Problem, check, place
 from planners.errors import InstanceError
@@ -266,7 +267,7 @@ def test_a_gathered_parameter_is_there_exactly_when_it_is_needed(
     assert [kernel.op for kernel in computing] == [kernel.op for kernel in step.kernels]
     # What each full parameter is a copy of, written apart from the code under test.
     copy_of: dict[int, int] = {}
-    used_by: dict[int, list[int]] = {}
+    used: set[int] = set()
     position = -1
     for kernel in kernels:
         if kernel.op == "all_gather":
@@ -280,27 +281,9 @@ def test_a_gathered_parameter_is_there_exactly_when_it_is_needed(
             continue
         assert [copy_of.get(storage, storage) for storage in kernel.reads] == list(before.reads)
         assert set(kernel.reads).isdisjoint(step.parameters)
-        for storage in set(kernel.reads) & copy_of.keys():
-            used_by.setdefault(storage, []).append(position)
-    # While a full parameter is kept, few other units are used between two uses of its unit.
-    order = list(dict.fromkeys(r for k in step.kernels for r in k.reads if r in step.parameters))
-    unit_of = {
-        parameter: number
-        for number, unit in enumerate(group_units(order, dict(enumerate(step.name))))
-        for parameter in unit
-    }
-    uses = [
-        set() if k.phase is OPTIMIZER else {unit_of[r] for r in k.reads if r in unit_of}
-        for k in step.kernels
-    ]
+        used |= set(kernel.reads) & copy_of.keys()
     for kernel in kernels:
-        assert kernel.op != "all_gather" or not used_by.keys().isdisjoint(kernel.creates)
-    for storage, nodes in used_by.items():
-        own = unit_of[copy_of[storage]]
-        same_unit = [node for node in range(nodes[0], nodes[-1] + 1) if own in uses[node]]
-        for earlier, later in pairwise(same_unit):
-            others = set().union(*uses[earlier + 1 : later])
-            assert len(others) <= UNITS_BETWEEN
+        assert kernel.op != "all_gather" or not used.isdisjoint(kernel.creates)
 
 
 @given(STEPS, RANKS, CAPACITIES)
@@ -397,7 +380,7 @@ def test_computation_and_communication_overlap() -> None:
     assert tuple(sorted((gathered, hidden))) in unsafe_by_paths(problem.graph)
 
 
-def test_what_stays_apart_is_counted_in_shards() -> None:
+def test_persistent_bytes_are_those_of_shards() -> None:
     step = four_layers()
     assert problem_of(step).origin["persistent_bytes"] == 4 * (40 + 40) // 2
     assert problem_of(step, parallel="replicated").origin["persistent_bytes"] == 4 * (40 + 40)
@@ -410,19 +393,18 @@ def test_what_stays_apart_is_counted_in_shards() -> None:
 @pytest.mark.parametrize("checkpointing", [False, True])
 def test_two_layers_of_bert_sharded(checkpointing: bool) -> None:
     from instances.extract.models.building import recompute_layers
-    from instances.extract.models.language_models import build_bert
     from instances.extract.record.graph.optimizers import AdamW
     from instances.extract.record.graph.training_step import trace_training_step
 
     def build() -> tuple[torch.nn.Module, dict[str, torch.Tensor]]:
-        module, batch = build_bert(chosen, num_hidden_layers=2, vocab_size=1000)
+        module, batch = find_model("bert-base").build(chosen)
         if checkpointing:
             recompute_layers(module.bert.encoder.layer)
         return module.train(), batch
 
     import torch
 
-    chosen = StepSettings(batch=2, seq=16, streams="roles", parallel="sharded", ranks=4)
+    chosen = StepSettings(batch=2, seq=16, layers=2, streams="roles", parallel="sharded", ranks=4)
     trace = trace_training_step(build, AdamW(), chosen.clip_norm)
     problem = build_problem(trace, chosen, "two layers", {})
     check(problem, place(problem, "size", "first"))
@@ -459,15 +441,9 @@ def test_models_of_other_shapes_are_sharded_and_planned(name: str) -> None:
     graph = problem.graph
     assert graph is not None
     assert problem.tensor_name is not None
-    assert problem.origin["parallel"] == "sharded"
-    assert problem.origin["ranks"] == 4
     trained = {name.removeprefix("grad ") for name in gradient_names(problem)}
-    gathered = {
-        name.removeprefix("full ").rpartition(".")[0]
-        for name in problem.tensor_name
-        if name.startswith("full ")
-    }
-    assert gathered == trained
+    full = [name for name in problem.tensor_name if name.startswith("full ")]
+    assert {name.removeprefix("full ").rpartition(".")[0] for name in full} == trained
     # A gradient is done with when its reduce-scatter is: the optimizer has the shard.
     for tensor, tensor_name in enumerate(problem.tensor_name):
         if tensor_name.startswith("grad "):
@@ -490,40 +466,34 @@ def test_a_layer_ends_with_the_first_number(name: str, layer: str | None) -> Non
     assert layer_of(name) == layer
 
 
-def test_what_lies_between_layers_is_a_unit() -> None:
-    names = ["word", "position", "h.0.w", "h.1.w", "norm", "head"]
-    assert group_units(range(6), dict(enumerate(names))) == [[0, 1], [2], [3], [4, 5]]
+@pytest.mark.parametrize(
+    ("names", "units"),
+    [
+        # Parameters between layers are a unit.
+        (["word", "position", "h.0.w", "h.1.w", "norm", "head"], [[0, 1], [2], [3], [4, 5]]),
+        # A layer is one, even if something is read in between.
+        (["h.0.w", "shared", "h.0.v", "head"], [[0, 2], [1], [3]]),
+    ],
+)
+def test_parameters_are_grouped_by_layers(names: list[str], units: list[list[int]]) -> None:
+    assert group_units(range(len(names)), dict(enumerate(names))) == units
 
 
-def test_a_layer_is_one_unit_even_where_something_is_read_in_between() -> None:
-    names = ["h.0.w", "shared", "h.0.v", "head"]
-    assert group_units(range(4), dict(enumerate(names))) == [[0, 2], [1], [3]]
-
-
-def test_a_layer_is_gathered_for_each_pass_and_the_last_two_are_kept() -> None:
-    # Forward and backward over four layers.
-    uses = [{0}, {1}, {2}, {3}, {3}, {2}, {1}, {0}]
-    assert find_residencies(uses) == [
-        Residency(0, (0,)),
-        Residency(1, (1,)),
-        Residency(2, (2, 5)),
-        Residency(3, (3, 4)),
-        Residency(1, (6,)),
-        Residency(0, (7,)),
-    ]
-
-
-def test_tied_weights_are_gathered_once_for_each_end() -> None:
-    uses = [{0}, {1}, {2}, {0, 3}, {0, 3}, {2}]
-    # Between its uses of the two passes two units are used, so unit 2 is not kept.
-    assert find_residencies(uses) == [
-        Residency(0, (0,)),
-        Residency(1, (1,)),
-        Residency(2, (2,)),
-        Residency(0, (3, 4)),
-        Residency(3, (3, 4)),
-        Residency(2, (5,)),
-    ]
+@pytest.mark.parametrize(
+    ("uses", "residencies"),
+    [
+        # Forward and backward over four layers: the last two are kept.
+        ([{0}, {1}, {2}, {3}, {3}, {2}, {1}, {0}],
+         [(0, (0,)), (1, (1,)), (2, (2, 5)), (3, (3, 4)), (1, (6,)), (0, (7,))]),
+        # Tied weights, once for each end. Unit 2 is not kept: two others are used in between.
+        ([{0}, {1}, {2}, {0, 3}, {0, 3}, {2}],
+         [(0, (0,)), (1, (1,)), (2, (2,)), (0, (3, 4)), (3, (3, 4)), (2, (5,))]),
+    ],
+)  # fmt: skip
+def test_a_gather_serves_a_stretch_of_uses(
+    uses: list[set[int]], residencies: list[tuple[int, tuple[int, ...]]]
+) -> None:
+    assert find_residencies(uses) == [Residency(*one) for one in residencies]
 
 
 def test_runs_use_the_same_units() -> None:

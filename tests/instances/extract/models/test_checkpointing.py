@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+import torch
+from torch import Tensor
 
 from instances.extract.models import MODELS
+from instances.extract.record.graph.optimizers import AdamW
 from planners import Problem
+from tests.instances.extract.output import Output
 from tests.instances.extract.tiny_models import extract_tiny, ops_of, peak_of
 
 pytestmark = pytest.mark.torch
@@ -59,13 +63,8 @@ def test_recomputation_saves_memory(name: str) -> None:
 
 
 def test_a_recomputed_layer_reads_the_weights_that_the_step_updates() -> None:
-    import torch
-    from torch import Tensor
-
     from instances.extract.models.building import recompute_layers
-    from instances.extract.record.graph.optimizers import AdamW
     from instances.extract.record.graph.training_step import trace_training_step
-    from tests.instances.extract.output import Output
 
     class TwoLayers(torch.nn.Module):
         def __init__(self) -> None:

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from instances.extract.models import configured_model, find_model
-from instances.extract.record.extraction import extract
-from instances.extract.record.recording import record
+from instances.extract.record.recording import extract, record
 from instances.extract.record.trace_settings import TraceSettings
 from planners.errors import GaplessError, InstanceError
 
@@ -277,7 +276,7 @@ def test_the_precision_is_that_of_the_step(tmp_path: Path) -> None:
         ({**LLAMA, "vocab_size": 10**400}, "the model cannot be traced: "),
     ],
 )
-def test_what_is_wrong_with_a_file_is_said(
+def test_a_wrong_file_is_refused_in_one_line(
     fields: object, said: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     name = written(tmp_path, fields)
@@ -338,7 +337,7 @@ def test_a_sequence_is_no_longer_than_the_positions(tmp_path: Path) -> None:
         record(name, SETTINGS, seq=65)
 
 
-def test_what_pytorch_cannot_trace_is_one_line(tmp_path: Path) -> None:
+def test_a_step_that_pytorch_cannot_trace_is_refused(tmp_path: Path) -> None:
     fields = {"model_type": "mixtral", "num_key_value_heads": 2, "intermediate_size": 64, **SMALL}
     name = written(tmp_path, fields)
     assert record(name, SETTINGS, seq=16).request_count > 0

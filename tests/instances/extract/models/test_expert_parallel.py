@@ -4,18 +4,27 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from instances.extract.kernels.kernel_problem import build_problem
+from instances.extract.kernels.storages import Trace
+from instances.extract.models import expert_parallel as ep
 from instances.extract.models import find_model
+from instances.extract.models.expert_parallel import (
+    all_to_all,
+    combine_rows,
+    dispatch_rows,
+)
+from instances.extract.models.language_models import build_qwen2_moe, spread_experts
+from instances.extract.record.graph.optimizers import AdamW
 from instances.extract.step_settings import StepSettings
 from planners import check, place
 from planners.errors import InstanceError
-
-if TYPE_CHECKING:
-    from instances.extract.kernels.storages import Trace
 
 pytestmark = pytest.mark.torch
 
@@ -39,23 +48,12 @@ def tiny_settings(**changes: Any) -> StepSettings:
 
 @pytest.fixture(scope="module")
 def tiny_trace() -> Trace:
-    from instances.extract.models.language_models import build_qwen2_moe
-    from instances.extract.record.graph.optimizers import AdamW
     from instances.extract.record.graph.training_step import trace_training_step
 
     return trace_training_step(lambda: build_qwen2_moe(tiny_settings(), **TINY), AdamW(), 1.0)
 
 
 def test_gradients_of_the_operators_are_right() -> None:
-    import torch
-    from torch import Tensor
-
-    from instances.extract.models.expert_parallel import (
-        all_to_all,
-        combine_rows,
-        dispatch_rows,
-    )
-
     torch.manual_seed(0)
     hidden = torch.rand(6, 4, dtype=torch.float64, requires_grad=True)
     weights = torch.rand(6, 2, dtype=torch.float64, requires_grad=True)
@@ -70,9 +68,6 @@ def test_gradients_of_the_operators_are_right() -> None:
 
 
 def test_shape_functions_agree_with_what_is_computed() -> None:
-    import torch
-    from instances.extract.models import expert_parallel as ep
-
     hidden, order = torch.rand(6, 4, requires_grad=True), torch.randperm(12)
     chunks = [torch.rand(6, 4, requires_grad=True) for _ in range(2)]
     weights = torch.rand(6, 2, requires_grad=True)
@@ -89,11 +84,8 @@ def test_shape_functions_agree_with_what_is_computed() -> None:
 
 
 def test_a_balanced_block_computes_what_transformers_computes() -> None:
-    import torch
     from transformers import Qwen2MoeConfig
     from transformers.models.qwen2_moe.modeling_qwen2_moe import Qwen2MoeSparseMoeBlock
-
-    from instances.extract.models.language_models import spread_experts
 
     torch.manual_seed(0)
     config = Qwen2MoeConfig(**TINY)
@@ -121,10 +113,6 @@ def test_a_balanced_block_computes_what_transformers_computes() -> None:
 
 
 def test_a_chunk_within_a_larger_storage_is_copied_before_it_is_sent_back() -> None:
-    import torch
-
-    from instances.extract.models.expert_parallel import all_to_all
-
     sent = [torch.rand(2, 3, requires_grad=True) for _ in range(2)]
     received = all_to_all(sent, [2, 2])
     with torch.autograd.profiler.profile() as profile:
@@ -180,8 +168,6 @@ def test_experts_are_neither_reduced_nor_gathered(tiny_trace: Trace) -> None:
 
 
 def test_all_ranks_together_have_the_published_parameters() -> None:
-    from torch._subclasses.fake_tensor import FakeTensorMode
-
     from instances.extract.models.building import build_module
 
     model = find_model("qwen2-moe")
@@ -193,7 +179,5 @@ def test_all_ranks_together_have_the_published_parameters() -> None:
 
 
 def test_experts_that_ranks_do_not_divide_are_refused() -> None:
-    from instances.extract.models.language_models import build_qwen2_moe
-
     with pytest.raises(InstanceError, match="setting ranks: a divisor of 6"):
         build_qwen2_moe(replace(tiny_settings(), ranks=4), **TINY)

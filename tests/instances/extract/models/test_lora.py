@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from instances.extract.models import find_model
 from instances.extract.record.recording import record
@@ -17,9 +19,6 @@ SHAPE = {"layers": 2, "batch": 2, "seq": 64}
 
 
 def test_only_the_added_weights_are_trained() -> None:
-    import torch
-    from torch._subclasses.fake_tensor import FakeTensorMode
-
     from instances.extract.models.building import build_module
 
     model = find_model("llama-1b")

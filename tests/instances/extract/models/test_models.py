@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from instances.extract.models import MODELS, find_model
 from instances.extract.step_settings import SHARDED
@@ -38,8 +39,6 @@ CPU_ONLY = ("mkldnn", "_for_cpu", "_cpu", "xnnpack", "fbgemm", "onednn")
 
 @pytest.mark.parametrize("name", sorted(PARAMETERS.keys() | ROUNDED_PARAMETERS.keys()))
 def test_a_model_has_the_parameters_of_the_literature(name: str) -> None:
-    from torch._subclasses.fake_tensor import FakeTensorMode
-
     from instances.extract.models.building import build_module
 
     model = find_model(name)

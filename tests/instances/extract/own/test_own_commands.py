@@ -61,27 +61,22 @@ def test_nothing_but_an_answer_is_an_answer(tmp_path: Path, command: Any, is_mod
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("is_own", "options", "said"),
     [
-        ({"batch": 3}, "--batch: {name} decides this itself; make it a parameter of the function "
-         "and give --set batch=3"),
-        ({"checkpointing": True}, "--checkpointing: "),
+        (True, {"batch": 3}, "--batch: {name} decides this itself; make it a parameter of the "
+         "function and give --set batch=3"),
+        (True, {"checkpointing": True}, "--checkpointing: "),
+        (False, {"set_": ["batch=3"]}, "--set batch=3: parameters are those of FILE.py"),
     ],
 )  # fmt: skip
-def test_options_of_registered_models_are_refused(
-    options: dict[str, Any], said: str, tmp_path: Path
+@pytest.mark.parametrize(("command", "output"), [(extract_model, "o.json"), (trace, "o.npz")])
+def test_options_of_the_other_kind_are_refused(
+    command: Any, output: str, is_own: bool, options: dict[str, Any], said: str, tmp_path: Path
 ) -> None:
-    name = f"{written(tmp_path, STEP)}:make_step"
-    for command, output in ((extract_model, "out.json"), (trace, "out.npz")):
-        with pytest.raises(InstanceError) as raised:
-            command(name, tmp_path / output, **options)
-        assert str(raised.value).startswith(said.format(name=name))
-
-
-def test_parameters_of_a_registered_model_are_refused(tmp_path: Path) -> None:
-    for command, output in ((extract_model, "out.json"), (trace, "out.npz")):
-        with pytest.raises(InstanceError, match=r"--set batch=3: parameters are those of FILE\.py"):
-            command("bert-base", tmp_path / output, set_=["batch=3"])
+    name = f"{written(tmp_path, STEP)}:make_step" if is_own else "bert-base"
+    with pytest.raises(InstanceError) as raised:
+        command(name, tmp_path / output, **options)
+    assert str(raised.value).startswith(said.format(name=name))
 
 
 @pytest.mark.torch

@@ -23,55 +23,39 @@ def error_of(name: str, *settings: str) -> str:
     return str(raised.value)
 
 
-def test_a_name_without_a_function(tmp_path: Path) -> None:
+BROKEN = {
+    "import no_such_package": "No module named 'no_such_package'",
+    "def make_step(:": "SyntaxError",
+    "import sys; sys.exit(3)": "SystemExit: 3",
+}
+# Of a name after the file's, a setting, and what is said.
+MISTAKES = [
+    (":", "", "{path}:: FILE.py:FUNCTION is needed, such as my_script.py:make_step"),
+    ("no.py:make_step", "", "{path}no.py: a Python file is needed, found none"),
+    (":make_stop", "", "{path}: no function is called 'make_stop'; did you mean 'make_step'"),
+    (":make_step", "batch", "--set: NAME=VALUE is needed, such as batch=16, found 'batch'"),
+    (":make_step", "bach=3", "{line} has no parameter 'bach'; did you mean 'batch'"),
+    (":make_step", "batch=much", "{line}, parameter batch: int is needed, found 'much'"),
+    (":make_step", "returns=3", "{line}, parameter returns: str is needed, found 3"),
+]
+
+
+@pytest.mark.parametrize(("name", "setting", "said"), MISTAKES)
+def test_a_wrong_name_or_setting_is_one_line(
+    name: str, setting: str, said: str, tmp_path: Path
+) -> None:
     path = written(tmp_path, STEP)
-    message = error_of(f"{path}:")
-    assert message.startswith(f"{path}:: FILE.py:FUNCTION is needed, such as my_script.py:make_")
+    line = f"{path}:{line_of(STEP, 'def make_step')}: make_step"
+    message = error_of(f"{path}{name}", *[setting] * bool(setting))
+    assert message.startswith(said.format(path=path, line=line))
 
 
-def test_no_file(tmp_path: Path) -> None:
-    path = tmp_path / "none.py"
-    assert error_of(f"{path}:make_step") == f"{path}: a Python file is needed, found none"
-
-
-def test_no_such_function_names_those_that_are_near(tmp_path: Path) -> None:
-    path = written(tmp_path, STEP)
-    message = error_of(f"{path}:make_stop")
-    assert message.startswith(
-        f"{path}: no function is called 'make_stop'; did you mean 'make_step'"
-    )
-
-
-@pytest.mark.parametrize(
-    ("text", "part", "said"),
-    [
-        ("x = 1\nimport no_such_package\n", "import", "No module named 'no_such_package'"),
-        ("def make_step(:\n", "def", "SyntaxError"),
-        ("import sys\nsys.exit(3)\n", "exit", "SystemExit: 3"),
-    ],
-)
-def test_a_file_that_cannot_be_run(text: str, part: str, said: str, tmp_path: Path) -> None:
-    path = written(tmp_path, text)
+@pytest.mark.parametrize("broken", BROKEN)
+def test_a_file_that_cannot_be_run_names_its_line(broken: str, tmp_path: Path) -> None:
+    path = written(tmp_path, f"x = 1\n{broken}\n")
     message = error_of(f"{path}:make_step")
-    assert message.startswith(f"{path}:{line_of(text, part)}: ")
-    assert said in message
-
-
-@pytest.mark.parametrize(
-    ("setting", "said"),
-    [
-        ("bach=3", "has no parameter 'bach'; did you mean 'batch'"),
-        ("batch=much", "parameter batch: int is needed, found 'much'"),
-        ("batch", "--set: NAME=VALUE is needed, such as batch=16, found 'batch'"),
-        ("returns=3", "parameter returns: str is needed, found 3"),
-    ],
-)
-def test_a_parameter_that_does_not_fit(setting: str, said: str, tmp_path: Path) -> None:
-    path = written(tmp_path, STEP)
-    message = error_of(f"{path}:make_step", setting)
-    assert said in message
-    if "=" in setting:
-        assert f"{path}:{line_of(STEP, 'def make_step')}: make_step" in message
+    assert message.startswith(f"{path}:2: ")
+    assert BROKEN[broken] in message
 
 
 # A body of make_step, the part of it that is wrong, and what is said of it.
@@ -101,9 +85,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("body", "part", "said"), WRONG)
-def test_what_is_wrong_in_a_step_names_its_line(
-    body: str, part: str, said: str, tmp_path: Path
-) -> None:
+def test_an_error_in_a_step_names_its_line(body: str, part: str, said: str, tmp_path: Path) -> None:
     text = f"{NETWORK}\n\ndef make_step():\n{body}"
     path = written(tmp_path, text)
     message = error_of(f"{path}:make_step")
@@ -118,7 +100,7 @@ def test_a_parameter_without_a_default_has_to_be_given(tmp_path: Path) -> None:
     assert trace_own(open_own(f"{path}:make_step", ["batch=3"]), 1).iteration_count == 1
 
 
-def test_what_is_beside_the_file_can_be_imported(tmp_path: Path) -> None:
+def test_a_file_can_import_files_beside_it(tmp_path: Path) -> None:
     written(tmp_path, STEP, "my_network_beside.py")
     path = written(tmp_path, "from my_network_beside import make_step as make\n")
     assert trace_own(open_own(f"{path}:make", ["batch=4"]), 1).request_count

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+import torch
+from torch import Tensor
+from torch.fx.experimental.proxy_tensor import make_fx
 
+from instances.extract.partition.functional_graph import functional_twin, make_functional
 from planners.errors import InstanceError
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 pytestmark = pytest.mark.torch
 
@@ -58,9 +59,6 @@ def twice(x: Tensor) -> Tensor:
 
 
 def recorded(function: Callable[[Any], Any]) -> Any:
-    import torch
-    from torch.fx.experimental.proxy_tensor import make_fx
-
     return make_fx(function, tracing_mode="fake")(torch.ones(4, 6))
 
 
@@ -68,10 +66,6 @@ def recorded(function: Callable[[Any], Any]) -> Any:
     "function", [relu, parts, within_a_part, another_shape, again, argument, twice]
 )
 def test_a_functional_graph_returns_the_same(function: Callable[[Tensor], Tensor]) -> None:
-    import torch
-
-    from instances.extract.partition.functional_graph import make_functional
-
     module = recorded(function)
     names = {node.name for node in module.graph.nodes}
     written = make_functional(module.graph)
@@ -110,19 +104,15 @@ def transposed(x: Tensor) -> Tensor:
         ),
     ],
 )
-def test_what_cannot_be_replaced(function: Callable[[Tensor], Tensor], message: str) -> None:
-    from instances.extract.partition.functional_graph import make_functional
-
+def test_some_changes_in_place_are_refused(
+    function: Callable[[Tensor], Tensor], message: str
+) -> None:
     with pytest.raises(InstanceError) as error:
         make_functional(recorded(function).graph)
     assert str(error.value).startswith(message)
 
 
 def test_a_functional_twin_takes_the_same_arguments() -> None:
-    import torch
-
-    from instances.extract.partition.functional_graph import functional_twin
-
     aten = torch.ops.aten
     assert functional_twin(aten.bernoulli_.float) is aten.bernoulli.p
     assert functional_twin(aten.mul_.Scalar) is aten.mul.Scalar

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+import torch
+from torch import Tensor
+from torch.fx import Interpreter
+from torch.nn import functional
 
 from instances.extract.models import Model, find_model
 from instances.extract.step_settings import StepSettings
 from planners.errors import InstanceError
+from tests.instances.extract.output import Output
 from tests.instances.extract.tiny_models import extract_tiny, tiny_settings
-
-if TYPE_CHECKING:
-    import torch
-    from torch import Tensor
 
 pytestmark = pytest.mark.torch
 
 
 def build_network(_settings: StepSettings | None = None) -> tuple[Any, dict[str, Tensor]]:
     """A network that changes activations and buffers in place, without random numbers."""
-    import torch
-    from torch.nn import functional
-
-    from tests.instances.extract.output import Output
 
     class Network(torch.nn.Module):
         def __init__(self) -> None:
@@ -49,9 +46,6 @@ NETWORK = Model("network", "", build_network, SETTINGS)
 
 
 def test_a_joint_graph_computes_loss_and_gradients() -> None:
-    import torch
-    from torch.fx import Interpreter
-
     from instances.extract.partition.joint_graph import joint_graph
 
     joint = joint_graph(NETWORK, SETTINGS)
@@ -96,7 +90,7 @@ def test_a_partition_saves_or_repeats(solver: str) -> None:
     assert repeated_bytes[1] > 0
 
 
-def test_what_writes_a_buffer_never_runs_again() -> None:
+def test_a_kernel_that_writes_a_buffer_never_runs_again() -> None:
     from instances.extract.partition.joint_graph import joint_graph
 
     nodes = joint_graph(NETWORK, SETTINGS).module.graph.nodes
@@ -105,7 +99,7 @@ def test_what_writes_a_buffer_never_runs_again() -> None:
     assert marks["relu_"] == marks["native_batch_norm"] == "None"
 
 
-def test_what_ranks_exchange_never_runs_again() -> None:
+def test_an_exchange_between_ranks_never_runs_again() -> None:
     from instances.extract.partition.joint_graph import joint_graph
 
     name = "qwen2-moe"

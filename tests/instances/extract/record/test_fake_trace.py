@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Callable
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+import torch
+from torch import Tensor
+from torch.nn import Module, functional
 
 from instances.extract.record.recording import record
 from instances.extract.record.trace_settings import TraceSettings
@@ -19,10 +23,7 @@ from instances.traces.allocation_trace import (
 )
 from instances.traces.trace_differences import IterationFigures, find_differences, iteration_figures
 from planners.errors import InstanceError
-
-if TYPE_CHECKING:
-    from torch import Tensor
-    from torch.nn import Module
+from tests.instances.extract.output import Output
 
 pytestmark = pytest.mark.torch
 
@@ -30,18 +31,21 @@ FLOAT32 = TraceSettings(precision="float32", optimizer="sgd")
 MATRIX_PRODUCT_WORKSPACES = [32 << 20]
 
 
-class Output:
-    """What a module of transformers returns."""
+class Computing(torch.nn.Module):
+    """A module of one weight, from which a function computes the loss."""
 
-    def __init__(self, loss: Tensor) -> None:
-        self.loss = loss
+    def __init__(self, loss_of: Callable[[Tensor, Tensor], Tensor], size: int = 5) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(size))
+        self.loss_of = loss_of
+
+    def forward(self, x: Tensor) -> Output:
+        return Output(self.loss_of(self.weight, x))
 
 
 def trace_of(
     make: Any, batch: dict[str, tuple[int, ...]], settings: TraceSettings
 ) -> AllocationTrace:
-    import torch
-
     from instances.extract.record.fake_trace import trace_on_fake_tensors
 
     def build() -> tuple[Module, dict[str, Tensor]]:
@@ -56,7 +60,6 @@ def sizes(trace: AllocationTrace, iteration: int = -1) -> list[list[int]]:
 
 def linear() -> Module:
     """Return a module of one weight, 3 x 4."""
-    import torch
 
     class Linear(torch.nn.Module):
         def __init__(self) -> None:
@@ -83,7 +86,7 @@ def test_a_linear_layer_allocates_this() -> None:
     assert first[2] == [gradient]
 
 
-def test_what_outlives_an_iteration_is_weights_state_and_libraries() -> None:
+def test_the_blocks_that_outlive_an_iteration_are_weights_state_and_libraries() -> None:
     trace = trace_of(linear, {"x": (2, 4)}, FLOAT32)
     weight = 3 * 4 * 4
     figures = iteration_figures(trace)
@@ -104,27 +107,18 @@ def test_microbatches_add_their_gradients_in_place() -> None:
     assert trace.freed[backward[-1]] < trace.mark_event[-1]
 
 
-def residual(*, kept: bool = False) -> Module:
-    """Return ``sin(w * x) + exp(w * x)``; `kept` holds on to the gradient that comes first."""
-    import torch
+def residual(kept: list[tuple[Tensor, ...]] | None = None) -> Module:
+    """Return ``sin(w * x) + exp(w * x)``; `kept` takes the gradient that comes first."""
 
-    class Residual(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.weight = torch.nn.Parameter(torch.ones(5))
+    def loss_of(weight: Tensor, x: Tensor) -> Tensor:
+        hidden = weight * x
+        grown, waved = hidden.exp(), hidden.sin()
+        if kept is not None:
+            assert waved.grad_fn is not None
+            waved.grad_fn.register_hook(lambda gradients, _: kept.append(gradients))
+        return (waved + grown).sum()
 
-        def forward(self, x: Tensor) -> Output:
-            hidden = self.weight * x
-            grown, waved = hidden.exp(), hidden.sin()
-            if kept:
-                assert waved.grad_fn is not None
-                waved.grad_fn.register_hook(self.keep)
-            return Output((waved + grown).sum())
-
-        def keep(self, gradients: tuple[Tensor, ...], _: object) -> None:
-            self.kept = gradients
-
-    return Residual()
+    return Computing(loss_of)
 
 
 def test_autograd_adds_into_a_gradient_that_nobody_else_holds() -> None:
@@ -140,22 +134,15 @@ def test_autograd_adds_into_a_gradient_that_nobody_else_holds() -> None:
 
 
 def test_autograd_does_not_add_into_a_gradient_that_somebody_holds() -> None:
-    trace = trace_of(lambda: residual(kept=True), {"x": (5,)}, FLOAT32)
+    trace = trace_of(lambda: residual(kept=[]), {"x": (5,)}, FLOAT32)
     assert sizes(trace)[1] == [4, *[20] * 5]
 
 
 def test_an_addition_of_the_program_itself_stays() -> None:
-    import torch
+    def loss_of(weight: Tensor, x: Tensor) -> Tensor:
+        return (weight * x + weight * x).sum()
 
-    class Sum(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.weight = torch.nn.Parameter(torch.ones(5))
-
-        def forward(self, x: Tensor) -> Output:
-            return Output((self.weight * x + self.weight * x).sum())
-
-    forward, _, _ = sizes(trace_of(Sum, {"x": (5,)}, FLOAT32))
+    forward, _, _ = sizes(trace_of(lambda: Computing(loss_of), {"x": (5,)}, FLOAT32))
     assert forward == [20, 20, 20, 20, 4]
 
 
@@ -167,18 +154,11 @@ def test_models_of_every_kind_are_traced(name: str) -> None:
 
 
 def test_shapes_that_depend_on_data_are_refused() -> None:
-    import torch
-
-    class Router(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.weight = torch.nn.Parameter(torch.ones(5))
-
-        def forward(self, x: Tensor) -> Output:
-            return Output((self.weight * x).repeat_interleave(x.long()).sum())
+    def loss_of(weight: Tensor, x: Tensor) -> Tensor:
+        return (weight * x).repeat_interleave(x.long()).sum()
 
     with pytest.raises(InstanceError, match="tiny: its memory depends on the values of its data"):
-        trace_of(Router, {"x": (5,)}, FLOAT32)
+        trace_of(lambda: Computing(loss_of), {"x": (5,)}, FLOAT32)
 
 
 @pytest.mark.parametrize(
@@ -189,19 +169,12 @@ def test_shapes_that_depend_on_data_are_refused() -> None:
     ],
 )  # fmt: skip
 def test_all_rows_are_picked_and_the_trace_says_so(pick: str, rows: int) -> None:
-    import torch
+    def loss_of(weight: Tensor, x: Tensor) -> Tensor:
+        picked = eval(pick, {"x": x * weight, "y": x[:, 0]})
+        assert len(picked) == rows
+        return picked.sum() + weight.sum()
 
-    class Picking(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.weight = torch.nn.Parameter(torch.ones(2))
-
-        def forward(self, x: Tensor) -> Output:
-            picked = eval(pick, {"x": x * self.weight, "y": x[:, 0]})
-            assert len(picked) == rows
-            return Output(picked.sum() + self.weight.sum())
-
-    trace = trace_of(Picking, {"x": (6, 2)}, FLOAT32)
+    trace = trace_of(lambda: Computing(loss_of, 2), {"x": (6, 2)}, FLOAT32)
     assert trace.origin["notes"] == (
         "the program picks rows by their values, which are not known: all rows are taken"
     )
@@ -214,23 +187,17 @@ def test_all_rows_are_picked_and_the_trace_says_so(pick: str, rows: int) -> None
 def test_whole_numbers_are_within_the_limits_that_a_program_checks(
     question: str, is_yes: bool
 ) -> None:
-    import torch
+    def loss_of(weight: Tensor, x: Tensor) -> Tensor:
+        assert bool(eval(question, {"x": x.long()})) is is_yes
+        return weight.sum()
 
-    class Checking(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.weight = torch.nn.Parameter(torch.ones(2))
-
-        def forward(self, x: Tensor) -> Output:
-            assert bool(eval(question, {"x": x.long()})) is is_yes
-            return Output(self.weight.sum())
-
-    assert trace_of(Checking, {"x": (6, 2)}, FLOAT32).iteration_count == FLOAT32.steps
+    assert (
+        trace_of(lambda: Computing(loss_of), {"x": (6, 2)}, FLOAT32).iteration_count
+        == FLOAT32.steps
+    )
 
 
 def test_a_module_that_computes_no_loss_is_refused() -> None:
-    import torch
-
     class Silent(torch.nn.Linear):
         def forward(self, x: Tensor) -> Any:
             super().forward(x)
@@ -242,8 +209,6 @@ def test_a_module_that_computes_no_loss_is_refused() -> None:
 
 @pytest.mark.parametrize("learnt", [False, True])
 def test_a_learnt_bias_of_attention_takes_the_kernel_with_its_gradient(learnt: bool) -> None:
-    import torch
-
     class Attending(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -262,21 +227,14 @@ def test_a_learnt_bias_of_attention_takes_the_kernel_with_its_gradient(learnt: b
 
 @pytest.mark.parametrize(("probability", "allocated"), [(0.0, [20, 20]), (0.9, [20])])
 def test_a_layer_is_dropped_where_that_is_likely(probability: float, allocated: list[int]) -> None:
-    import torch
+    def loss_of(weight: Tensor, x: Tensor) -> Tensor:
+        hidden = weight * x
+        # As transformers asks before 5.20, whatever the probability is.
+        if not torch.rand([]) < probability:
+            hidden = hidden * x
+        return hidden.sum()
 
-    class Dropped(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.weight = torch.nn.Parameter(torch.ones(5))
-
-        def forward(self, x: Tensor) -> Output:
-            hidden = self.weight * x
-            # As transformers asks before 5.20, whatever the probability is.
-            if not torch.rand([]) < probability:
-                hidden = hidden * x
-            return Output(hidden.sum())
-
-    forward, _, _ = sizes(trace_of(Dropped, {"x": (5,)}, FLOAT32))
+    forward, _, _ = sizes(trace_of(lambda: Computing(loss_of), {"x": (5,)}, FLOAT32))
     assert [size for size in forward[1:] if size == 20] == allocated
 
 
@@ -371,9 +329,6 @@ def test_gpt2_medium_with_recomputation_is_that_of_a_gpu() -> None:
 
 
 def test_functions_are_put_back() -> None:
-    import torch
-    from torch.nn import functional
-
     before = (functional.dropout, functional.scaled_dot_product_attention)
     trace_of(linear, {"x": (2, 4)}, TraceSettings(steps=1))
     assert (functional.dropout, functional.scaled_dot_product_attention) == before

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 
 from instances.extract import TrainingStep
 from instances.extract.record.own_extraction import OWN_DEFAULTS, extract_own, open_own, trace_own
@@ -159,21 +160,7 @@ def test_gradients_that_outlive_a_step_live_to_its_end(tmp_path: Path) -> None:
     assert len(graph.op) - 1 in graph.consumers_of(gradient)
 
 
-def test_functions_are_put_back(tmp_path: Path) -> None:
-    import torch
-
-    apply, draw = torch.nn.Module._apply, torch.nn.init._no_grad_trunc_normal_
-    backward = torch.autograd.backward
-    trace_of(tmp_path, STEP)
-    assert torch.nn.Module._apply is apply
-    assert torch.nn.init._no_grad_trunc_normal_ is draw
-    assert torch.autograd.backward is backward
-    assert torch.nn.Linear(3, 2)(torch.ones(1, 3)).shape == (1, 2)
-
-
 def test_a_training_step_trains_outside_of_a_trace_too(tmp_path: Path) -> None:
-    import torch
-
     step = open_own(f"{written(tmp_path, STEP)}:make_step", []).make()
     assert isinstance(step, TrainingStep)
     before = [parameter.detach().clone() for parameter in step.module.parameters()]

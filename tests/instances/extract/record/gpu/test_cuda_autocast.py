@@ -5,25 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+import torch
+from torch.nn import functional
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from instances.extract.record.gpu.cuda_autocast import cuda_autocast_on_cpu
 
 pytestmark = pytest.mark.torch
 
 
 @pytest.fixture
 def casting() -> Iterator[None]:
-    import torch
-
-    from instances.extract.record.gpu.cuda_autocast import cuda_autocast_on_cpu
-
     with cuda_autocast_on_cpu(), torch.autocast("cpu", dtype=torch.bfloat16):
         yield
 
 
 @pytest.mark.usefixtures("casting")
 def test_products_are_bfloat16_and_norms_float32() -> None:
-    import torch
-    from torch.nn import functional
-
     x, w = torch.ones(2, 4), torch.ones(3, 4)
     product = functional.linear(x, w)
     assert product.dtype == torch.bfloat16
@@ -38,8 +36,6 @@ def test_products_are_bfloat16_and_norms_float32() -> None:
 
 @pytest.mark.usefixtures("casting")
 def test_a_dtype_that_is_asked_for_stands() -> None:
-    import torch
-
     x = torch.ones(2, 4, dtype=torch.bfloat16)
     assert x.softmax(-1, dtype=torch.float64).dtype == torch.float64
     assert x.sum(0, dtype=torch.bfloat16).dtype == torch.bfloat16
@@ -48,10 +44,6 @@ def test_a_dtype_that_is_asked_for_stands() -> None:
 
 @pytest.mark.usefixtures("casting")
 def test_cross_entropy_is_cast_between_its_parts() -> None:
-    import torch
-    from torch.nn import functional
-    from torch.utils._python_dispatch import TorchDispatchMode
-
     seen = []
 
     class Log(TorchDispatchMode):
@@ -70,9 +62,6 @@ def test_cross_entropy_is_cast_between_its_parts() -> None:
 
 @pytest.mark.usefixtures("casting")
 def test_gradients_flow_through_the_casts() -> None:
-    import torch
-    from torch.nn import functional
-
     x = torch.tensor([[1.0, 2.0, 4.0]], dtype=torch.bfloat16, requires_grad=True)
     functional.layer_norm(x, (3,)).pow(2).sum().backward()
     assert x.grad is not None
@@ -80,11 +69,6 @@ def test_gradients_flow_through_the_casts() -> None:
 
 
 def test_the_casts_of_the_cpu_come_back() -> None:
-    import torch
-    from torch.nn import functional
-
-    from instances.extract.record.gpu.cuda_autocast import cuda_autocast_on_cpu
-
     def dtypes() -> list[torch.dtype]:
         x = torch.ones(2, 3, dtype=torch.bfloat16)
         with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -98,11 +82,6 @@ def test_the_casts_of_the_cpu_come_back() -> None:
 
 
 def test_without_autocast_nothing_is_cast() -> None:
-    import torch
-    from torch.nn import functional
-
-    from instances.extract.record.gpu.cuda_autocast import cuda_autocast_on_cpu
-
     x = torch.ones(2, 3, dtype=torch.bfloat16)
     with cuda_autocast_on_cpu():
         assert functional.layer_norm(x, (3,)).dtype == torch.bfloat16

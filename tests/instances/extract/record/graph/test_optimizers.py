@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
+import torch
+from torch import Tensor
 
-if TYPE_CHECKING:
-    from torch import Tensor
+from instances.extract.record.graph.optimizers import OPTIMIZERS, AdamW, Lamb, Sgd, clip_factor
 
 pytestmark = pytest.mark.torch
 
 
 def gradients_of(steps: int) -> list[Tensor]:
-    import torch
-
     generator = torch.Generator().manual_seed(0)
     return [torch.rand(7, generator=generator, dtype=torch.float64) - 0.5 for _ in range(steps)]
 
 
 def test_sgd_computes_what_pytorch_computes() -> None:
-    import torch
-
-    from instances.extract.record.graph.optimizers import Sgd
-
     ours = Sgd(lr=0.1, momentum=0.8, weight_decay=0.05)
     reference = torch.nn.Parameter(torch.linspace(-1, 1, 7, dtype=torch.float64))
     optimizer = torch.optim.SGD([reference], lr=0.1, momentum=0.8, weight_decay=0.05)
@@ -37,10 +30,6 @@ def test_sgd_computes_what_pytorch_computes() -> None:
 
 
 def test_lamb_moves_by_its_rate_times_the_length_of_the_parameter() -> None:
-    import torch
-
-    from instances.extract.record.graph.optimizers import Lamb
-
     ours = Lamb(lr=0.01)
     parameter = torch.linspace(1, 2, 7, dtype=torch.float64)
     state = ours.initial_state(parameter)
@@ -52,10 +41,6 @@ def test_lamb_moves_by_its_rate_times_the_length_of_the_parameter() -> None:
 
 
 def test_the_first_step_of_lamb_goes_against_the_sign_of_the_gradient() -> None:
-    import torch
-
-    from instances.extract.record.graph.optimizers import Lamb
-
     ours = Lamb(lr=0.01, weight_decay=0.0)
     parameter = torch.ones(7, dtype=torch.float64)
     (gradient,) = gradients_of(1)
@@ -65,10 +50,6 @@ def test_the_first_step_of_lamb_goes_against_the_sign_of_the_gradient() -> None:
 
 
 def test_lamb_does_not_scale_the_step_of_a_parameter_of_zeros() -> None:
-    import torch
-
-    from instances.extract.record.graph.optimizers import Lamb
-
     ours = Lamb(lr=0.01, weight_decay=0.0)
     parameter = torch.zeros(7, dtype=torch.float64)
     (gradient,) = gradients_of(1)
@@ -78,19 +59,11 @@ def test_lamb_does_not_scale_the_step_of_a_parameter_of_zeros() -> None:
 
 @pytest.mark.parametrize("name", ["adamw", "lamb"])
 def test_the_step_counter_is_float32_beside_parameters_of_16_bits(name: str) -> None:
-    import torch
-
-    from instances.extract.record.graph.optimizers import OPTIMIZERS
-
     mean, square, step = OPTIMIZERS[name]().initial_state(torch.zeros(3, dtype=torch.bfloat16))
     assert (mean.dtype, square.dtype, step.dtype) == (torch.bfloat16, torch.bfloat16, torch.float32)
 
 
 def test_adamw_and_clipping_compute_what_pytorch_computes() -> None:
-    import torch
-
-    from instances.extract.record.graph.optimizers import AdamW, clip_factor
-
     generator = torch.Generator().manual_seed(0)
     ours = AdamW(lr=0.1, weight_decay=0.05)
     reference = torch.nn.Parameter(torch.rand(7, generator=generator, dtype=torch.float64))

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import pytest
+import torch
+from torch import Tensor
 
 from instances.extract.kernels.kernel_problem import build_problem
 from instances.extract.kernels.storages import StepPhase
+from instances.extract.models import find_model
+from instances.extract.record.graph.optimizers import AdamW
 from instances.extract.step_settings import StepSettings
+from tests.instances.extract.output import Output
 from tests.instances.extract.step_structure import check_step
 from tests.instances.extract.tiny_models import peak_of
 
@@ -14,14 +19,14 @@ pytestmark = pytest.mark.torch
 
 
 def test_two_layers_of_bert() -> None:
-    from instances.extract.models.language_models import build_bert
-    from instances.extract.record.graph.optimizers import AdamW
     from instances.extract.record.graph.training_step import trace_training_step
 
     settings = StepSettings(
         batch=4, seq=20, layers=2, nodes_per_stream=50, bucket_mb=8, clip_norm=0
     )
-    trace = trace_training_step(lambda: build_bert(settings), AdamW(), settings.clip_norm)
+    trace = trace_training_step(
+        lambda: find_model("bert-base").build(settings), AdamW(), settings.clip_norm
+    )
     problem = build_problem(trace, settings, "two layers", {})
     check_step(problem, 8 << 20, 50)
     # Every storage is one tensor, is persistent, or is a new value of what is persistent.
@@ -37,15 +42,7 @@ def test_two_layers_of_bert() -> None:
 
 
 def test_a_gradient_that_shares_its_storage_is_copied() -> None:
-    import torch
-    from torch import Tensor
-
-    from instances.extract.record.graph.optimizers import AdamW
     from instances.extract.record.graph.training_step import trace_training_step
-
-    class Output:
-        def __init__(self, loss: Tensor) -> None:
-            self.loss = loss
 
     class Sums(torch.nn.Module):
         def __init__(self) -> None:

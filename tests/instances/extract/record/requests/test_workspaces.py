@@ -82,65 +82,54 @@ def test_the_gradient_of_a_bias_takes_what_was_recorded(
     assert script("sum.dim_IntList", summed, [0], True) == [RESULTS, *recorded]
 
 
-@pytest.mark.parametrize(
-    ("summed", "dims"),
-    [
-        (Shape((32, 512, 768)), [0]),  # 32 values a column: one block sums them alone
-        (Shape((16384, 768)), [1]),
-        (Shape((16384, 768), contiguous=False), [0]),
-        (Shape((16384, 768)), [0, 1]),
-    ],
-)
-def test_other_sums_take_nothing(summed: Shape, dims: list[int]) -> None:
-    assert script("sum.dim_IntList", summed, dims) == [RESULTS]
+SUM = "sum.dim_IntList"
+EMBEDDED = "embedding_dense_backward.default"
+ATTENDED = "_scaled_dot_product_cudnn_attention_backward.default"
+COLUMN = 8 * 16384
+SCATTERED = Shape((1, 512), contiguous=False)
+QUERY = Shape((32, 12, 512, 64))
+# Three of twelve heads of keys and values.
+SHARED = Shape((32, 3, 512, 64))
+SUMS = Shape((32, 1024))
+OWN, LOSS = Shape((64, 12, 128, 128), "float32", bytes_each=4), Shape((), "float32", bytes_each=4)
+# An operator, its arguments, its results; its script.
+SCRIPTS: list[tuple[str, tuple[Any, ...], tuple[Shape, ...], list[int]]] = [
+    ("gelu.default", (Shape((2, 3)),), (), [RESULTS]),
+    # Of 32 values a column one block sums alone.
+    (SUM, (Shape((32, 512, 768)), [0]), (), [RESULTS]),
+    (SUM, (Shape((16384, 768)), [1]), (), [RESULTS]),
+    (SUM, (Shape((16384, 768), contiguous=False), [0]), (), [RESULTS]),
+    (SUM, (Shape((16384, 768)), [0, 1]), (), [RESULTS]),
+    # The gradient of an embedding sorts its indices, unless they are few.
+    (EMBEDDED, (Shape((32, 512, 768)), Shape((32, 512)), 30522, 0, False), (), [
+        COLUMN, COLUMN, COLUMN, 283_135, FREE, FREE, RESULTS,
+        COLUMN, 8, COLUMN, 1_279, FREE, FREE,
+        COLUMN, COLUMN, 1_535, FREE, 8, 144_176, 55_363_584,
+    ]),
+    (EMBEDDED, (Shape((1, 512, 768)), SCATTERED, 512), (), [8 * 512, RESULTS]),
+    ("embedding.default", (Shape((512, 768)), SCATTERED), (), [8 * 512, RESULTS]),
+    ("embedding.default", (Shape((512, 768)), Shape((1, 512))), (), [RESULTS]),
+    # Attention by cuDNN sums gradients in float32.
+    (ATTENDED, (QUERY,) * 4, (), [RESULTS, 51_118_336]),
+    (ATTENDED, (QUERY, QUERY, SHARED, SHARED), (), [RESULTS, 51_118_336 + 2 * QUERY.nbytes]),
+    ("_scaled_dot_product_cudnn_attention.default", (QUERY,), (), [RESULTS, 256]),
+    # A prefix sum converts what has another dtype.
+    ("cumsum.default", (Shape((32, 1024), "bool"), 1), (SUMS,), [RESULTS, 262_144]),
+    ("cumsum.default", (SUMS, 1), (SUMS,), [RESULTS]),
+    # The gradient of aligned labels sums from the end.
+    ("_ctc_loss_backward.Tensor", (*[Shape((2,))] * 6, Shape((2, 49, 101))), (),
+     [2 * 49 * 101 * 8, RESULTS]),
+    # A mean squared error keeps the differences.
+    ("mse_loss.default", (OWN, OWN), (LOSS,), [RESULTS, 50_331_648]),
+    ("mse_loss.default", (OWN, OWN), (OWN,), [RESULTS]),
+]  # fmt: skip
 
 
-def test_the_gradient_of_an_embedding_sorts_its_indices() -> None:
-    column = 8 * 16384
-    assert script("embedding_dense_backward.default", Shape((32, 512, 768)),
-                  Shape((32, 512)), 30522, 0, False) == [
-        column, column, column, 283_135, FREE, FREE, RESULTS,
-        column, 8, column, 1_279, FREE, FREE,
-        column, column, 1_535, FREE, 8, 144_176, 55_363_584,
-    ]  # fmt: skip
-
-
-def test_few_indices_are_not_sorted_and_scattered_ones_are_copied() -> None:
-    indices = Shape((1, 512), contiguous=False)
-    backward = script("embedding_dense_backward.default", Shape((1, 512, 768)), indices, 512)
-    assert backward == [8 * 512, RESULTS]
-    assert script("embedding.default", Shape((512, 768)), indices) == [8 * 512, RESULTS]
-    assert script("embedding.default", Shape((512, 768)), Shape((1, 512))) == [RESULTS]
-
-
-def test_attention_by_cudnn_sums_gradients_in_float32() -> None:
-    query = Shape((32, 12, 512, 64))
-    name = "_scaled_dot_product_cudnn_attention_backward.default"
-    assert script(name, query, query, query, query) == [RESULTS, 51_118_336]
-    # Four queries share keys and values: 3 of 12 heads.
-    shared = Shape((32, 3, 512, 64))
-    own = 2 * query.nbytes
-    assert script(name, query, query, shared, shared) == [RESULTS, 51_118_336 + own]
-    assert script("_scaled_dot_product_cudnn_attention.default", query) == [RESULTS, 256]
-
-
-def test_a_prefix_sum_converts_what_has_another_dtype() -> None:
-    sums = Shape((32, 1024))
-    assert script("cumsum.default", Shape((32, 1024), "bool"), 1, results=(sums,)) == [
-        RESULTS,
-        262_144,
-    ]
-    assert script("cumsum.default", sums, 1, results=(sums,)) == [RESULTS]
-
-
-def test_the_gradient_of_aligned_labels_sums_from_the_end() -> None:
-    sums = Shape((2, 49, 101))
-    given = [Shape((2,))] * 6
-    assert script("_ctc_loss_backward.Tensor", *given, sums) == [2 * 49 * 101 * 8, RESULTS]
-
-
-def test_most_kernels_take_nothing() -> None:
-    assert script("gelu.default", Shape((2, 3))) == [RESULTS]
+@pytest.mark.parametrize(("name", "arguments", "results", "expected"), SCRIPTS)
+def test_a_kernel_has_this_script(
+    name: str, arguments: tuple[Any, ...], results: tuple[Shape, ...], expected: list[int]
+) -> None:
+    assert script(name, *arguments, results=results) == expected
 
 
 def test_cublas_takes_its_workspace_once_a_thread() -> None:
@@ -226,16 +215,15 @@ def test_other_convolutions_have_no_known_workspace(change: str) -> None:
     assert script("convolution.default", given, weight, None, *how, results=(given,)) == [RESULTS]
 
 
-def test_a_mean_squared_error_keeps_the_bytes_of_the_differences() -> None:
-    own, other = (Shape((64, 12, 128, 128), "float32", bytes_each=4) for _ in range(2))
-    loss = Shape((), "float32", bytes_each=4)
-    kept = result_bytes("mse_loss.default", (own, other), loss)  # type: ignore[arg-type]
-    assert kept == 50_331_648
-    assert script("mse_loss.default", own, other, results=(loss,)) == [RESULTS, 50_331_648]
-    assert script("mse_loss.default", own, other, results=(own,)) == [RESULTS]
-
-
-def test_a_batch_norm_keeps_its_statistics_in_float32() -> None:
-    mean = Shape((64,), "bfloat16", bytes_each=2)
-    kept = result_bytes("native_batch_norm.default", (), mean)  # type: ignore[arg-type]
-    assert kept == 256
+@pytest.mark.parametrize(
+    ("name", "arguments", "result", "kept"),
+    [
+        ("mse_loss.default", (OWN, OWN), LOSS, 50_331_648),
+        # Statistics in float32.
+        ("native_batch_norm.default", (), Shape((64,), "bfloat16", bytes_each=2), 256),
+    ],
+)
+def test_a_result_keeps_more_than_its_bytes(
+    name: str, arguments: tuple[Shape, ...], result: Shape, kept: int
+) -> None:
+    assert result_bytes(name, arguments, result) == kept  # type: ignore[arg-type]

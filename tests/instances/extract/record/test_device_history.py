@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from instances.extract.record.allocator_history import trace_of_history
+from instances.extract.record.device_history import trace_of_history
 from planners.errors import InstanceError
 
 
@@ -14,6 +14,8 @@ def entry(action: str, addr: int, size: int, module: str = "", stream: int = 0) 
     found = {"action": action, "addr": addr, "size": size, "stream": stream, "time_us": 7}
     return {**found, "user_metadata": module} if module else found
 
+
+pytestmark = pytest.mark.torch
 
 HISTORY = [
     entry("segment_alloc", 4096, 2 << 20),
