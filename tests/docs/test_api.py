@@ -30,7 +30,7 @@ def shown_on(page: str) -> list[tuple[str, str]]:
         ("gpu-runtime.md", "gpu_runtime.integrations"),
     ],
 )
-def test_what_is_exported_is_shown(page: str, module: str) -> None:
+def test_an_exported_name_is_shown(page: str, module: str) -> None:
     exported = {f"{module}.{name}" for name in import_module(module).__all__}
     shown = {name for _, name in shown_on(page)}
     assert exported - shown - NOT_SHOWN == set()

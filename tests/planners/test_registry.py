@@ -7,13 +7,11 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from planners import registry
 from planners.errors import GaplessError, UnknownPlannerError
-from planners.first_use import at_first_use
 from planners.model.budget import Budget
 from planners.model.findings import Findings
 from planners.model.plan import Plan
@@ -151,20 +149,6 @@ def test_a_plugin_is_a_python_file(tmp_path: Path) -> None:
         registry.load_plugin(tmp_path / "plugin.txt")
 
 
-def test_a_broken_package_warns_and_the_rest_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Broken:
-        name, value = "broken", "nowhere"
-
-        def load(self) -> Any:
-            raise ImportError("no module named nowhere")
-
-    monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: [Broken()])
-    load = registry.load_entry_points.__wrapped__  # type: ignore[attr-defined]
-    monkeypatch.setattr(registry, "load_entry_points", at_first_use(load))
-    with pytest.warns(UserWarning, match=r"planner package broken \(nowhere\) is left out: Imp"):
-        assert registry.planners("naive")
-
-
 # Its module asks every registry while it is loaded, and registers a planner of its own.
 ASKS = """
 import planners
@@ -211,7 +195,7 @@ def test_threads_that_use_the_registries_first_have_all_of_them(tmp_path: Path) 
     assert (done.stdout.split(), done.stderr) == (["asks"] * 6, "")
 
 
-def test_who_is_imported_first_changes_neither_order_nor_trust() -> None:
+def test_the_first_import_changes_neither_order_nor_trust() -> None:
     code = (
         "import planners.homosize.homosize, planners.search.auto\n"
         "from planners.registry import planners\n"
