@@ -202,14 +202,8 @@ EMPTY = segment([])
         (snapshot([WHOLE], segments=[7]), "segments, entry 0: a dictionary"),  # type: ignore[list-item]
         (snapshot([WHOLE], segments=[{**EMPTY, "blocks": 3}]), "entry 0, blocks: a list"),
         (snapshot([WHOLE], segments=[{**EMPTY, "blocks": [3]}]), "block 0: a dictionary"),
-        (
-            snapshot([WHOLE], segments=[{**EMPTY, "address": None}]),
-            "entry 0, address: a whole",
-        ),
-        (
-            snapshot([WHOLE], segments=[{**EMPTY, "blocks": [{}]}]),
-            "block 0, size: a whole",
-        ),
+        (snapshot([WHOLE], segments=[{**EMPTY, "address": None}]), "entry 0, address: a whole"),
+        (snapshot([WHOLE], segments=[{**EMPTY, "blocks": [{}]}]), "block 0, size: a whole"),
         ({**snapshot([WHOLE]), "x": print}, "opcode STACK_GLOBAL, .* nothing was run"),
     ],
 )

@@ -216,10 +216,7 @@ def test_the_scaling_family_reaches_a_million() -> None:
         (lambda: training_trace(50, layers=-1), r"layers: 1 to \d+ is needed, found -1"),
         (lambda: random_lifetimes(-1), "tensors: 0 to 10000000 is needed, found -1"),
         (lambda: scaling_family(98), "tensors: 99 to 10000000 is needed, found 98"),
-        (
-            lambda: guillotine_packing(10**9),
-            "family guillotine-packing: parameter tensors: 1 to 10",
-        ),
+        (lambda: guillotine_packing(10**9), "guillotine-packing: parameter tensors: 1 to 10"),
         (lambda: training_trace(9, layers=10**12), "family training-trace: parameter layers: 1 to"),
         (lambda: neighbour_ring(10**9), "family neighbour-ring: parameter pairs: 2 to 10000000"),
         (lambda: size_order_trap(10**9), "parameter copies: 1 to 10000000 is needed, found 10"),
