@@ -20,7 +20,6 @@ from planners import place, read_plan, read_problem
 from planners.files.problem_file import problem_digest
 from tests.command_line import require_one_line, run_command
 from tests.instances.benchmark.small_collection import (
-    TOY,
     TOY_BEST,
     TOY_NAIVE,
     collection,
@@ -324,7 +323,3 @@ def test_an_open_synthetic_instance_misses_its_optimum() -> None:
     for each in read_catalogue().values():
         if each.difficulty == "open" and each.name.startswith("synthetic-"):
             assert each.facts.optimum == each.best.lower_bound
-
-
-def test_the_toy_is_what_its_plans_say() -> None:
-    assert place(TOY).peak == max(TOY_BEST) + 2 == 6

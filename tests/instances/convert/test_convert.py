@@ -143,11 +143,6 @@ def test_sizes_of_a_plan_file_are_those_of_its_problem(toy: Path, tmp_path: Path
         convert(Conversion(toy, tmp_path / "a.h", plan=tmp_path / "plan.json"))
 
 
-def test_a_graph_is_shown_in_its_global_order(graph: Path, tmp_path: Path) -> None:
-    convert(Conversion(graph, tmp_path / "a.pickle", planner="naive"))
-    assert read_pytorch_snapshot_trace(tmp_path / "a.pickle").request_count == 2
-
-
 def test_offsets_of_a_csv_are_its_plan(toy: Path, tmp_path: Path) -> None:
     convert(Conversion(toy, tmp_path / "a.csv", planner="naive"))
     said = convert(Conversion(tmp_path / "a.csv", tmp_path / "a.pickle"))

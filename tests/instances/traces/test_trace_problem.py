@@ -188,13 +188,6 @@ def test_a_size_that_varies_is_dynamic_and_the_first_iteration_does_not_count() 
     assert not find_dynamic_requests(trace, 0).any()
 
 
-def test_a_module_may_be_known_to_be_dynamic() -> None:
-    problem = iteration_problem(three_iterations(), 2, dynamic_modules=["*.experts"])
-    assert problem.dynamic is not None
-    # A weight that was there before is no request of the iteration.
-    assert problem.size[problem.dynamic].tolist() == [23, 300]
-
-
 def longest_common(ours: Sequence[int], theirs: Sequence[int]) -> int:
     """Length of the longest common subsequence, by the table."""
     best = np.zeros((len(ours) + 1, len(theirs) + 1), dtype=int)
@@ -281,10 +274,6 @@ def test_reserved_bytes_from_before_are_known_as_far_as_they_are_given_back() ->
     assert peak_reserved(trace_with([(1, ALLOC, 5)], before=True), 0, 20) == (
         Reference("PyTorch", 5, exact=False)
     )
-
-
-def test_without_segments_nothing_is_known() -> None:
-    assert peak_reserved(trace_with([]), 0, 20) is None
 
 
 @pytest.mark.parametrize("sizes", [(-1, 5), (2**62, 2**62)])
