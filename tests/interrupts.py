@@ -18,16 +18,14 @@ from planners.greedy import place as module
 Answer = TypeVar("Answer")
 
 
-def heard_within(
-    compiled: Callable[..., Answer], number: int = signal.SIGINT
-) -> Callable[..., Answer]:
-    """Return a compiled function to which a signal comes that only the function itself can hear.
+def heard_within(compiled: Callable[..., Answer]) -> Callable[..., Answer]:
+    """Return a compiled function to which Ctrl-C comes that only the function itself can hear.
 
     Python looks for signals between byte codes, and `map` runs none between its two calls.
     """
 
     def run(*arguments: Any, **keywords: Any) -> Any:
-        calls = partial(_thread.interrupt_main, number), partial(compiled, *arguments, **keywords)
+        calls = _thread.interrupt_main, partial(compiled, *arguments, **keywords)
         return list(map(operator.call, calls))[1]
 
     return run

@@ -82,7 +82,16 @@ def run(path: str, folder: Path, *words: str) -> str:
     return done.stdout
 
 
-KINDS = pytest.mark.parametrize("kind", ["package", "namespace", "module"])
+KINDS = pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("editable", "package"),
+        ("wheel", "namespace"),
+        ("editable", "module"),
+        ("wheel", "module"),
+    ],
+    indirect=["path"],
+)
 
 
 @KINDS

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 import pytest
 
@@ -12,6 +13,7 @@ from tests.repository import ROOT
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 PICTURE = (ROOT / "docs" / "images" / "architecture.svg").read_text(encoding="utf-8")
 CORE = re.findall(r"^\| \d \| `(planners/(\w+))` \| ([\d,]+) \| ([\d,]+) \|", PAGE, re.MULTILINE)
+counted = cache(count_rooms)
 
 
 @pytest.mark.parametrize(("room", "name", "python", "cpp"), CORE)
@@ -20,7 +22,7 @@ def test_a_room_of_the_core_has_about_so_many_lines(
 ) -> None:
     sources = (ROOT / "planners" / "core" / "src" / name).glob("*.*")
     lines = sum(path.read_text(encoding="utf-8").count("\n") for path in sources)
-    for said, found in ((python, count_rooms()[room]["python"]), (cpp, lines)):
+    for said, found in ((python, counted()[room]["python"]), (cpp, lines)):
         assert int(said.replace(",", "")) == pytest.approx(found, rel=0.2)
 
 
@@ -32,7 +34,7 @@ def test_the_core_is_in_the_order_of_the_picture() -> None:
 
 @pytest.mark.parametrize("text", [PAGE, PICTURE], ids=["page", "picture"])
 def test_every_room_is_named(text: str) -> None:
-    rooms = {room.partition("/")[2] for room in count_rooms()} - {"", "core"}
+    rooms = {room.partition("/")[2] for room in counted()} - {"", "core"}
     assert {room for room in rooms if not re.search(rf"\b{room}\b", text)} == set()
 
 

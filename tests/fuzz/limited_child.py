@@ -13,20 +13,9 @@ MIB = 1 << 20
 
 
 def lines_of_child(work: Callable[[Callable[[str], None]], None], memory: int) -> Iterator[str]:
-    """Run work in a forked child, and yield what it says.
+    """Run work in a forked child; yield what it says, and last how it ended, unless it ended well.
 
-    Parameters
-    ----------
-    work
-        Called with what says a line.
-    memory
-        Bytes that the child may map beyond what this process has; a refused byte is a
-        ``MemoryError``.
-
-    Yields
-    ------
-    str
-        What was said, and last how the child ended, where it did not end well.
+    The child may map so many bytes beyond those of this process; a refused byte is a `MemoryError`.
     """
     reading, writing = os.pipe()
     child = os.fork()

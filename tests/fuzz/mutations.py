@@ -31,19 +31,7 @@ _NUMBER = re.compile(rb"\d+")
 
 
 def mutated(random: Random, data: bytes, name: str, others: Sequence[bytes]) -> bytes:
-    """Return a file that differs from a valid one in one to four places.
-
-    Parameters
-    ----------
-    random
-        Decides everything.
-    data
-        The valid file.
-    name
-        Its name, whose suffix says what it holds.
-    others
-        Valid files to splice parts from.
-    """
+    """Return a file that differs from a valid one in one to four places, some from other files."""
     ways = [_change_bytes] * 3
     if name.endswith((".json", ".plan", ".certificate")):
         ways += [_change_json] * 5

@@ -57,20 +57,7 @@ def fuzz(
 ) -> list[str]:
     """Read mutated files, and return a line for each that is neither read nor refused properly.
 
-    Parameters
-    ----------
-    seed
-        Decides every file together with its number.
-    count
-        Files.
-    kept
-        Folder that keeps the files that failed.
-    first
-        Number of the first file.
-    write_valid
-        Writes the files that the mutations begin with.
-    progress
-        Called with the number of each file.
+    The seed decides every file together with its number. A folder keeps the files that failed.
     """
     formats()
     failures = []

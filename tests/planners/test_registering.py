@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import planners
-from planners.errors import GaplessError
 from planners.model.budget import Budget
 from planners.model.plan import Plan, Result, Status
 from planners.model.problem import Problem
@@ -101,12 +100,6 @@ def test_a_class_with_parameters(problem: Problem) -> None:
     assert (result.peak, result.parameters) == (16, {"floor": 10})
     assert planners.get("lifted").info.summary == "Everything above a floor."
     assert Lifted(3).floor == 3
-
-
-def test_a_taken_name_raises_whichever_way() -> None:
-    for name in ("naive", "greedy-size-first"):
-        with pytest.raises(GaplessError, match="must be free"):
-            planners.register_sort_key(name, lambda problem: problem.start)
 
 
 PACKAGE = """

@@ -163,7 +163,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("line", "reason"), WRONG, ids=[reason for _, reason in WRONG])
-def test_what_is_wrong_is_one_line(kit: Path, line: Any, reason: str) -> None:
+def test_a_wrong_line_is_refused_in_one_line(kit: Path, line: Any, reason: str) -> None:
     status, said = check(kit, toy_result(TOY_NAIVE), line)
     assert status == 1
     assert len(said) == 2
@@ -215,7 +215,7 @@ def test_it_refuses_what_update_refuses(kit: Path) -> None:
     with redirect_stdout(out):
         assert check_results.main([str(results), str(kit)]) == 1
     said = out.getvalue().splitlines()
-    assert len(said) == len(lines) > 25
+    assert len(said) == len(lines) > 20
     assert [line for line in said if ": refused: " not in line] == []
 
 
@@ -243,7 +243,7 @@ def test_pins_chains_and_gaps_are_kept(kit: Path) -> None:
     assert "unsafe tensors share bytes: 0 and 1" in said[3]
 
 
-def test_what_it_cannot_judge_it_refuses(kit: Path) -> None:
+def test_an_instance_that_it_cannot_judge_is_refused(kit: Path) -> None:
     path = kit / "json" / "toy.json"
     fields = json.loads(path.read_text())
     path.write_text(json.dumps(fields | {"windows": []}))

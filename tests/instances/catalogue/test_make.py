@@ -44,13 +44,6 @@ def test_nothing_else_is_run(command: str, message: str, tmp_path: Path) -> None
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_recorded_instance_is_made(tmp_path: Path) -> None:
-    path = make(ring(), tmp_path)
-    assert path == tmp_path / "ring.json.gz"
-    assert problem_digest(read_gapless_json(path)) == ring().facts.digest
-    assert read_gapless_json(path).name == "ring"
-
-
 def test_another_instance_is_told_from_the_recorded_one(tmp_path: Path) -> None:
     other = replace(ring().facts, digest="sha256:" + "f" * 64)
     with pytest.raises(GaplessError, match=r"another instance .* made with numpy 0\.1, this with"):

@@ -31,30 +31,28 @@ def written(folder: Path, text: str | bytes, name: str = "case.csv") -> Path:
     return path
 
 
-def test_lifetimes_are_half_open_and_ids_become_names(tmp_path: Path) -> None:
-    path = written(tmp_path, f"{HEADER}\nconv1,0,3,64\n7,-2,1,0\n", "A.1048576.csv")
-    problem = read_problem(path)
-    assert problem.start.tolist() == [0, -2]
-    assert problem.end.tolist() == [3, 1]
-    assert problem.size.tolist() == [64, 0]
-    assert problem.tensor_name == ("conv1", "7")
-    assert problem.name == "A.1048576"
-    assert problem.capacity is None
-
-
 @pytest.mark.parametrize(
     "text",
     [
+        f"{HEADER}\nconv1,0,3,64\n7,-2,1,0\n",
         "size,id,upper,lower\n64,conv1,3,0\n0,7,1,-2\n",
         f"{HEADER}\r\nconv1,0,3,64\r\n7,-2,1,0\r\n",
         f"\ufeff{HEADER}\nconv1,0,3,64\n7,-2,1,0",
         " id , lower , upper , size \nconv1, 0, 3, 64\n\n7,-2,1,0\n\n",
         f'{HEADER}\n"conv1",0,3,"64"\n7,-2,1,00\n',
     ],
-    ids=["columns in another order", "CRLF", "byte order mark", "spaces and blank lines", "quotes"],
+    ids=[
+        "plain",
+        "columns in another order",
+        "CRLF",
+        "byte order mark",
+        "spaces and blank lines",
+        "quotes",
+    ],
 )
-def test_the_same_table_written_otherwise(tmp_path: Path, text: str) -> None:
-    problem = read_minimalloc_csv(written(tmp_path, text))
+def test_lifetimes_are_half_open_and_ids_become_names(tmp_path: Path, text: str) -> None:
+    problem = read_problem(written(tmp_path, text, "A.1048576.csv"))
+    assert (problem.name, problem.capacity) == ("A.1048576", None)
     assert problem.start.tolist() == [0, -2]
     assert problem.end.tolist() == [3, 1]
     assert problem.size.tolist() == [64, 0]

@@ -191,10 +191,7 @@ def test_open_dimensions_are_given(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("dimensions", "message"),
     [
-        (
-            {},
-            r"open are batch \(x\[0\]\), x.1 \(x\[1\]\), y.1 \(y\[1\]\); give --dimension batch=N",
-        ),
+        ({}, r"open are batch \(x\[0\]\), x.1 \(x\[1\]\), y.1 \(y\[1\]\); give --dimension b"),
         ({"batch": 8, "x.1": 5}, r"open are y.1 \(y\[1\]\); give --dimension y.1=N"),
         ({"bach": 8}, "no dimension is called 'bach'; did you mean 'batch'"),
     ],
@@ -242,10 +239,7 @@ def with_strings() -> Any:
             lambda: model_of([("Relu", "x", "a"), ("Relu", "x", "a")], {"x": [4]}, "a"),
             r"node 1 \(Relu ''\): 'a' is made a second time",
         ),
-        (
-            lambda: model_of([("Relu", "x", "a")], {"x": [4]}, "b"),
-            "output: nothing before it makes 'b'",
-        ),
+        (lambda: model_of([("Relu", "x", "a")], {"x": [4]}, "b"), "nothing before it makes 'b'"),
         (
             lambda: model_of([("NonZero", "x", "a"), ("Shape", "a", "b")], {"x": [4]}, "b"),
             "tensor 'a': a shape is needed, and shape inference finds none",

@@ -24,7 +24,7 @@ from instances.formats.pytorch_snapshot import (
     read_pytorch_snapshot_trace,
     write_planned_snapshot,
 )
-from instances.traces.allocation_trace import SEGMENT_KINDS, Phase
+from instances.traces.allocation_trace import SEGMENT_KINDS
 from planners import Plan, Problem, place, read_problem
 from planners.errors import InstanceError, InvalidPlanError
 from planners.files.problem_file import problem_digest
@@ -103,15 +103,6 @@ def test_a_slice_and_what_was_reserved_come_along(tmp_path: Path) -> None:
         read_problem(path, RecordingSlice(-1))
 
 
-def test_a_free_without_an_allocation_was_there_before(tmp_path: Path) -> None:
-    window = [*EVENTS[4:6], event("alloc", 512, 10), event("free_completed", 2048, 64)]
-    trace = read_pytorch_snapshot_trace(dumped(tmp_path, snapshot(window)))
-    assert trace.size.tolist() == [500, 64, 10]
-    assert trace.before.tolist() == [True, True, False]
-    assert trace.alloc.tolist() == [0, 0, 2]
-    assert trace.freed.tolist() == [1, 3, 4]
-
-
 @pytest.mark.parametrize("with_addresses", [True, False])
 def test_a_block_that_is_held_and_never_named_was_there_all_along(
     tmp_path: Path, with_addresses: bool
@@ -138,18 +129,6 @@ def test_a_segment_at_the_address_of_a_block_tells_nothing_of_it(tmp_path: Path)
     blocks = [block(512, 300, "active_allocated", 0)]
     content = snapshot([event("segment_map", 0, 1 << 21)], segments=[segment(blocks)])
     assert read_pytorch_snapshot_trace(dumped(tmp_path, content)).size.tolist() == [300]
-
-
-def test_odd_sizes_mark_phases(tmp_path: Path) -> None:
-    entries = [
-        event(action, 4096, size)
-        for size in (101, 103, 105, 101)
-        for action in ("alloc", "free_requested", "free_completed")
-    ]
-    trace = read_pytorch_snapshot_trace(dumped(tmp_path, snapshot(entries)))
-    phases = [Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER, Phase.FORWARD]
-    assert trace.mark_phase.tolist() == phases
-    assert trace.mark_iteration.tolist() == [0, 0, 0, 1]
 
 
 def test_the_only_device_in_use_is_taken(tmp_path: Path) -> None:
@@ -202,14 +181,8 @@ EMPTY = segment([])
         (snapshot([WHOLE], segments=[7]), "segments, entry 0: a dictionary"),  # type: ignore[list-item]
         (snapshot([WHOLE], segments=[{**EMPTY, "blocks": 3}]), "entry 0, blocks: a list"),
         (snapshot([WHOLE], segments=[{**EMPTY, "blocks": [3]}]), "block 0: a dictionary"),
-        (
-            snapshot([WHOLE], segments=[{**EMPTY, "address": None}]),
-            "entry 0, address: a whole",
-        ),
-        (
-            snapshot([WHOLE], segments=[{**EMPTY, "blocks": [{}]}]),
-            "block 0, size: a whole",
-        ),
+        (snapshot([WHOLE], segments=[{**EMPTY, "address": None}]), "entry 0, address: a whole"),
+        (snapshot([WHOLE], segments=[{**EMPTY, "blocks": [{}]}]), "block 0, size: a whole"),
         ({**snapshot([WHOLE]), "x": print}, "opcode STACK_GLOBAL, .* nothing was run"),
     ],
 )

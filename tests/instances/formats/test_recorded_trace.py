@@ -30,24 +30,6 @@ def write_trace(path: Path, **changed: object) -> Path:
     return path
 
 
-def test_blocks_live_until_their_free_is_complete(tmp_path: Path) -> None:
-    problem = read_problem(write_trace(tmp_path / "run.npz"))
-    assert problem.size.tolist() == [100, 200, 50]
-    assert problem.start.tolist() == [1, 2, 5]
-    assert problem.end.tolist() == [4, 7, 8]
-
-
-def test_a_block_that_is_freed_unseen_was_there_before(tmp_path: Path) -> None:
-    trace = write_trace(
-        tmp_path / "run.npz",
-        action=np.array([3, 1]), addr=np.array([7, 7]), size=np.array([9, 9]),
-    )  # fmt: skip
-    problem = RECORDED_TRACE.read(trace)
-    assert problem.size.tolist() == [9, 9]
-    assert problem.start.tolist() == [0, 1]
-    assert problem.end.tolist() == [1, 2]
-
-
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
@@ -135,15 +117,6 @@ def test_roles_are_read_as_they_were_written(tmp_path: Path) -> None:
     np.savez(path, **shorter)
     with pytest.raises(InstanceError, match="field role: one entry a request is needed, found 2"):
         read_recorded_trace_file(path)
-
-
-def test_a_slice_that_the_file_does_not_have(tmp_path: Path) -> None:
-    path = tmp_path / "ours.npz"
-    write_recorded_trace(two_iterations(), path)
-    with pytest.raises(InstanceError, match=r"ours\.npz: iteration 2: the trace has the iter"):
-        read_problem(path, RecordingSlice(2))
-    with pytest.raises(InstanceError, match=r"run\.npz: the trace marks no phases"):
-        read_problem(write_trace(tmp_path / "run.npz"), RecordingSlice(-1))
 
 
 @pytest.mark.parametrize("array", ["addr", "stream"])

@@ -77,14 +77,6 @@ def test_an_iteration_begins_at_its_own_line(tmp_path: Path) -> None:
     assert trace.mark_iteration.tolist() == [0, 0, 0, 0, 1]
 
 
-def test_microbatches_are_counted_anew_in_each_iteration(tmp_path: Path) -> None:
-    phases = "micro-batch : F\nmicro-batch : F\nmicro-batch : B\n"
-    text = f"Iteration Index : 4\n{phases}Iteration Index : 5\n{phases}"
-    trace = read_stalloc_trace(written(tmp_path, text))
-    assert trace.mark_microbatch.tolist() == [0, 1, 0, 0, 1, 0]
-    assert trace.mark_iteration.tolist() == [4, 4, 4, 5, 5, 5]
-
-
 def test_an_iteration_comes_with_phases_modules_and_what_is_dynamic(tmp_path: Path) -> None:
     problem = read_problem(
         written(tmp_path, TEXT), RecordingSlice(0, dynamic_modules=("*.experts->*",))

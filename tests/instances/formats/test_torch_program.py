@@ -158,14 +158,8 @@ def test_dimensions_beyond_all_memory_are_told(tmp_path: Path) -> None:
     names = [word.partition("=")[0] for word in str(caught.value).split() if word.endswith("=N")]
     for size, rule in (
         (1 << 40, r"tensor 'given_0': a shape of fewer than 2\*\*63 bytes .* \[1099511627776, 109"),
-        (
-            1 << 63,
-            r"tensor 'given_0': a shape of fewer than 2\*\*63 bytes .* \[9223372036854775808",
-        ),
-        (
-            1 << 30,
-            r"node \d+ \('torch\.ops\.aten\.new_zeros.*: results of fewer than 2\*\*63 bytes",
-        ),
+        (1 << 63, r"tensor 'given_0': a shape of fewer than 2\*\*63 bytes .* \[92233720368547758"),
+        (1 << 30, r"node \d+ \('torch\.ops\.aten\.new_zeros.*: results of fewer than 2\*\*63"),
     ):
         with pytest.raises(InstanceError, match=rule) as caught:
             read_problem(path, dimensions=dict.fromkeys(names, size))

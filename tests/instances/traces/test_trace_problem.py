@@ -6,6 +6,7 @@ import itertools
 import random
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -64,20 +65,13 @@ def three_iterations() -> AllocationTrace:
     )  # fmt: skip
 
 
-def test_what_was_there_before_is_asked_for_in_no_phase() -> None:
+def test_a_request_from_before_is_made_in_no_phase() -> None:
     trace = AllocationTrace(
         4, [7, 9], [0, 0], [4, 2], [4, 2], before=[True, False],
         mark_event=[0], mark_phase=[FORWARD], mark_microbatch=[0], mark_iteration=[0],
     )  # fmt: skip
     assert [requests.tolist() for requests in iteration_phases(trace, 0)] == [[1]]
     assert iteration_problem(trace, persistent=False).size.tolist() == [9]
-
-
-def test_the_whole_trace_keeps_every_request() -> None:
-    trace = three_iterations()
-    problem = whole_problem(trace)
-    assert problem.size.tolist() == trace.size.tolist()
-    assert problem.end.tolist() == trace.freed.tolist()
 
 
 def test_the_whole_trace_numbers_its_phases_throughout() -> None:
@@ -94,7 +88,7 @@ def test_the_whole_trace_numbers_its_phases_throughout() -> None:
     assert (unmarked.phase_start, unmarked.phase_end, unmarked.layer_start) == (None, None, None)
 
 
-def test_what_stays_all_the_time_can_be_left_out_of_the_whole() -> None:
+def test_the_whole_trace_without_persistent_tensors() -> None:
     trace = three_iterations()
     problem = whole_problem(trace, persistent=False, round_to=512)
     # The weight is gone; the state was made within the recording, and is not.
@@ -105,7 +99,7 @@ def test_what_stays_all_the_time_can_be_left_out_of_the_whole() -> None:
     assert whole_problem(unmarked, persistent=False).size.tolist() == [9, 5]
 
 
-def test_what_was_reserved_goes_with_a_problem_that_has_all_of_it() -> None:
+def test_a_problem_with_all_requests_has_the_reserved_bytes() -> None:
     trace = three_iterations()
     segments = [(0, 0, 0, 4000, 0), (9, 0, 0, 500, 0), (14, 1, 0, 500, 0)]
     with_segments = AllocationTrace(
@@ -156,19 +150,20 @@ def test_an_iteration_is_cut_out() -> None:
     assert problem.origin["iteration"] == 1
 
 
-def test_persistent_tensors_may_stay_out() -> None:
-    problem = iteration_problem(three_iterations(), -1, persistent=False)
-    assert problem.size.tolist() == [23, 300]
-
-
-def test_what_the_first_iteration_makes_for_good_is_its_own() -> None:
-    problem = iteration_problem(three_iterations(), 0, persistent=False)
-    assert problem.size.tolist() == [11, 300, 50]
-
-
-def test_sizes_are_rounded_on_demand() -> None:
-    problem = iteration_problem(three_iterations(), 1, round_to=512)
-    assert problem.size.tolist() == [1024, 512, 512, 512]
+@pytest.mark.parametrize(
+    ("iteration", "options", "sizes"),
+    [
+        (-1, {"persistent": False}, [23, 300]),
+        # What the first iteration makes for good is its own.
+        (0, {"persistent": False}, [11, 300, 50]),
+        (1, {"round_to": 512}, [1024, 512, 512, 512]),
+    ],
+)
+def test_an_iteration_leaves_out_or_rounds(
+    iteration: int, options: dict[str, Any], sizes: list[int]
+) -> None:
+    problem = iteration_problem(three_iterations(), iteration, **options)
+    assert problem.size.tolist() == sizes
 
 
 @pytest.mark.parametrize("iteration", [3, -4])
@@ -193,13 +188,6 @@ def test_a_size_that_varies_is_dynamic_and_the_first_iteration_does_not_count() 
     assert not find_dynamic_requests(trace, 0).any()
 
 
-def test_a_module_may_be_known_to_be_dynamic() -> None:
-    problem = iteration_problem(three_iterations(), 2, dynamic_modules=["*.experts"])
-    assert problem.dynamic is not None
-    # A weight that was there before is no request of the iteration.
-    assert problem.size[problem.dynamic].tolist() == [23, 300]
-
-
 def longest_common(ours: Sequence[int], theirs: Sequence[int]) -> int:
     """Length of the longest common subsequence, by the table."""
     best = np.zeros((len(ours) + 1, len(theirs) + 1), dtype=int)
@@ -210,7 +198,7 @@ def longest_common(ours: Sequence[int], theirs: Sequence[int]) -> int:
 
 
 @given(st.lists(st.integers(0, 4), max_size=12), st.lists(st.integers(0, 4), max_size=12))
-def test_what_is_paired_is_a_common_subsequence(ours: list[int], theirs: list[int]) -> None:
+def test_partners_are_a_common_subsequence(ours: list[int], theirs: list[int]) -> None:
     partners = find_partners(ours, theirs).tolist()
     kept = [(value, at) for value, at in zip(ours, partners, strict=True) if at != NO_PARTNER]
     assert all(theirs[at] == value for value, at in kept)
@@ -263,18 +251,6 @@ def reserved_at_each_event(segments: list[tuple[int, int, int]]) -> list[int]:
     return [sum(size for event, size in sizes if event <= now) for now in range(20)]
 
 
-def test_every_kind_of_segment_counts() -> None:
-    segments = [(2, ALLOC, 20 * MIB), (3, MAP, 2 * MIB), (7, FREE, 20 * MIB), (9, MAP, 4 * MIB),
-                (11, UNMAP, 6 * MIB)]  # fmt: skip
-    trace = trace_with(segments)
-    assert peak_reserved(trace, 0, 20) == Reference("PyTorch", 22 * MIB, exact=True)
-    # What was reserved before the part, and not given back, counts; what comes after does not.
-    assert peak_reserved(trace, 7, 9) == Reference("PyTorch", 22 * MIB, exact=True)
-    assert peak_reserved(trace, 8, 9) == Reference("PyTorch", 2 * MIB, exact=True)
-    assert peak_reserved(trace, 8, 20) == Reference("PyTorch", 6 * MIB, exact=True)
-    assert peak_reserved(trace, 0, 2) == Reference("PyTorch", 0, exact=True)
-
-
 def test_any_part_of_any_run() -> None:
     rng = random.Random(0)
     for _ in range(300):
@@ -292,16 +268,12 @@ def test_any_part_of_any_run() -> None:
         assert found == Reference("PyTorch", max(at[begin : end + 1]), exact=True)
 
 
-def test_what_was_reserved_before_is_known_as_far_as_it_is_given_back() -> None:
+def test_reserved_bytes_from_before_are_known_as_far_as_they_are_given_back() -> None:
     segments = [(1, ALLOC, 5), (2, FREE, 30), (3, ALLOC, 40)]
     assert peak_reserved(trace_with(segments), 0, 20) == Reference("PyTorch", 40, exact=False)
     assert peak_reserved(trace_with([(1, ALLOC, 5)], before=True), 0, 20) == (
         Reference("PyTorch", 5, exact=False)
     )
-
-
-def test_without_segments_nothing_is_known() -> None:
-    assert peak_reserved(trace_with([]), 0, 20) is None
 
 
 @pytest.mark.parametrize("sizes", [(-1, 5), (2**62, 2**62)])

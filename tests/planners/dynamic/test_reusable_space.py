@@ -299,15 +299,12 @@ def test_the_part_says_what_is_idle(tmp_path: Path) -> None:
         ({"space": [0, 7]}, "field reusable_space, field space, row 1: a list below 2"),
         (
             {"intervals": [[2, 8]]},
-            r"group 1: the idle space of the plan, \[\[3, 8\]\], is needed, found \[\[2, 8\]\]",
+            r"group 1: .* the plan, \[\[3, 8\]\], is needed, found \[\[2, 8\]\]",
         ),
         ({"intervals": [[4, 8]]}, "group 1: the idle space of the plan"),
         ({"times": [[0, 4], [3, 6]]}, r"group 1: the idle space of the plan, \[\], is needed"),
         ({"space": [1, 1]}, r"group 0: the idle space of the plan, \[\], is needed"),
-        (
-            {"offsets": [0, 1, 1], "space": [1, 0]},
-            "field reusable_space.space: lists in the order",
-        ),
+        ({"offsets": [0, 1, 1], "space": [1, 0]}, "reusable_space.space: lists in the order"),
     ],
 )
 def test_a_claim_that_the_plan_refutes(

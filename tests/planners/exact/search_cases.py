@@ -25,24 +25,7 @@ _LEFT_OUT: tuple[frozenset[str], ...] = (
 def varied_problem(
     rng: Random, tensors: Count, features: frozenset[str] = FEATURES, safety: Safety | None = None
 ) -> Problem:
-    """Return a random problem with some of the features, so that each search has its share.
-
-    Parameters
-    ----------
-    rng
-        Source of every choice.
-    tensors
-        Number of tensors.
-    features
-        See :func:`planners.testing.random_problems.random_problem`.
-    safety
-        What decides safety; None to choose that as well.
-
-    Returns
-    -------
-    Problem
-        Valid.
-    """
+    """Return a random problem with some of the features, so that each search has its share."""
     kind = safety or rng.choice(list(Safety))
     return random_problem(rng, kind, tensors, features=features - rng.choice(_LEFT_OUT))
 

@@ -16,7 +16,7 @@ import pytest
 from ortools.sat.python import cp_model
 from scipy import optimize
 
-from instances.synthetic import tight_capacity
+from instances.synthetic import guillotine_packing, tight_capacity
 from planners import Budget, Problem, Result, Safety, Status, _core, bounds_of, place, run
 from planners.exact import plan_exactly
 from planners.exact.branch_and_bound import components
@@ -32,8 +32,6 @@ from tests.interrupts import heard_within, pressed_in_child
 from tests.planners.exact.test_agreement import PLANNERS
 from tests.planners.exact.weak_start import Given, worst_start
 from tests.slow import in_parts
-
-Rectangle = tuple[int, int, int, int]
 
 every_planner = pytest.mark.parametrize("planner", PLANNERS)
 
@@ -72,13 +70,6 @@ def test_names_itself_where_no_bound_is_met(planner: str) -> None:
     assert max(bound.bytes for bound in bounds_of(problem)) == 4
     result = answer(planner, problem)
     assert (result.status, result.peak, result.certificate) == (Status.OPTIMAL, 6, planner)
-
-
-@every_planner
-def test_a_bound_above_the_capacity_needs_no_search(planner: str) -> None:
-    result = answer(planner, Problem([2, 2], [0, 0], [1, 1], capacity=3))
-    assert (result.status, result.certificate) == (Status.INFEASIBLE, "lifetime")
-    assert result.lower_bound == 4
 
 
 @every_planner
@@ -134,17 +125,12 @@ def test_no_bound_is_above_an_optimum_known_by_construction(
     planner: str, nodes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A full rectangle, cut into tensors, fits into its own height and into no less."""
-    height = 1 << 20
-    rng = random.Random(4)
-    rectangles = cut(rng, (0, 1 << 20, 0, height), 120)
-    problem = Problem(
-        [high - low for _, _, low, high in rectangles],
-        [first for first, *_ in rectangles],
-        [last for _, last, *_ in rectangles],
-    )
+    problem = guillotine_packing(120, seed=4)
+    height = problem.origin["optimum"]
     bound = max(bounds_of(problem), key=lambda bound: bound.bytes)
     assert bound.bytes == height
-    bad = place(problem, [rng.random() for _ in rectangles])
+    rng = random.Random(4)
+    bad = place(problem, [rng.random() for _ in range(problem.tensor_count)])
     monkeypatch.setattr(plan_exactly, "warm_incumbent", lambda p, b, _: Given(p, b, bad, bound))
     # CP-SAT's first questions stay open.
     monkeypatch.setattr(sys.modules[cp_sat.__module__], "FIRST_DETERMINISTIC_TIME", 1e-6)
@@ -152,21 +138,6 @@ def test_no_bound_is_above_an_optimum_known_by_construction(
     result = answer(planner, problem, node_limit=nodes, time_limit_seconds=3.0)
     assert result.status in (Status.FEASIBLE, Status.OPTIMAL)
     assert result.lower_bound == height
-
-
-def cut(rng: random.Random, whole: Rectangle, pieces: int) -> list[Rectangle]:
-    """Cut a rectangle of ``(first, last)`` steps and ``(low, high)`` bytes into pieces."""
-    first, last, low, high = whole
-    if pieces == 1:
-        return [whole]
-    one = rng.randint(1, pieces - 1)
-    if rng.random() < 0.5:
-        at = first + (last - first) * one // pieces
-        halves = (first, at, low, high), (at, last, low, high)
-    else:
-        at = low + (high - low) * one // pieces
-        halves = (first, last, low, at), (first, last, at, high)
-    return cut(rng, halves[0], one) + cut(rng, halves[1], pieces - one)
 
 
 @every_planner

@@ -109,7 +109,7 @@ def test_an_unknown_format_lists_what_is_known(tmp_path: Path) -> None:
         (42, "file format bad is left out: TypeError: a planners.files.formats.Format is needed"),
         (
             Format("gapless-json", (), lambda *_: False, one_tensor),
-            "found 'gapless-json' registered already",
+            "'gapless-json' registered already",
         ),
         (
             Format("bad", (3,), lambda *_: False, one_tensor),  # type: ignore[arg-type]

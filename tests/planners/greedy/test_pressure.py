@@ -13,7 +13,6 @@ from planners import (
     Graph,
     Problem,
     Safety,
-    Status,
     bounds_of,
     check,
     get,
@@ -105,13 +104,6 @@ def test_the_heaviest_antichain_comes_first() -> None:
     assert bound.name == "antichain"
     assert set(bound.witness.tolist()) == {1, 2}
     assert orders_of(problem)["1.0: largest, then largest"] == [2, 1, 0]
-
-
-def test_it_proves_what_greedy_by_size_misses() -> None:
-    toy = Problem([1024, 768, 640, 512, 256], [0, 3, 1, 4, 2], [2, 5, 3, 6, 5])
-    assert place(toy, "size").peak == 1920
-    result = run(toy, get("pressure"))
-    assert (result.status, result.peak, result.certificate) == (Status.OPTIMAL, 1664, "lifetime")
 
 
 @pytest.mark.parametrize(

@@ -189,9 +189,9 @@ def test_antichain_of_sizes_near_the_limit() -> None:
 def wide_problem() -> Problem:
     """Return a problem whose antichain takes a while."""
     rng = Random(1)
-    graph = random_graph(rng, 0, max_nodes=2000, max_streams=10)
+    graph = random_graph(rng, 0, max_nodes=1200, max_streams=10)
     nodes = graph.node_count
-    producer = [rng.randrange(nodes - 1) for _ in range(900)]
+    producer = [rng.randrange(nodes - 1) for _ in range(500)]
     wide = Graph(
         op=graph.op, stream=graph.stream, producer=producer,
         consumers=[[rng.randint(p + 1, nodes - 1)] for p in producer],

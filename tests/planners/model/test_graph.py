@@ -58,54 +58,46 @@ def test_arrays_are_taken_as_lists_are() -> None:
     assert graph.control.tolist() == [[0, 1]]
 
 
+NODES = "nodes are numbered 0 to 2, found"
+WHOLE = "a whole number that fits int64 is needed, found"
+STREAMS = "streams are numbered 0 to 1048575, found"
+LISTS = "one list a tensor is needed, found"
+IN_ORDER = "nodes must be listed in global topological order, found the arc"
+
+
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"op": ["a"]}, "field graph.stream: one entry a node is needed, found 3 for 1 nodes of "
-         "graph.op"),
-        ({"op": ["a", "b", "\r"]}, "field graph.op, node 2: a string of printable characters is "
-         "needed, found '\\r'"),
-        ({"stream": [0, -1, 0]}, "field graph.stream, node 1: streams are numbered 0 to 1048575, "
-         "found -1"),
-        ({"stream": [0, 0, MAX_STREAMS]}, "field graph.stream, node 2: streams are numbered 0 to "
-         "1048575, found 1048576"),
-        ({"producer": [0, 3]}, "field graph.producer, tensor 1: nodes are numbered 0 to 2, found "
-         "3"),
-        ({"producer": [-1, 1]}, "field graph.producer, tensor 0: nodes are numbered 0 to 2, found "
-         "-1"),
-        ({"producer": [0]}, "field graph.consumers: one list a tensor is needed, found 2 for 1 "
-         "producers"),
-        ({"consumers": [[1]]}, "field graph.consumers: one list a tensor is needed, found 1 for 2 "
-         "producers"),
-        ({"consumers": [[1], [3]]}, "field graph.consumers, tensor 1: nodes are numbered 0 to 2, "
-         "found 3"),
-        ({"consumers": [[1, -1], []]}, "field graph.consumers, tensor 0: nodes are numbered 0 to "
-         "2, found -1"),
-        ({"consumers": [[1], 2]}, "field graph.consumers, tensor 1: a list is needed, found 2"),
-        ({"consumers": [[1, 2], [1 << 70]]}, "field graph.consumers, tensor 1: a whole number that "
-         f"fits int64 is needed, found {1 << 70}"),
-        ({"control": [(0, 3)]}, "field graph.control, arc 0: nodes are numbered 0 to 2, found "
-         "0 -> 3"),
-        ({"control": [(0, 1), (-1, 1)]}, "field graph.control, arc 1: nodes are numbered 0 to 2, "
-         "found -1 -> 1"),
-        ({"control": [(0, 1, 2)]}, "field graph.control, entry 0: 2 whole numbers are needed, "
-         "found 3"),
-        ({"control": [(0, 1), (1, 1)]}, "field graph.control, arc 1: the two nodes must differ, "
-         "found 1 -> 1"),
-        ({"control": [(2, 1)]}, "field graph.control, arc 0: nodes must be listed in global "
-         "topological order, found the arc 2 -> 1; list node 2 before 1"),
-        ({"consumers": [[], [0]]}, "field graph.consumers, tensor 1: nodes must be listed in "
-         "global topological order, found the arc 1 -> 0; list node 1 before 0"),
-        ({"control": [(1, 2), (2, 0)]}, "field graph.control, arc 1: the arcs must not form a "
-         "cycle, found 1 -> 2 -> 0 -> 1"),
-        ({"consumers": [[1], [0]], "control": []}, "field graph.consumers, tensor 1: the arcs must "
-         "not form a cycle, found 1 -> 0 -> 1"),
+        ({"op": ["a"]}, "stream: one entry a node is needed, found 3 for 1 nodes of graph.op"),
+        ({"op": ["a", "b", "\r"]}, "op, node 2: a string of printable characters is needed, found "
+         "'\\r'"),
+        ({"stream": [0, -1, 0]}, f"stream, node 1: {STREAMS} -1"),
+        ({"stream": [0, 0, MAX_STREAMS]}, f"stream, node 2: {STREAMS} 1048576"),
+        ({"producer": [0, 3]}, f"producer, tensor 1: {NODES} 3"),
+        ({"producer": [-1, 1]}, f"producer, tensor 0: {NODES} -1"),
+        ({"producer": [0]}, f"consumers: {LISTS} 2 for 1 producers"),
+        ({"consumers": [[1]]}, f"consumers: {LISTS} 1 for 2 producers"),
+        ({"consumers": [[1], [3]]}, f"consumers, tensor 1: {NODES} 3"),
+        ({"consumers": [[1, -1], []]}, f"consumers, tensor 0: {NODES} -1"),
+        ({"consumers": [[1], 2]}, "consumers, tensor 1: a list is needed, found 2"),
+        ({"consumers": [[1, 2], [1 << 70]]}, f"consumers, tensor 1: {WHOLE} {1 << 70}"),
+        ({"control": [(0, 3)]}, f"control, arc 0: {NODES} 0 -> 3"),
+        ({"control": [(0, 1), (-1, 1)]}, f"control, arc 1: {NODES} -1 -> 1"),
+        ({"control": [(0, 1, 2)]}, "control, entry 0: 2 whole numbers are needed, found 3"),
+        ({"control": [(0, 1), (1, 1)]}, "control, arc 1: the two nodes must differ, found 1 -> 1"),
+        ({"control": [(2, 1)]}, f"control, arc 0: {IN_ORDER} 2 -> 1; list node 2 before 1"),
+        ({"consumers": [[], [0]]}, f"consumers, tensor 1: {IN_ORDER} 1 -> 0; list node 1 before "
+         "0"),
+        ({"control": [(1, 2), (2, 0)]}, "control, arc 1: the arcs must not form a cycle, found "
+         "1 -> 2 -> 0 -> 1"),
+        ({"consumers": [[1], [0]], "control": []}, "consumers, tensor 1: the arcs must not form a "
+         "cycle, found 1 -> 0 -> 1"),
     ],
 )  # fmt: skip
 def test_every_rule_is_one_line_that_names_field_and_tensor(
     fields: dict[str, Any], message: str
 ) -> None:
-    assert message_of(**fields) == message
+    assert message_of(**fields) == f"field graph.{message}"
 
 
 def test_more_nodes_than_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -104,7 +104,7 @@ def first_fit(problem: Problem, order: list[int]) -> list[int]:
 @pytest.mark.parametrize("streams", [2, 9])
 def test_first_fit_is_what_it_says_where_few_and_where_most_pairs_are_unsafe(streams: int) -> None:
     rng = Random(streams)
-    nodes = 1500
+    nodes = 1000
     stream = [node % streams for node in range(nodes)]
     for reach, share in ((9, 0.05), (nodes, 0.3)):
         consumers = [[min(nodes - 1, node + rng.randint(1, reach))] for node in range(nodes)]

@@ -14,6 +14,7 @@ from planners.model.incumbent import Incumbent
 from planners.search.largest_first import LEAST_GROWTH, LargestFirst, levels_of
 from planners.search.turns import Shared
 from planners.testing.random_problems import SOLVABLE, random_problem
+from tests.slow import one_by_one
 
 
 @pytest.mark.parametrize("safety", Safety)
@@ -85,7 +86,7 @@ def perturbed(problem: Problem, seed: int) -> Problem:
     return problem.select(np.arange(problem.tensor_count), size=size)
 
 
-@pytest.mark.parametrize("seed", [None, 1])
+@one_by_one("seed", [1, None], first=1)
 def test_a_training_step_on_streams_is_proven_as_it_is_and_perturbed(seed: int | None) -> None:
     problem = read_problem("instances/vit-base.json.gz")
     if seed is not None:

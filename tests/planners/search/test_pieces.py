@@ -50,7 +50,7 @@ def planned_in_pieces(problem: Problem, plan_piece: PieceSearch = minimise) -> I
 
 
 def test_minima_of_pieces_make_the_minimum_of_the_whole() -> None:
-    for seed in range(60):
+    for seed in range(30):
         problem = nest_of(Random(f"nests {seed}"))
         incumbent = planned_in_pieces(problem)
         assert incumbent.found_by == FOUND_BY

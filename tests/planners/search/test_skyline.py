@@ -69,17 +69,6 @@ def test_packings_without_loss_are_found(problem: Problem, seed: int) -> None:
     assert result.peak == problem.origin["optimum"]
 
 
-def test_a_chain_reaches_over_what_comes_below_it_later() -> None:
-    # bytes  step 0 1 2
-    #   3    b b b
-    #   2    a . c     b is the end of a, and lies over c, which is put below it
-    #   1    a d d
-    problem = Problem([2, 1, 1, 1], [0, 0, 2, 1], [1, 3, 3, 3], contiguous=[(0, 1)])
-    plan = beam(problem, 3, 4)
-    assert plan is not None
-    assert find_violation(problem, plan) is None
-
-
 def test_a_seed_makes_the_same_plan_again() -> None:
     problem = guillotine_packing(150, seed=3)
     budget = Budget(node_limit=20_000, seed=5)
@@ -260,8 +249,3 @@ def test_only_single_rectangles_are_taken(more: dict[str, object]) -> None:
     other = Problem([1] * count, [0] * count, [3] * count, **more)  # type: ignore[arg-type]
     assert SkylineFills.reason_against(plain) is None
     assert SkylineFills.reason_against(other) == "tensors are chained, pinned or have gaps"
-
-
-@pytest.mark.parametrize("limit", [0, -1, -NO_LIMIT - 1])
-def test_nothing_stays_below_zero(limit: int) -> None:
-    assert fill(Problem([1], [0], [1]), limit) is None
