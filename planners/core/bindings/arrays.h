@@ -5,6 +5,7 @@
 #include <nanobind/ndarray.h>
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -64,6 +65,16 @@ std::vector<Segment> to_segments(const Table<std::int64_t>& rows, std::int64_t t
 // Stops with TimeLimitReached after `seconds`, or as soon as Python has received a signal. Throws
 // std::invalid_argument if `seconds` is NaN.
 Stop stop_after(double seconds);
+
+constexpr double kNoTimeLimit = std::numeric_limits<double>::infinity();
+
+// Returns run(stop), which stops as stop_after() says and runs without the GIL.
+template <class Run>
+auto without_python(double seconds, Run run) {
+    Stop stop = stop_after(seconds);
+    const nb::gil_scoped_release released;
+    return run(stop);
+}
 
 void bind_graph(nb::module_& module);
 void bind_homosize(nb::module_& module);

@@ -60,13 +60,10 @@ void bind_bounds(nb::module_& module) {
         .def(
             "run",
             [](SharedAntichainSearch& self, double seconds) {
-                Stop stop = stop_after(seconds);
-                Antichain found;
-                {
-                    nb::gil_scoped_release without_python;
+                Antichain found = without_python(seconds, [&](Stop& stop) {
                     const Turn turn(self.taken, stop);
-                    found = self.search.run(stop);
-                }
+                    return self.search.run(stop);
+                });
                 return std::pair(found.bytes, to_numpy(std::move(found.tensors)));
             },
             nb::arg("seconds"),

@@ -12,9 +12,9 @@ void bind_check(nb::module_& module) {
         [](Array<std::int64_t> offset, Array<std::int64_t> size, Table<std::int64_t> rows) {
             const auto offsets = copy(offset), sizes = copy(size);
             const auto segments = to_segments(rows, static_cast<std::int64_t>(sizes.size()));
-            Stop stop = stop_after(std::numeric_limits<double>::infinity());
-            nb::gil_scoped_release without_python;
-            return find_overlap_in_time({offsets, sizes}, segments, stop);
+            return without_python(kNoTimeLimit, [&](Stop& stop) {
+                return find_overlap_in_time({offsets, sizes}, segments, stop);
+            });
         },
         nb::arg("offset"), nb::arg("size"), nb::arg("segments"),
         "Two tensors that share a byte and a step, if any.");
@@ -29,13 +29,9 @@ void bind_check(nb::module_& module) {
                 const auto streams = copy(stream), producers = copy(producer);
                 const auto offsets = copy(consumer_offsets);
                 const auto readers = copy(consumers), arcs = copy(control, "control", 2);
-                Stop stop = stop_after(std::numeric_limits<double>::infinity());
-                std::optional<DescendantSafety> made;
-                {
-                    nb::gil_scoped_release without_python;
-                    made.emplace(ArcList{streams, producers, offsets, readers, arcs}, stop);
-                }
-                new (self) DescendantSafety(std::move(*made));
+                new (self) DescendantSafety(without_python(kNoTimeLimit, [&](Stop& stop) {
+                    return DescendantSafety({streams, producers, offsets, readers, arcs}, stop);
+                }));
             },
             nb::arg("stream"), nb::arg("producer"), nb::arg("consumer_offsets"),
             nb::arg("consumers"), nb::arg("control"))
@@ -44,9 +40,9 @@ void bind_check(nb::module_& module) {
             [](const DescendantSafety& safety, Array<std::int64_t> offset,
                Array<std::int64_t> size) {
                 const auto offsets = copy(offset), sizes = copy(size);
-                Stop stop = stop_after(std::numeric_limits<double>::infinity());
-                nb::gil_scoped_release without_python;
-                return safety.find_overlap({offsets, sizes}, stop);
+                return without_python(kNoTimeLimit, [&](Stop& stop) {
+                    return safety.find_overlap({offsets, sizes}, stop);
+                });
             },
             nb::arg("offset"), nb::arg("size"), "Two unsafe tensors that share a byte, if any.");
 }

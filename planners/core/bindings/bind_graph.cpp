@@ -1,5 +1,4 @@
 #include <cstring>
-#include <limits>
 #include <memory>
 
 #include "arrays.h"
@@ -14,16 +13,14 @@ namespace {
 nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<2>> to_matrix(const BitRows& rows) {
     require_table("a relation as bytes", static_cast<std::int64_t>(rows.rows()),
                   static_cast<std::int64_t>(rows.columns()), 8);
-    Stop stop = stop_after(std::numeric_limits<double>::infinity());
     auto cells = std::make_unique_for_overwrite<std::uint8_t[]>(rows.rows() * rows.columns());
-    {
-        nb::gil_scoped_release without_python;
+    without_python(kNoTimeLimit, [&](Stop& stop) {
         for (std::size_t r = 0; r < rows.rows(); ++r) {
             stop.poll();
             for (std::size_t c = 0; c < rows.columns(); ++c)
                 cells[r * rows.columns() + c] = rows.test(r, c);
         }
-    }
+    });
     nb::capsule owner(cells.get(),
                       [](void* p) noexcept { delete[] static_cast<std::uint8_t*>(p); });
     return {cells.release(), {rows.rows(), rows.columns()}, owner};
@@ -33,9 +30,7 @@ void bind_safety(nb::module_& module, const char* name, BitRows (*algorithm)(con
     module.def(
         name,
         [=](const Graph& graph) {
-            Stop stop = stop_after(std::numeric_limits<double>::infinity());
-            nb::gil_scoped_release without_python;
-            return algorithm(graph, stop);
+            return without_python(kNoTimeLimit, [&](Stop& stop) { return algorithm(graph, stop); });
         },
         nb::arg("graph"));
 }
@@ -76,7 +71,7 @@ void bind_graph(nb::module_& module) {
         "rows_from_pairs",
         [](std::size_t tensors, Table<std::int64_t> pairs) {
             const auto listed = copy(pairs, "pairs", 2);
-            nb::gil_scoped_release without_python;
+            nb::gil_scoped_release released;
             return rows_from_pairs(tensors, listed);
         },
         nb::arg("tensors"), nb::arg("pairs"));

@@ -35,13 +35,9 @@ void bind_homosize(nb::module_& module) {
             const RequestColumns host(size, start, end);
             const RequestColumns guests(guest_size, guest_start, guest_end);
             const std::vector<std::int64_t> host_address = copy(address);
-            Stop stop = stop_after(seconds);
-            std::vector<std::int64_t> guest_address;
-            {
-                nb::gil_scoped_release without_python;
-                guest_address = fuse(host.requests, host_address, guests.requests, within, stop);
-            }
-            return to_numpy(std::move(guest_address));
+            return to_numpy(without_python(seconds, [&](Stop& stop) {
+                return fuse(host.requests, host_address, guests.requests, within, stop);
+            }));
         },
         nb::arg("size"), nb::arg("start"), nb::arg("end"), nb::arg("address"),
         nb::arg("guest_size"), nb::arg("guest_start"), nb::arg("guest_end"), nb::arg("within"),
@@ -52,12 +48,7 @@ void bind_homosize(nb::module_& module) {
         "memory_layers",
         [](Column start, Column end) {
             const auto starts = copy(start), ends = copy(end);
-            std::vector<std::int64_t> layer;
-            {
-                nb::gil_scoped_release without_python;
-                layer = memory_layers(starts, ends);
-            }
-            return to_numpy(std::move(layer));
+            return to_numpy(memory_layers(starts, ends));
         },
         nb::arg("start"), nb::arg("end"),
         "Algorithm 1: the layer of each request of one size, in the order of their starts.");
@@ -66,12 +57,9 @@ void bind_homosize(nb::module_& module) {
         [](Column size, Column start, Column end, bool smallest_first, bool beside,
            double seconds) {
             const RequestColumns columns(size, start, end);
-            Stop stop = stop_after(seconds);
-            LayeredPlan plan;
-            {
-                nb::gil_scoped_release without_python;
-                plan = plan_in_layers(columns.requests, {smallest_first, beside}, stop);
-            }
+            LayeredPlan plan = without_python(seconds, [&](Stop& stop) {
+                return plan_in_layers(columns.requests, {smallest_first, beside}, stop);
+            });
             return std::tuple(to_numpy(std::move(plan.layer)), to_numpy(std::move(plan.within)),
                               to_numpy(std::move(plan.layer_size)));
         },

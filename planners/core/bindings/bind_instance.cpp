@@ -3,7 +3,6 @@
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/tuple.h>
 
-#include <limits>
 #include <memory>
 #include <stdexcept>
 
@@ -46,7 +45,7 @@ void bind_instance(nb::module_& module) {
             std::vector<std::int32_t> first, last;
             std::int32_t sections = 0;
             {
-                nb::gil_scoped_release without_python;
+                nb::gil_scoped_release released;
                 const CutTime time(segments);
                 for (const SectionRange& range : time.ranges) {
                     first.push_back(range.first);
@@ -82,7 +81,7 @@ void bind_instance(nb::module_& module) {
                Table<std::int64_t> rows) {
                 Instance instance = see(size, std::move(blocks));
                 const std::vector<Segment> segments = to_segments(rows, instance.tensor_count());
-                nb::gil_scoped_release without_python;
+                nb::gil_scoped_release released;
                 instance.sections = Sections(instance.tensor_count(), segments);
                 return instance;
             },
@@ -104,9 +103,9 @@ void bind_instance(nb::module_& module) {
                std::shared_ptr<const Graph> graph) {
                 Instance instance = see(size, std::move(blocks));
                 require_length("producer", graph->tensor_count(), "tensor", instance.size.size());
-                Stop stop = stop_after(std::numeric_limits<double>::infinity());
-                nb::gil_scoped_release without_python;
-                instance.stream_order = std::make_shared<const StreamOrder>(std::move(graph), stop);
+                instance.stream_order = without_python(kNoTimeLimit, [&](Stop& stop) {
+                    return std::make_shared<const StreamOrder>(std::move(graph), stop);
+                });
                 return instance;
             },
             nb::arg("size"), nb::arg("blocks"), nb::arg("graph"),
@@ -114,16 +113,14 @@ void bind_instance(nb::module_& module) {
         .def(
             "with_rows",
             [](const Instance& instance) {
-                Stop stop = stop_after(std::numeric_limits<double>::infinity());
-                nb::gil_scoped_release without_python;
-                return instance.with_rows(stop);
+                return without_python(kNoTimeLimit,
+                                      [&](Stop& stop) { return instance.with_rows(stop); });
             },
             "The same problem with rows of unsafe pairs, whatever decides.")
         .def("conflicting_pins",
              [](const Instance& instance) {
-                 Stop stop = stop_after(std::numeric_limits<double>::infinity());
-                 nb::gil_scoped_release without_python;
-                 return instance.conflicting_pins(stop);
+                 return without_python(kNoTimeLimit,
+                                       [&](Stop& stop) { return instance.conflicting_pins(stop); });
              })
         .def(
             "unsafe",
@@ -142,24 +139,16 @@ void bind_instance(nb::module_& module) {
             nb::arg("tensor"), "The tensors that one is unsafe with, rising.")
         .def("unsafe_degrees",
              [](const Instance& instance) {
-                 Stop stop = stop_after(std::numeric_limits<double>::infinity());
-                 std::vector<std::int64_t> degrees;
-                 {
-                     nb::gil_scoped_release without_python;
-                     degrees = instance.unsafe_degrees(stop);
-                 }
-                 return to_numpy(std::move(degrees));
+                 return to_numpy(without_python(
+                     kNoTimeLimit, [&](Stop& stop) { return instance.unsafe_degrees(stop); }));
              })
         .def(
             "unsafe_pairs",
             [](const Instance& instance) {
-                Stop stop = stop_after(std::numeric_limits<double>::infinity());
-                std::vector<std::int64_t> pairs;
-                {
-                    nb::gil_scoped_release without_python;
-                    pairs = instance.unsafe_pairs(stop);
-                }
-                return to_numpy_rows(std::move(pairs), 2);
+                return to_numpy_rows(
+                    without_python(kNoTimeLimit,
+                                   [&](Stop& stop) { return instance.unsafe_pairs(stop); }),
+                    2);
             },
             "Every unsafe pair of tensors that both have bytes: rows (a, b) with a < b, sorted.")
         .def(

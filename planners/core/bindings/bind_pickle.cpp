@@ -1,7 +1,6 @@
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/tuple.h>
 
-#include <limits>
 #include <string_view>
 #include <tuple>
 
@@ -16,10 +15,9 @@ void bind_pickle(nb::module_& module) {
         [](nb::bytes data, std::uint64_t containers, std::uint64_t scalars,
            std::uint64_t integer_bytes) {
             const std::span bytes(reinterpret_cast<const std::uint8_t*>(data.c_str()), data.size());
-            Stop stop = stop_after(std::numeric_limits<double>::infinity());
-            nb::gil_scoped_release without_python;
-            const PickleFault fault =
-                find_pickle_fault(bytes, {containers, scalars, integer_bytes}, stop);
+            const PickleFault fault = without_python(kNoTimeLimit, [&](Stop& stop) {
+                return find_pickle_fault(bytes, {containers, scalars, integer_bytes}, stop);
+            });
             return std::tuple(std::string_view(fault.rule), fault.number, fault.left);
         },
         nb::arg("data"), nb::arg("containers"), nb::arg("scalars"), nb::arg("integer_bytes"),

@@ -18,16 +18,24 @@ namespace {
 using Placed = std::tuple<NumpyArray<std::int64_t>, std::int64_t, bool>;
 
 template <class Place>
-Placed place(Place algorithm, const Instance& instance, Array<std::int32_t> order,
-             PlacementRules rules, double seconds) {
-    Stop stop = stop_after(seconds);
-    const std::vector<std::int32_t> blocks = copy(order);
-    Placement placement;
-    {
-        nb::gil_scoped_release without_python;
-        placement = algorithm(instance, blocks, rules, stop);
-    }
-    return {to_numpy(std::move(placement.offsets)), placement.placed, placement.out_of_time};
+void bind_place(nb::module_& module, const char* name, const std::string& algorithm, Place place) {
+    const std::string doc =
+        algorithm +
+        ": offsets for blocks placed in this order; how many of the order were placed before one "
+        "would have ended at or above the limit, or the time was over; and whether it was.";
+    module.def(
+        name,
+        [place](const Instance& instance, Array<std::int32_t> order, Fit fit, ChainRule chain_rule,
+                std::int64_t limit, double seconds) {
+            const std::vector<std::int32_t> blocks = copy(order);
+            Placement placement = without_python(seconds, [&](Stop& stop) {
+                return place(instance, blocks, {fit, chain_rule, limit}, stop);
+            });
+            return Placed(to_numpy(std::move(placement.offsets)), placement.placed,
+                          placement.out_of_time);
+        },
+        nb::arg("instance"), nb::arg("order"), nb::arg("fit"), nb::arg("chain_rule"),
+        nb::arg("limit"), nb::arg("seconds"), doc.c_str());
 }
 
 }  // namespace
@@ -39,39 +47,16 @@ void bind_placement(nb::module_& module) {
     nb::enum_<ChainRule>(module, "ChainRule")
         .value("EXACT", ChainRule::kExact)
         .value("PAPER", ChainRule::kPaper);
-    module.def(
-        "place_single_object",
-        [](const Instance& instance, Array<std::int32_t> order, Fit fit, ChainRule chain_rule,
-           std::int64_t limit, double seconds) {
-            return place(place_single_object, instance, order, {fit, chain_rule, limit}, seconds);
-        },
-        nb::arg("instance"), nb::arg("order"), nb::arg("fit"), nb::arg("chain_rule"),
-        nb::arg("limit"), nb::arg("seconds"),
-        "Algorithm 6: offsets for blocks placed in this order; how many of the order were placed "
-        "before one would have ended at or above the limit, or the time was over; and whether it "
-        "was.");
-    module.def(
-        "place_many_objects",
-        [](const Instance& instance, Array<std::int32_t> order, Fit fit, ChainRule chain_rule,
-           std::int64_t limit, double seconds) {
-            return place(place_many_objects, instance, order, {fit, chain_rule, limit}, seconds);
-        },
-        nb::arg("instance"), nb::arg("order"), nb::arg("fit"), nb::arg("chain_rule"),
-        nb::arg("limit"), nb::arg("seconds"),
-        "Algorithm 7: offsets for blocks placed in this order; how many of the order were placed "
-        "before one would have ended at or above the limit, or the time was over; and whether it "
-        "was.");
+    bind_place(module, "place_single_object", "Algorithm 6", place_single_object);
+    bind_place(module, "place_many_objects", "Algorithm 7", place_many_objects);
     module.def(
         "search_orders",
         [](const Instance& instance, Array<std::int32_t> order, std::int64_t limit,
            std::int64_t attempts, std::uint64_t seed, double seconds) {
-            Stop stop = stop_after(seconds);
             const std::vector<std::int32_t> blocks = copy(order);
-            OrderSearchStep step;
-            {
-                nb::gil_scoped_release without_python;
-                step = search_orders(instance, blocks, limit, attempts, seed, stop);
-            }
+            OrderSearchStep step = without_python(seconds, [&](Stop& stop) {
+                return search_orders(instance, blocks, limit, attempts, seed, stop);
+            });
             return std::tuple(to_numpy(std::move(step.offsets)), to_numpy(std::move(step.order)),
                               step.attempts, step.none);
         },
@@ -83,13 +68,9 @@ void bind_placement(nb::module_& module) {
         "beam_over_skylines",
         [](const Instance& instance, std::int64_t capacity, std::int64_t limit, std::int32_t width,
            std::int64_t node_limit, std::uint64_t seed, double seconds) {
-            Stop stop = stop_after(seconds);
-            SkylineAnswer answer;
-            {
-                nb::gil_scoped_release without_python;
-                answer =
-                    beam_over_skylines(instance, capacity, limit, width, node_limit, seed, stop);
-            }
+            SkylineAnswer answer = without_python(seconds, [&](Stop& stop) {
+                return beam_over_skylines(instance, capacity, limit, width, node_limit, seed, stop);
+            });
             return std::tuple(to_numpy(std::move(answer.offsets)), answer.nodes, answer.whole);
         },
         nb::arg("instance"), nb::arg("capacity"), nb::arg("limit"), nb::arg("width"),
@@ -100,7 +81,6 @@ void bind_placement(nb::module_& module) {
         "search_fills",
         [](const Instance& instance, Array<double> weights, Array<double> priority,
            std::int64_t limit, std::int64_t attempts, std::uint64_t seed, double seconds) {
-            Stop stop = stop_after(seconds);
             FillWeights first{};
             if (weights.shape(0) != first.size()) {
                 throw std::invalid_argument("weights: " + std::to_string(first.size()) +
@@ -109,11 +89,9 @@ void bind_placement(nb::module_& module) {
             }
             std::copy_n(weights.data(), first.size(), first.begin());
             const std::vector<double> own = copy(priority);
-            FillStep step;
-            {
-                nb::gil_scoped_release without_python;
-                step = search_fills(instance, first, own, limit, attempts, seed, stop);
-            }
+            FillStep step = without_python(seconds, [&](Stop& stop) {
+                return search_fills(instance, first, own, limit, attempts, seed, stop);
+            });
             return std::tuple(
                 to_numpy(std::move(step.offsets)),
                 to_numpy(std::vector<double>(step.weights.begin(), step.weights.end())),

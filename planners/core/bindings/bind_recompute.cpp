@@ -84,9 +84,8 @@ void bind_recompute(nb::module_& module) {
             "run",
             [](RepeatWalk& walk, std::int64_t moves, double warmth, double coolness,
                double seconds) {
-                Stop stop = stop_after(seconds);
-                nb::gil_scoped_release without_python;
-                walk.run(moves, warmth, coolness, stop);
+                without_python(seconds,
+                               [&](Stop& stop) { walk.run(moves, warmth, coolness, stop); });
             },
             nb::arg("moves"), nb::arg("warmth"), nb::arg("coolness"), nb::arg("seconds"),
             "The best state is kept, also where the time is over.")
@@ -94,7 +93,6 @@ void bind_recompute(nb::module_& module) {
         .def_prop_ro("has_best", &RepeatWalk::has_best,
                      "Whether some state was at most at the limit.")
         .def_prop_ro("best_seconds", &RepeatWalk::best_seconds)
-        .def_prop_ro("lowest_peak", &RepeatWalk::lowest_peak)
         .def_prop_ro(
             "best", [](const RepeatWalk& walk) { return to_pair(walk.best()); },
             nb::rv_policy::move, "Flags of units that run again, and of tensors sent away.")

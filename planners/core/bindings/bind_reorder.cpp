@@ -24,9 +24,7 @@ nb::class_<Walk> bind_walk(nb::module_& module, const char* name, const char* do
         .def(
             "run",
             [](Walk& walk, std::int64_t moves, double seconds) {
-                Stop stop = stop_after(seconds);
-                nb::gil_scoped_release without_python;
-                walk.run(moves, stop);
+                without_python(seconds, [&](Stop& stop) { walk.run(moves, stop); });
             },
             nb::arg("moves"), nb::arg("seconds"),
             "The best order is kept, also where the time is over.")
@@ -63,22 +61,17 @@ void bind_reorder(nb::module_& module) {
         .def(
             "forced_bytes",
             [](const OrderProblem& problem, double seconds) {
-                Stop stop = stop_after(seconds);
-                nb::gil_scoped_release without_python;
-                return problem.forced_bytes(stop);
+                return without_python(seconds,
+                                      [&](Stop& stop) { return problem.forced_bytes(stop); });
             },
             nb::arg("seconds"), "Bytes that no order stays below.")
         .def(
             "order_by_growth",
             [](const OrderProblem& problem, bool from_end, double seconds) {
-                Stop stop = stop_after(seconds);
-                std::vector<std::int32_t> order;
-                {
-                    nb::gil_scoped_release without_python;
-                    order = from_end ? order_by_growth_from_end(problem, stop)
-                                     : order_by_growth(problem, stop);
-                }
-                return to_numpy(std::move(order));
+                return to_numpy(without_python(seconds, [&](Stop& stop) {
+                    return from_end ? order_by_growth_from_end(problem, stop)
+                                    : order_by_growth(problem, stop);
+                }));
             },
             nb::arg("from_end"), nb::arg("seconds"));
 
@@ -94,9 +87,8 @@ void bind_reorder(nb::module_& module) {
             "run",
             [](DownSetSearch& search, std::int64_t floor, std::int64_t limit, std::int64_t states,
                double seconds) {
-                Stop stop = stop_after(seconds);
-                nb::gil_scoped_release without_python;
-                return search.run(floor, limit, states, stop);
+                return without_python(
+                    seconds, [&](Stop& stop) { return search.run(floor, limit, states, stop); });
             },
             nb::arg("floor"), nb::arg("limit"), nb::arg("states"), nb::arg("seconds"),
             "Whether an order stays below the limit. `bound` holds where the time is over, too.")
@@ -147,9 +139,8 @@ void bind_reorder(nb::module_& module) {
             "run",
             [](StreamOrderSearch& search, std::int64_t floor, std::int64_t limit,
                std::int64_t flows, double seconds) {
-                Stop stop = stop_after(seconds);
-                nb::gil_scoped_release without_python;
-                return search.run(floor, limit, flows, stop);
+                return without_python(
+                    seconds, [&](Stop& stop) { return search.run(floor, limit, flows, stop); });
             },
             nb::arg("floor"), nb::arg("limit"), nb::arg("flows"), nb::arg("seconds"),
             "The best order is kept, also where the time is over.")

@@ -45,13 +45,9 @@ struct GuardedSearch {
 
 template <class Search>
 void make_search(GuardedSearch<Search>* self, SearchProblem problem, double seconds) {
-    Stop stop = stop_after(seconds);
     const std::int64_t horizon = problem.horizon;
-    std::unique_ptr<Search> search;
-    {
-        nb::gil_scoped_release without_python;
-        search = std::make_unique<Search>(std::move(problem), stop);
-    }
+    std::unique_ptr<Search> search = without_python(
+        seconds, [&](Stop& stop) { return std::make_unique<Search>(std::move(problem), stop); });
     new (self) GuardedSearch<Search>{std::move(search), horizon, {}};
 }
 
@@ -143,7 +139,6 @@ void bind_search(nb::module_& module) {
             [](GuardedSearch<CanonicalSearch>& asked, std::int64_t capacity,
                std::vector<SearchKey> order, std::int64_t node_limit, std::int32_t wander,
                std::uint32_t seed, CanonicalRules rules, double seconds) {
-                Stop stop = stop_after(seconds);
                 const CanonicalQuestion question{within(capacity, asked.horizon),
                                                  std::move(order),
                                                  node_limit,
@@ -151,8 +146,8 @@ void bind_search(nb::module_& module) {
                                                  seed,
                                                  rules};
                 const OneAtATime alone(asked.busy);
-                nb::gil_scoped_release without_python;
-                return asked.search->decide(question, stop);
+                return without_python(
+                    seconds, [&](Stop& stop) { return asked.search->decide(question, stop); });
             },
             nb::arg("capacity"), nb::arg("order"), nb::arg("node_limit"), nb::arg("wander"),
             nb::arg("seed"), nb::arg("rules"), nb::arg("seconds"));
@@ -167,11 +162,11 @@ void bind_search(nb::module_& module) {
             "decide",
             [](GuardedSearch<DisjunctiveSearch>& asked, std::int64_t capacity,
                std::int64_t node_limit, bool forced, bool logs, double seconds) {
-                Stop stop = stop_after(seconds);
                 const OneAtATime alone(asked.busy);
-                nb::gil_scoped_release without_python;
-                return asked.search->decide(within(capacity, asked.horizon), node_limit, forced,
-                                            logs, stop);
+                return without_python(seconds, [&](Stop& stop) {
+                    return asked.search->decide(within(capacity, asked.horizon), node_limit, forced,
+                                                logs, stop);
+                });
             },
             nb::arg("capacity"), nb::arg("node_limit"), nb::arg("forced"), nb::arg("logs"),
             nb::arg("seconds"));

@@ -7,7 +7,6 @@ import inspect
 import json
 import subprocess
 import sys
-import threading
 import time
 import weakref
 from collections.abc import Callable
@@ -86,17 +85,6 @@ def test_a_thread_without_python_gets_its_memory_and_no_place() -> None:
     assert places(training) == ["a thread of autograd"]
     assert __file__ not in str(training.memory.report())
     assert training.allocator.figures().requested_bytes == 77
-
-
-def test_a_thread_of_python_says_where_it_is() -> None:
-    training = planned_training(PROGRAM)
-    with training.memory.step():
-        thread = threading.Thread(target=lambda: training.allocator.allocate(77))
-        thread.start()
-        thread.join()
-    (place,) = places(training)
-    assert place.startswith(f"{__file__}:")
-    assert "<lambda>" in place
 
 
 def test_a_reset_forgets_mismatches() -> None:
@@ -309,20 +297,6 @@ def test_memory_that_is_short_in_a_planned_step() -> None:
     assert training.memory.report().planned_requests == 2
 
 
-def test_callbacks_begin_and_end_steps() -> None:
-    training = Training()
-    for _ in range(3):
-        training.memory.begin_step()
-        training.allocator.free(training.allocator.allocate(1000))
-        training.memory.end_step()
-    training.memory.begin_step("eval")
-    training.memory.end_step(completed=False)
-    report = training.memory.report()
-    assert (report.steps, report.planned_requests) == (4, 1)
-    with pytest.raises(DeviceError, match="did not begin"):
-        training.memory.end_step()
-
-
 def test_nothing_of_a_training_stays_when_it_is_gone() -> None:
     training = planned_training(PROGRAM)
     memory = weakref.ref(training.memory)
@@ -356,31 +330,6 @@ def test_an_arena_waits_for_what_lies_elsewhere() -> None:
     figures = allocator.figures()
     assert memory.report().plans >= 2
     assert figures.reserved_peak <= figures.live_peak * 25 / 24
-
-
-@pytest.mark.parametrize("batch", [512, 32 << 10])
-def test_what_runs_between_steps_gets_the_idle_arena(batch: int) -> None:
-    allocator = PlannedAllocator(SimulatedMemory(2 * MIB, 1 << 40))
-    memory = PlannedMemory(_planning="between")
-    memory.attach(allocator)
-    before = 0
-    for number in range(8):
-        # From then on the next batch is there before its step, and that is all there is between
-        # steps, but for one evaluation.
-        tokens = allocator.allocate(batch, 0) if number >= 3 else 0
-        allocator.free(before)
-        before = tokens
-        with memory.step():
-            activations = [allocator.allocate(64 * MIB + 512 * k, 0) for k in range(20)]
-            for activation in activations:
-                allocator.free(activation)
-        if number == 4:
-            outputs = [allocator.allocate(150 * MIB, 0) for _ in range(6)]
-            for output in outputs:
-                allocator.free(output)
-    figures = allocator.figures()
-    assert memory.report().planned_steps >= 4
-    assert figures.reserved_peak <= figures.live_peak * 33 / 32
 
 
 def counted_training() -> Training:

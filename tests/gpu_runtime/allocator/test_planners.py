@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from planners import Plan, Problem, Result, registry
-from planners.errors import DeviceError, UnknownPlannerError
 from planners.model.budget import Budget
 from planners.model.plan import feasible, no_plan_found
 from planners.registry import UnsupportedProblemError
@@ -102,11 +101,6 @@ def test_every_planner(name: str, wrapping: bool) -> None:
     training.free_all()
 
 
-def test_an_unknown_planner() -> None:
-    with pytest.raises(UnknownPlannerError, match="many-objects"):
-        Training("many-object-size-best")
-
-
 def test_no_time_at_all() -> None:
     program = small_program(True)
     for name in ("auto", "branch-and-bound"):
@@ -191,15 +185,6 @@ def test_a_planner_that_fails_or_errs_is_never_served(
     check_unplanned(training, small_program(True), f"planner own-planner: {reason}")
 
 
-def wasteful(problem: Problem, _budget: Budget) -> Plan:
-    return Plan.of(problem, np.cumsum(problem.size) - problem.size)
-
-
-def one_by_one(size: int) -> Program:
-    """Requests of which each is freed before the next; one is enough for all."""
-    return [Request(size + 512 * k, 0, Life.WITHIN, k + 1) for k in range(40)]
-
-
 def test_an_arena_larger_than_what_pytorch_would_reserve(
     own: Callable[[PlannerFunction], str],
 ) -> None:
@@ -242,23 +227,6 @@ def test_a_warning_that_is_an_error_comes_once(own: Callable[[PlannerFunction], 
         training.run(small_program(False), 2)
     assert training.memory.report().steps == 4
     training.free_all()
-
-
-def test_a_step_that_begins_within_a_step_of_another_thread() -> None:
-    training, errors = Training(), []
-
-    def begin_meanwhile() -> None:
-        try:
-            with training.memory.step():
-                pass
-        except DeviceError as error:
-            errors.append(str(error))
-
-    with training.memory.step():
-        other = threading.Thread(target=begin_meanwhile)
-        other.start()
-        other.join()
-    assert errors == ["step: a step begins within a step; a step ends before the next one begins"]
 
 
 def test_planning_goes_on_beside_the_training(own: Callable[[PlannerFunction], str]) -> None:

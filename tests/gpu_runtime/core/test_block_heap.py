@@ -25,58 +25,12 @@ def heap_over(memory: SimulatedMemory, is_plain: bool = False) -> StampedBlocks:
     return StampedBlocks(PlannedAllocator(memory, is_plain))
 
 
-def random_size(random: Random) -> int:
-    """Return a size from one byte to several pages, often at the edge of a rule."""
-    kind = random.random()
-    if kind < 0.4:
-        return random.randint(1, 3 * BLOCK_ALIGNMENT)
-    if kind < 0.6:
-        return random.randint(1, 20) * BLOCK_ALIGNMENT + random.randint(-1, 1)
-    if kind < 0.9:
-        return random.randint(1, PAGE)
-    return random.choice((PAGE, 2 * PAGE, 7 * PAGE - 1, 7 * PAGE + 1, random.randint(1, 20 * PAGE)))
-
-
 def pages_of(blocks: list[Block]) -> int:
     """Return the bytes of all pages that hold part of a block."""
     held = {
         page for block in blocks for page in range(block.address // PAGE, -(-block.end // PAGE))
     }
     return len(held) * PAGE
-
-
-@pytest.mark.parametrize("inside", [False, True], ids=["outside", "inside"])
-@one_by_one("seed", range(4), first=1)
-def test_no_byte_is_lost(seed: int, inside: bool) -> None:
-    random = Random(seed)
-    memory = SimulatedMemory(PAGE, PLENTY)
-    heap = heap_over(memory)
-    ever: dict[int, set[int]] = {stream: set() for stream in range(4)}
-    if inside:
-        heap.allocator.begin_step()
-    for turn in range(6000):
-        crowded = len(heap.live) > random.choice((20, 200, 400))
-        if heap.live and (crowded or random.random() < 0.4):
-            heap.free(random.choice(list(heap.live.values())))
-        else:
-            block = heap.allocate(random_size(random), random.randrange(4))
-            ever[block.stream].update(range(block.address, block.end, BLOCK_ALIGNMENT))
-        if random.random() < 0.001:
-            heap.allocator.give_back()
-            assert memory.created_bytes >= pages_of(list(heap.live.values()))
-        if turn % 200 == 0:
-            heap.check_all()
-            assert heap.allocator.figures().reserved_bytes == memory.created_bytes
-    heap.check_all()
-    for stream, other in ((a, b) for a in ever for b in ever if a < b):
-        assert not ever[stream] & ever[other], "addresses belong to one stream"
-    if inside:
-        heap.allocator.end_step()
-    heap.free_all()
-    heap.allocator.give_back()
-    heap.allocator.check()
-    assert memory.created_bytes == memory.mapped_bytes == 0
-    assert heap.allocator.figures().reserved_bytes == 0
 
 
 def test_bytes_that_another_stream_used_are_used_again_after_it_finished() -> None:
@@ -135,17 +89,6 @@ def test_a_block_whose_use_is_not_recorded_is_withheld(recorded: int) -> None:
     assert memory.live_events == 0
 
 
-def test_use_on_its_own_stream_holds_nothing_back() -> None:
-    memory = SimulatedMemory(PAGE, PLENTY)
-    heap = heap_over(memory)
-    block = heap.allocate(1000, 3)
-    memory.submit(3)
-    heap.allocator.use_on(block.address, 3)
-    heap.free(block)
-    assert heap.allocate(1000, 3).address == block.address
-    assert memory.live_events == 0
-
-
 def test_the_smallest_hole_that_fits_is_used() -> None:
     heap = heap_over(SimulatedMemory(PAGE, PLENTY))
     holes = {}
@@ -168,14 +111,6 @@ def test_neighbours_that_are_free_are_one_hole(order: tuple[int, ...]) -> None:
         heap.free(blocks[at])
     assert heap.allocate(3 * PAGE).address == blocks[0].address
     assert memory.created_bytes == 3 * PAGE
-
-
-def test_what_one_stream_freed_is_not_given_to_another() -> None:
-    heap = heap_over(SimulatedMemory(PAGE, PLENTY))
-    block = heap.allocate(PAGE, 1)
-    heap.free(block)
-    assert heap.allocate(PAGE, 2).address != block.address
-    assert heap.allocate(PAGE, 1).address == block.address
 
 
 def test_giving_back_leaves_the_frames_that_hold_something() -> None:
@@ -214,19 +149,6 @@ def test_what_outlives_a_first_step_lies_together() -> None:
     heap.allocator.give_back()
     # Of each step, four pages and perhaps a part of one at either end; apart they would hold 32.
     assert memory.created_bytes == memory.mapped_bytes == pages_of(escaping) <= 2 * 6 * PAGE
-
-
-def test_a_first_step_takes_idle_pages_along() -> None:
-    memory = SimulatedMemory(PAGE, PLENTY)
-    heap = heap_over(memory)
-    heap.allocator.begin_step()
-    for _ in range(1000):
-        block = heap.allocate(PAGE + 1)
-        memory.submit(0)  # pages may not disappear while this runs
-        heap.allocate(1)
-        heap.free(block)
-    live = pages_of(list(heap.live.values()))
-    assert memory.created_bytes <= live * 17 // 16 + 6 * PAGE
 
 
 @one_by_one("seed", range(6), first=2)
@@ -455,27 +377,6 @@ def test_streams_without_end_get_memory() -> None:
             heap.free(block)
     heap.check_all()
     assert memory.reserved_ranges == 3000
-
-
-def test_work_in_scarce_memory() -> None:
-    random = Random(5)
-    memory = SimulatedMemory(PAGE, 40 * PAGE)
-    heap = heap_over(memory)
-    short = 0
-    for turn in range(8000):
-        if heap.live and random.random() < 0.45:
-            heap.free(random.choice(list(heap.live.values())))
-            continue
-        try:
-            heap.allocate(random_size(random), random.randrange(3))
-        except MemoryError:
-            short += 1
-        if turn % 100 == 0:
-            heap.check_all()
-    assert short > 100
-    heap.free_all()
-    heap.allocate(40 * PAGE)
-    heap.check_all()
 
 
 def test_nothing_is_asked_for() -> None:

@@ -70,14 +70,6 @@ def test_a_write_after_free_names_who_was_there_and_who_came() -> None:
     assert memory.live_events == 0
 
 
-def test_what_is_in_use_may_be_written_to() -> None:
-    _, allocator = checked()
-    blocks = [allocator.allocate(size) for size in (1, 1000, 3 * PAGE)]
-    write(blocks[2], 3 * PAGE)
-    allocator.free(blocks[1])
-    assert allocator.take_overwrites(everywhere=True) == []
-
-
 def test_a_write_beyond_a_block_is_found_in_the_free_memory_behind() -> None:
     _, allocator = checked()
     block = allocator.allocate(1024)
@@ -86,19 +78,6 @@ def test_a_write_beyond_a_block_is_found_in_the_free_memory_behind() -> None:
     assert (found.address, found.bytes, found.offset) == (block + 1024, WORD, -1)
     assert (found.before.bytes, found.after.bytes) == (0, 0)
     assert allocator.take_overwrites(everywhere=True) == []
-
-
-def test_free_memory_that_nobody_asks_for_is_looked_at_on_request() -> None:
-    _, allocator = checked()
-    block = allocator.allocate(1000)
-    allocator.free(block)
-    write(block)
-    assert allocator.take_overwrites() == []
-    (found,) = allocator.take_overwrites(everywhere=True)
-    assert (found.address, found.before.bytes, found.after.bytes) == (block, 1000, 0)
-    assert found.before.request == -1, "requests outside of steps have no number"
-    assert allocator.allocate(1000) == block
-    assert allocator.take_overwrites() == [], "it is told once"
 
 
 def test_nothing_is_looked_for_unless_asked() -> None:
@@ -179,19 +158,6 @@ def test_who_gets_memory_that_was_looked_at_waits_for_that() -> None:
     allocator.allocate(PAGE, 5)
     # After the comparison for the first owner, the stamp, and the comparison of all.
     assert (5, 3, 3) in waits_of(memory)[seen:]
-
-
-def test_memory_disappears_after_what_was_done_to_it() -> None:
-    # The simulated device refuses to unmap bytes that unfinished work touches.
-    for is_plain in (False, True):
-        memory, allocator = checked(is_plain=is_plain)
-        allocator.adopt([plan([(0, 8 * PAGE, 0)])], 8 * PAGE)
-        block = allocator.allocate(2 * PAGE, 3)
-        allocator.free(block)
-        allocator.adopt([], 0)
-        allocator.give_back()
-        assert memory.created_bytes == 0
-        assert memory.live_events == 0
 
 
 def test_new_memory_is_handed_to_a_stream_that_is_captured() -> None:

@@ -107,62 +107,6 @@ def test_contents_that_are_not_kept_need_no_host_memory() -> None:
     bytes_at(block)[:] = 7
 
 
-def test_frames_of_blocks_that_were_freed_meanwhile_do_not_come_again() -> None:
-    blocks = Pausable()
-    kept, freed, small = blocks.allocate(10 * PAGE), blocks.allocate(20 * PAGE), blocks.allocate(9)
-    blocks.planned.pause(None, True)
-    del blocks.live[freed.address]
-    blocks._sorted.remove(freed.address)
-    assert blocks.planned.free(freed.address)
-    blocks.planned.check()
-    assert blocks.planned.resume(None) == 11 * PAGE
-    blocks.check_all()
-    # The addresses serve again.
-    assert blocks.allocate(20 * PAGE).address == freed.address
-    blocks.free(kept)
-    blocks.free(small)
-    blocks.free_all()
-    blocks.planned.give_back()
-    assert blocks.memory.created_bytes == 0
-
-
-def test_requests_while_all_is_paused_get_new_memory_which_a_second_pause_takes_too() -> None:
-    blocks = Pausable()
-    first = blocks.allocate(5 * PAGE)
-    blocks.planned.pause(None, True)
-    second = blocks.allocate(2 * PAGE)
-    assert blocks.memory.created_bytes == 2 * PAGE
-    assert blocks.planned.pause(None, True) == 2 * PAGE
-    assert blocks.planned.pause(None, True) == 0
-    assert blocks.planned.figures().kept_bytes == 7 * PAGE
-    assert blocks.planned.resume(None) == 7 * PAGE
-    assert blocks.planned.resume(None) == 0
-    blocks.check(first)
-    blocks.check(second)
-
-
-def test_withheld_blocks_and_old_mappings_are_no_hindrance() -> None:
-    blocks = Pausable(60 * PAGE)
-    stays = blocks.allocate(PAGE)
-    used = blocks.allocate(3 * PAGE)
-    blocks.planned.use_on(used.address, 5)
-    blocks.memory.submit(5, used.address, used.bytes)
-    blocks.free(used)
-    # Idle frames move, and leave their old mappings.
-    idle = [blocks.allocate(8 * PAGE) for _ in range(3)]
-    for block in idle:
-        blocks.free(block)
-    moved = blocks.allocate(30 * PAGE, 1)
-    assert blocks.planned.figures().moved_bytes > 0
-    assert blocks.memory.mapped_bytes > blocks.memory.created_bytes
-    blocks.planned.pause(None, True)
-    assert blocks.memory.created_bytes == blocks.memory.mapped_bytes == 0
-    assert blocks.planned.resume(None) == 31 * PAGE
-    blocks.check(stays)
-    blocks.check(moved)
-    blocks.check_all()
-
-
 def test_a_full_device_loses_nothing() -> None:
     blocks = Pausable(40 * PAGE)
     with blocks.tagged("weights"):
@@ -178,55 +122,6 @@ def test_a_full_device_loses_nothing() -> None:
     assert blocks.memory.created_bytes == 25 * PAGE
     assert blocks.planned.resume("weights") == 30 * PAGE
     blocks.check(weights)
-
-
-def test_a_pause_that_is_refused_loses_nothing() -> None:
-    reasons = set()
-    for call in range(80):
-        blocks = Pausable()
-        with blocks.tagged("weights"):
-            blocks.allocate(5 * PAGE)
-        blocks.allocate(3 * PAGE)
-        blocks.memory.fail_after(call)
-        try:
-            blocks.planned.pause(None, True)
-            assert blocks.memory.created_bytes == 0
-        except MemoryError as error:
-            # Nothing is paused where the host lacks memory.
-            reasons.add(str(error).split(" of ")[0])
-            assert blocks.planned.figures().paused_bytes == 0
-        except OSError as error:
-            reasons.add(str(error).split(":")[0])
-        blocks.memory.fail_after(0, 0)
-        blocks.planned.check()
-        assert blocks.planned.figures().reserved_bytes == blocks.memory.created_bytes
-        blocks.planned.resume(None)
-        blocks.check_all()
-    assert {"no host memory", "copy", "await_copies", "unmap", "release_pages"} <= reasons
-
-
-@pytest.mark.parametrize("failures", [1, 2, 5])
-def test_a_resume_that_the_device_refuses_can_be_tried_again(failures: int) -> None:
-    reasons = set()
-    for call in range(80):
-        blocks = Pausable()
-        for size in (5 * PAGE, 100, 7 * PAGE):
-            blocks.allocate(size)
-        blocks.planned.pause(None, True)
-        blocks.memory.fail_after(call, failures)
-        try:
-            blocks.planned.resume(None)
-        except (OSError, MemoryError) as error:
-            reasons.add(str(error).split(":")[0].split(" of ")[0])
-            blocks.planned.check()
-            assert len(blocks.planned.paused_blocks()) == 3
-        blocks.memory.fail_after(0, 0)
-        blocks.planned.pause(None, True)
-        assert blocks.memory.created_bytes == blocks.memory.mapped_bytes == 0
-        blocks.planned.resume(None)
-        blocks.check_all()
-    assert {"map", "copy", "await_copies"} <= reasons
-    assert failures > 1 or "set_access" in reasons
 
 
 def test_the_arena_of_a_plan_goes_and_comes() -> None:

@@ -54,33 +54,6 @@ def test_the_former_plan_stays_where_the_next_one_is_refused(failures: int, is_p
     assert all("told to fail" in said or "no physical memory" in said for said in reasons)
 
 
-@pytest.mark.parametrize("failures", [1, 2, 3])
-def test_frames_side_by_side_come_and_go_together(failures: int) -> None:
-    count = 5
-    reasons = set()
-    for call in range(40):
-        memory = SimulatedMemory(PAGE, 2 * count * PAGE)
-        allocator = PlannedAllocator(memory)
-        allocator.begin_step()
-        memory.fail_after(call, failures)
-        try:
-            allocator.free(allocator.allocate(count * PAGE))
-            allocator.give_back()
-        except (OSError, MemoryError) as error:
-            reasons.add(str(error).split(":")[0])
-        allocator.check()
-        memory.fail_after(0, 0)
-        # What was there yet is there, or comes again; neither part of it is lost.
-        allocator.free(allocator.allocate(2 * count * PAGE))
-        allocator.check()
-        assert memory.created_bytes == memory.mapped_bytes == 2 * count * PAGE
-        allocator.end_step()
-        allocator.give_back()
-        allocator.check()
-        assert memory.created_bytes == memory.mapped_bytes == 0
-    assert reasons >= {"map", "unmap", "release_pages"}
-
-
 @pytest.mark.parametrize("is_plain", [False, True], ids=["mapped", "plain"])
 def test_the_former_plan_stays_where_memory_is_short(is_plain: bool) -> None:
     memory = SimulatedMemory(PAGE, 120 * PAGE)

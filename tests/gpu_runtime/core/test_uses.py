@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from gpu_runtime._core import MismatchKind, PlannedAllocator, SimulatedMemory, with_hand_overs
+from gpu_runtime._core import PlannedAllocator, SimulatedMemory, with_hand_overs
 from tests.gpu_runtime.core.small_plans import small_plan
 
 pytestmark = pytest.mark.core
@@ -140,118 +140,6 @@ def test_a_block_over_several_that_were_freed_waits_once_for_each_stream() -> No
     steps.allocator.end_step()
 
 
-def test_the_wait_may_come_in_a_later_step() -> None:
-    steps = Steps([(PAGE, 0), (PAGE, PAGE)])
-    steps.allocator.begin_step()
-    first, second = steps.allocator.allocate(PAGE), steps.allocator.allocate(PAGE)
-    steps.use(second, 5)
-    steps.allocator.free(first)
-    steps.allocator.free(second)
-    steps.allocator.end_step()
-    steps.allocator.begin_step()
-    assert steps.allocator.allocate(PAGE) == first
-    assert steps.waits() == []
-    assert steps.allocator.allocate(PAGE) == second
-    assert steps.waits() == [(0, 5, 1)]
-    steps.allocator.end_step()
-
-
-def test_each_of_several_streams_is_waited_for() -> None:
-    steps = Steps([(PAGE, 0), (PAGE, 0)], 3)
-    steps.allocator.begin_step()
-    block = steps.allocator.allocate(PAGE, 3)
-    for stream in (5, 6, 3, 6):
-        steps.use(block, stream)
-    steps.allocator.free(block)
-    assert steps.memory.live_events == 2, "not for its own stream"
-    steps.allocator.allocate(PAGE, 3)
-    assert steps.waits() == [(3, 5, 1), (3, 6, 2)]
-    steps.allocator.end_step()
-
-
-def test_a_place_whose_use_is_not_recorded_is_withheld() -> None:
-    steps = Steps([(PAGE, 0)])
-    steps.allocator.begin_step()
-    place = steps.allocator.allocate(PAGE)
-    steps.use(place, 5)
-    steps.memory.fail_after(0)
-    steps.allocator.free(place)
-    steps.allocator.free(place)
-    figures = steps.allocator.figures()
-    assert figures.refused_frees == 1
-    assert figures.requested_bytes == 0
-    steps.allocator.end_step()
-    steps.allocator.begin_step()
-    block = steps.allocator.allocate(PAGE)
-    assert block != place
-    steps.allocator.free(block)
-    assert steps.allocator.end_step().planned == 0
-    assert steps.allocator.mismatch_counts()[MismatchKind.IN_USE.value] == 1
-    # The device is done with everything: nothing is in the way any more.
-    steps.allocator.give_back()
-    steps.allocator.begin_step()
-    assert steps.allocator.allocate(PAGE) == place
-    assert steps.waits() == []
-    steps.allocator.end_step()
-
-
-def test_a_refused_wait_is_an_error_and_the_next_owner_waits() -> None:
-    steps = Steps([(PAGE, 0)] * 3)
-    steps.allocator.begin_step()
-    place = steps.allocator.allocate(PAGE)
-    steps.use(place, 5)
-    steps.allocator.free(place)
-    steps.memory.fail_after(1)  # after the question whether the stream is captured
-    with pytest.raises(OSError, match="make_wait"):
-        steps.allocator.allocate(PAGE)
-    assert steps.waits() == []
-    assert steps.allocator.allocate(PAGE) == place
-    assert steps.waits() == [(0, 5, 1)]
-    assert steps.memory.live_events == 0
-    assert steps.allocator.figures().requested_bytes == PAGE
-    assert not steps.allocator.end_step().is_planned, "a request failed"
-
-
-def test_who_gets_a_part_of_a_plain_arena_that_was_replaced_has_waited() -> None:
-    steps = Steps([(PAGE, 0), (2 * PAGE, PAGE)], is_plain=True)
-    steps.allocator.begin_step()
-    first, held = steps.allocator.allocate(PAGE), steps.allocator.allocate(2 * PAGE)
-    steps.use(first, 5)
-    steps.allocator.free(first)
-    steps.allocator.end_step()
-    steps.allocator.adopt([], 16 * PAGE)
-    # It is memory like any other from then on.
-    assert steps.allocator.allocate(PAGE) == first
-    assert steps.waits() == [(0, 5, 1)]
-    steps.allocator.free(first)
-    steps.allocator.free(held)
-    steps.allocator.adopt([], 0)
-    steps.allocator.give_back()
-    steps.allocator.check()
-    assert steps.memory.created_bytes == steps.memory.live_events == 0
-
-
-def test_a_place_that_is_freed_while_a_stream_is_captured_waits_for_its_end() -> None:
-    steps = Steps([(PAGE, 0), (PAGE, 0)], [3, 4])
-    steps.allocator.begin_step()
-    place = steps.allocator.allocate(PAGE, 3)
-    steps.memory.submit(3)
-    steps.memory.set_captured(3, True)
-    steps.allocator.free(place)
-    assert steps.memory.live_events == 0
-    elsewhere = steps.allocator.allocate(PAGE, 4)
-    assert elsewhere != place
-    assert steps.allocator.end_step().unexpected == 1
-    steps.memory.set_captured(3, False)
-    steps.allocator.give_back()
-    steps.allocator.free(elsewhere)
-    steps.allocator.begin_step()
-    assert steps.allocator.allocate(PAGE, 3) == place
-    assert steps.allocator.figures().refused_frees == 0
-    assert steps.waits() == []
-    steps.allocator.end_step()
-
-
 @pytest.mark.parametrize("captured", [3, 4], ids=["who had it", "who gets it"])
 def test_a_range_does_not_change_streams_while_one_is_captured(captured: int) -> None:
     steps = Steps([(PAGE, 0)], 3)
@@ -354,12 +242,3 @@ def test_who_used_a_block_and_did_not_tell_is_waited_for() -> None:
     steps.memory.submit(2)
     assert steps.allocator.allocate(PAGE, 3) == made
     assert (3, 2, 2) in steps.waits()
-
-
-def test_frames_leave_when_nobody_is_at_work_there() -> None:
-    memory = SimulatedMemory(PAGE, 512 * PAGE)
-    allocator = PlannedAllocator(memory)
-    made = allocator.allocate(16 * PAGE, 1)
-    memory.submit(2, made, 16 * PAGE)  # which nobody told of
-    allocator.free(made)
-    assert allocator.give_back() == 16 * PAGE

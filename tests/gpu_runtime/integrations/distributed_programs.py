@@ -15,15 +15,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import torch
-from torch import distributed, nn
+from torch import Tensor, distributed, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
+from torch.utils.checkpoint import checkpoint
 
 from gpu_runtime.integrations import callback_step
 from tests.gpu_runtime.allocator.gpu_programs import digest, model_of
 from tests.gpu_runtime.integrations.programs import (
     STEPS,
-    Checkpointed,
     Planned,
     Run,
     lightning,
@@ -42,51 +42,35 @@ def process_group(run: Run) -> Iterator[int]:
     distributed.destroy_process_group()
 
 
-def train(run: Run, model: nn.Module, optimizer: torch.optim.Optimizer, rank: int) -> None:
-    for number in range(STEPS):
-        with run.step():
-            train_once(run, model, optimizer, run.batch(2 * number + rank))
+class Checkpointed(nn.Module):
+    """Makes the activations of each layer once more in the backward pass."""
+
+    def __init__(self, layers: nn.Module) -> None:
+        super().__init__()
+        self.layers = layers
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.layers.children():
+            x = checkpoint(layer, x, use_reentrant=False)
+        return x
 
 
-def data_parallel(run: Run) -> None:
-    run.install()
-    with process_group(run) as rank:
-        model, _ = run.model()
-        parallel = nn.parallel.DistributedDataParallel(model)
-        train(run, parallel, torch.optim.AdamW(parallel.parameters(), lr=1e-3), rank)
-        run.finish(model)
-
-
-def sharded(run: Run, *, checkpointed: bool) -> None:
+def fully_sharded(run: Run) -> None:
     run.install()
     with process_group(run) as rank:
         mesh = init_device_mesh(run.device.type, (2,))
         layers = model_of("transformer").to(run.device)
         for layer in layers.children():
             fully_shard(layer, mesh=mesh)
-        model = fully_shard(Checkpointed(layers) if checkpointed else layers, mesh=mesh)
-        train(run, model, torch.optim.AdamW(model.parameters(), lr=1e-3), rank)
+        model = fully_shard(Checkpointed(layers), mesh=mesh)
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+        for number in range(STEPS):
+            with run.step():
+                train_once(run, model, optimizer, run.batch(2 * number + rank))
         run.parameters = digest(parameter.to_local() for parameter in model.parameters())
 
 
-def fully_sharded(run: Run) -> None:
-    sharded(run, checkpointed=False)
-
-
-def fully_sharded_with_checkpointing(run: Run) -> None:
-    sharded(run, checkpointed=True)
-
-
-PROGRAMS = {
-    program.__name__: program
-    for program in (
-        data_parallel,
-        fully_sharded,
-        fully_sharded_with_checkpointing,
-        trainer,
-        lightning,
-    )
-}
+PROGRAMS = {program.__name__: program for program in (fully_sharded, trainer, lightning)}
 
 if __name__ == "__main__":
     name, allocator, device, folder = sys.argv[1:]

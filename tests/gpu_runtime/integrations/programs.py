@@ -19,7 +19,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader, Dataset
 
 from gpu_runtime import PlannedMemory
@@ -29,7 +28,6 @@ from tests.gpu_runtime.allocator.gpu_programs import digest, model_of
 from tests.gpu_runtime.online.allocating_mode import AllocatingMode
 
 STEPS = 10
-MICROBATCHES = 4
 # Steps so short would be over before a plan that is made beside them.
 Planned = partial(PlannedMemory, time_limit=5.0, _planning="between")
 
@@ -107,13 +105,6 @@ def train(run: Run, model: nn.Module, optimizer: torch.optim.Optimizer, numbers:
             train_once(run, model, optimizer, run.batch(number))
 
 
-def plain_loop(run: Run) -> None:
-    run.install()
-    model, optimizer = run.model()
-    train(run, model, optimizer, range(STEPS))
-    run.finish(model)
-
-
 def inline_loop(run: Run) -> None:
     """Output and loss stay until the next step has made its own, as without a function."""
     run.install()
@@ -127,37 +118,6 @@ def inline_loop(run: Run) -> None:
             loss.backward()
             optimizer.step()
             run.note(loss)
-    run.finish(model)
-
-
-def accumulation_in_a_step(run: Run) -> None:
-    run.install()
-    model, optimizer = run.model()
-    for number in range(STEPS):
-        with run.step():
-            for part in range(MICROBATCHES):
-                loss = error_of(model, run.batch(MICROBATCHES * number + part)) / MICROBATCHES
-                loss.backward()
-                run.note(loss)
-                del loss
-            optimizer.step()
-            optimizer.zero_grad()
-    run.finish(model)
-
-
-def accumulation_over_steps(run: Run) -> None:
-    """Some steps run the optimizer, others do not."""
-    run.install()
-    model, optimizer = run.model()
-    for number in range(STEPS * 2):
-        with run.step():
-            loss = error_of(model, run.batch(number)) / MICROBATCHES
-            loss.backward()
-            run.note(loss)
-            del loss
-            if (number + 1) % MICROBATCHES == 0:
-                optimizer.step()
-                optimizer.zero_grad()
     run.finish(model)
 
 
@@ -178,51 +138,6 @@ def checkpoint_and_resume(run: Run) -> None:
     run.finish(model)
 
 
-def compiled(run: Run) -> None:
-    run.install()
-    model, optimizer = run.model()
-    backend = "inductor" if run.device.type == "cuda" else "aot_eager"
-    train(run, torch.compile(model, backend=backend), optimizer, range(STEPS))
-    run.finish(model)
-
-
-def autocast(run: Run) -> None:
-    run.install()
-    model, optimizer = run.model()
-    scaler = torch.amp.GradScaler(run.device.type)
-    for number in range(STEPS):
-        with run.step():
-            optimizer.zero_grad()
-            with torch.autocast(run.device.type, torch.bfloat16):
-                loss = error_of(model, run.batch(number))
-            scaler.scale(loss).backward()
-            scaler.step(optimizer)
-            scaler.update()
-            run.note(loss)
-            del loss
-    run.finish(model)
-
-
-class Checkpointed(nn.Module):
-    """Makes the activations of each layer once more in the backward pass."""
-
-    def __init__(self, layers: nn.Module) -> None:
-        super().__init__()
-        self.layers = layers
-
-    def forward(self, x: Tensor) -> Tensor:
-        for layer in self.layers.children():
-            x = checkpoint(layer, x, use_reentrant=False)
-        return x
-
-
-def activation_checkpointing(run: Run) -> None:
-    run.install()
-    model, optimizer = run.model()
-    train(run, Checkpointed(model), optimizer, range(STEPS))
-    run.finish(model)
-
-
 class Drawn(Dataset[Tensor]):
     """Samples that a worker draws."""
 
@@ -236,29 +151,6 @@ class Drawn(Dataset[Tensor]):
         if index >= self._samples:
             raise IndexError(index)
         return torch.randn(64, 256, generator=torch.Generator().manual_seed(index))
-
-
-def workers(run: Run, start: str) -> None:
-    """Two epochs, each with workers of its own, begun after the device was used."""
-    run.install()
-    model, optimizer = run.model()
-    loader = DataLoader(
-        Drawn(run.rows * STEPS // 2), batch_size=run.rows, num_workers=2,
-        multiprocessing_context=start, pin_memory=run.device.type == "cuda",
-    )  # fmt: skip
-    for _ in range(2):
-        for batch in loader:
-            with run.step():
-                train_once(run, model, optimizer, batch.to(run.device, non_blocking=True))
-    run.finish(model)
-
-
-def workers_forked(run: Run) -> None:
-    workers(run, "fork")
-
-
-def workers_spawned(run: Run) -> None:
-    workers(run, "spawn")
 
 
 def threads(run: Run) -> None:
@@ -464,32 +356,11 @@ def lightning(run: Run) -> None:
     run.finish(module)
 
 
-def reduce_overhead(run: Run) -> None:
-    """The compiler captures graphs of its own, in the middle of steps."""
-    run.install()
-    model, optimizer = run.model()
-    fast = torch.compile(model, mode="reduce-overhead")
-    for number in range(STEPS):
-        torch.compiler.cudagraph_mark_step_begin()
-        with run.step():
-            train_once(run, fast, optimizer, run.batch(number))
-    run.finish(model)
-
-
-CUDA_PROGRAMS = {"reduce_overhead": reduce_overhead}
 PROGRAMS = {
     program.__name__: program
     for program in (
-        plain_loop,
         inline_loop,
-        accumulation_in_a_step,
-        accumulation_over_steps,
         checkpoint_and_resume,
-        compiled,
-        autocast,
-        activation_checkpointing,
-        workers_forked,
-        workers_spawned,
         threads,
         interrupted_cell,
         trainer,
@@ -506,7 +377,7 @@ def main(name: str, allocator: str, device: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         run = Run(allocator, device, folder)
         with run.simulation:
-            (PROGRAMS | CUDA_PROGRAMS)[name](run)
+            PROGRAMS[name](run)
         return run.to_json()
 
 

@@ -11,10 +11,7 @@ from tests.gpu_runtime.integrations.both_allocators import run_on_two
 pytestmark = pytest.mark.gpus
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["data_parallel", "fully_sharded", "fully_sharded_with_checkpointing", "trainer", "lightning"],
-)
+@pytest.mark.parametrize("name", ["fully_sharded", "trainer", "lightning"])
 def test_each_process_has_the_same_bits(name: str, tmp_path: Path) -> None:
     for native, planned in zip(*run_on_two(name, "cuda", tmp_path), strict=True):
         assert planned["losses"] == native["losses"] != []

@@ -1,15 +1,12 @@
 // The invariants of the heap.
 #include <algorithm>
-#include <stdexcept>
 
 #include "allocator/block_heap.h"
+#include "device/invariant.h"
 
 namespace gapless::runtime {
 
 void BlockHeap::check() const {
-    const auto require = [](bool holds, const char* rule) {
-        if (!holds) throw std::logic_error(rule);
-    };
     // Holes may reach far beyond all memory.
     const auto for_each_page = [&](const Block& block, const auto& check_page) {
         const Extent& extent = *block.extent;

@@ -78,13 +78,13 @@ class Gmlake final : public OnlineAllocator {
     // A stitched block that is handed out is one segment, in place of its parts.
     std::vector<OnlineSegment> segments() const override;
     std::optional<LiveBlock> live_block(Address address) const override;
-    void check() const override;
 
     const GmlakeStates& states() const { return states_; }
     std::size_t stitched_count() const { return pools_.stitched_count(); }
     std::size_t primitive_count() const { return pools_.primitive_count(); }
 
   private:
+    void check_own() const override;
     Address serve(std::size_t requested, Stream stream);
     // Finds or makes an inactive block for a request of `bytes`, which are whole chunks.
     GmlakeBlock& best_fit(GmlakePool& pool, std::size_t bytes);

@@ -5,6 +5,8 @@
 #include <unordered_set>
 #include <utility>
 
+#include "device/invariant.h"
+
 namespace gapless::runtime {
 
 namespace {
@@ -12,10 +14,6 @@ namespace {
 bool is_inactive(const GmlakeBlock& block) {
     return std::ranges::all_of(block.parts,
                                [](const GmlakeBlock* part) { return part->holder == nullptr; });
-}
-
-void require(bool holds, const char* rule) {
-    if (!holds) throw std::logic_error(rule);
 }
 
 }  // namespace

@@ -48,7 +48,6 @@ class PytorchAllocator : public OnlineAllocator {
 
     std::vector<OnlineSegment> segments() const final;
     std::optional<LiveBlock> live_block(Address address) const final;
-    void check() const final;
 
   protected:
     static constexpr PoolId kCommonPool = 0;
@@ -69,6 +68,7 @@ class PytorchAllocator : public OnlineAllocator {
     virtual void collect_garbage() {}
     // Gives idle memory of some pools back to the device. Throws DeviceCallError.
     virtual void release_idle(const std::set<PoolId>& pools) = 0;
+    void check_own() const final;
     virtual void check_segment(const PoolSegment& segment) const = 0;
 
     // Returns the free blocks of streams that are not captured, of small or of large requests in

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <variant>
 
+#include "device/invariant.h"
 #include "device/sizes.h"
 #include "online/online_allocators.h"
 
@@ -113,11 +114,9 @@ void PytorchCaching::release(const std::vector<PoolBlock*>& blocks) {
 }
 
 void PytorchCaching::check_segment(const PoolSegment& segment) const {
-    if (!segment.pages.empty()) throw std::logic_error("a plain segment has no pages");
+    require(segment.pages.empty(), "a plain segment has no pages");
     for (const PoolBlock* block = segment.first; block != nullptr; block = block->behind) {
-        if (block->state == OnlineState::unmapped) {
-            throw std::logic_error("memory is behind all of a plain segment");
-        }
+        require(block->state != OnlineState::unmapped, "memory is behind all of a plain segment");
     }
 }
 

@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "device/invariant.h"
 #include "device/sizes.h"
 #include "device/stream_mark.h"
 #include "online/online_allocators.h"
@@ -196,9 +197,8 @@ void PytorchExpandable::check_segment(const PoolSegment& segment) const {
         const std::size_t first = (block->address - segment.address) / each;
         const std::size_t last = (block->end() - segment.address + each - 1) / each;
         for (std::size_t i = first; i < last; ++i) {
-            if ((segment.pages[i] != kNoPages) != is_mapped(block)) {
-                throw std::logic_error("pages are where blocks are mapped, and nowhere else");
-            }
+            require((segment.pages[i] != kNoPages) == is_mapped(block),
+                    "pages are where blocks are mapped, and nowhere else");
         }
     }
 }

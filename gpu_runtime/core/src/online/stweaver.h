@@ -91,7 +91,6 @@ class Stweaver final : public OnlineAllocator {
     }
     std::vector<OnlineSegment> segments() const override;
     std::optional<LiveBlock> live_block(Address address) const override;
-    void check() const override;
 
     const StweaverCounts& counts() const { return counts_; }
     // The first address of the pool, 0 if there is none, and its bytes.
@@ -99,6 +98,7 @@ class Stweaver final : public OnlineAllocator {
     std::size_t pool_bytes() const { return profile_.pool_bytes; }
 
   private:
+    void check_own() const override;
     struct Block {
         Address address = 0;
         std::size_t bytes = 0;

@@ -77,7 +77,6 @@ class Vpmm final : public OnlineAllocator {
     OwnFigures own_figures() const override;
     std::vector<OnlineSegment> segments() const override;
     std::optional<LiveBlock> live_block(Address address) const override;
-    void check() const override;
 
     // Returns all regions in the order of addresses.
     std::vector<VpmmView> regions() const;
@@ -119,8 +118,8 @@ class Vpmm final : public OnlineAllocator {
     void keep_later_event(VpmmRegion& region);
 
     void keep_stage();
+    void check_own() const override;
     void check_pages() const;
-    void check_sums() const;
 
     DeviceMemory& memory_;
     const VpmmSettings settings_;

@@ -1,20 +1,12 @@
-// The invariants of VPMM's regions, pages and sums.
+// The invariants of VPMM's regions and pages.
 #include <set>
-#include <stdexcept>
 
+#include "device/invariant.h"
 #include "online/vpmm.h"
 
 namespace gapless::runtime {
 
-namespace {
-
-void require(bool holds, const char* rule) {
-    if (!holds) throw std::logic_error(rule);
-}
-
-}  // namespace
-
-void Vpmm::check() const {
+void Vpmm::check_own() const {
     small_.check();
     space_.check();
     std::size_t live = 0, free = 0, pending = 0, zombies = 0, zombie_bytes = 0;
@@ -64,7 +56,6 @@ void Vpmm::check() const {
     require((pending == 0) == pending_.empty(), "pending regions are known");
     require(zombies == zombies_.size() && zombie_bytes == zombie_bytes_, "zombies are regions");
     check_pages();
-    check_sums();
 }
 
 // Each page is in one place, and perhaps in zombies at its earlier places.
@@ -88,35 +79,6 @@ void Vpmm::check_pages() const {
     require(count * settings_.page_bytes + stock_.kept_bytes() ==
                 account_.figures().reserved_bytes - small_.figures().reserved_bytes,
             "reserved are the pages and what small requests have");
-}
-
-void Vpmm::check_sums() const {
-    OnlineFigures found = small_.figures();
-    found.free_bytes += stock_.kept_bytes();
-    for (const auto& [address, chunk] : space_.chunks()) {
-        bool is_stretch = false;
-        for (const VpmmRegion* region = chunk.first; region != nullptr; region = region->behind) {
-            if (region->state == VpmmState::live) {
-                found.requested_bytes += region->requested;
-                found.allocated_bytes += region->bytes;
-            }
-            if (region->state == VpmmState::free) {
-                found.free_bytes += region->bytes;
-            } else if (region->has_pages()) {
-                found.active_bytes += region->bytes;
-            }
-            if (region->has_pages() && !is_stretch) ++found.segments;
-            is_stretch = region->has_pages();
-        }
-    }
-    const OnlineFigures& kept = account_.figures();
-    require(found.requested_bytes == kept.requested_bytes &&
-                found.allocated_bytes == kept.allocated_bytes &&
-                found.active_bytes == kept.active_bytes && found.free_bytes == kept.free_bytes &&
-                found.segments == kept.segments,
-            "the sums are those of the regions and of small requests");
-    require(kept.reserved_bytes == kept.active_bytes + kept.free_bytes,
-            "reserved is what is active or free");
 }
 
 }  // namespace gapless::runtime

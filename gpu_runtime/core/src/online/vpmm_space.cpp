@@ -1,7 +1,8 @@
 #include "online/vpmm_space.h"
 
-#include <stdexcept>
 #include <utility>
+
+#include "device/invariant.h"
 
 namespace gapless::runtime {
 
@@ -113,9 +114,6 @@ void VpmmSpace::list(VpmmRegion& hole) {
 }
 
 void VpmmSpace::check() const {
-    const auto require = [](bool holds, const char* rule) {
-        if (!holds) throw std::logic_error(rule);
-    };
     std::size_t holes = 0;
     for (const auto& [address, chunk] : chunks_) {
         Address at = address;

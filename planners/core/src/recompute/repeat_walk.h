@@ -39,7 +39,6 @@ class RepeatWalk {
     double best_seconds() const { return best_seconds_; }
     // The state with the lowest peak of all.
     const Choice& lowest() const { return lowest_; }
-    std::int64_t lowest_peak() const { return lowest_peak_; }
 
   private:
     std::uint8_t& flag(Choice& choice, std::uint64_t index) const;

@@ -15,6 +15,7 @@ PROGRAM = Path(__file__).with_name("online_programs.cpp")
 SOURCES = [
     PROGRAM,
     CORE / "device" / "simulated_memory.cpp",
+    CORE / "online" / "online_allocator.cpp",
     *sorted((CORE / "online").glob("pytorch_*.cpp")),
     *sorted((CORE / "online").glob("gmlake*.cpp")),
     *sorted((CORE / "online").glob("vpmm*.cpp")),

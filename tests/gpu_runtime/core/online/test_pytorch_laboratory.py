@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -28,9 +27,6 @@ from tests.gpu_runtime.core.online.laboratory import (
     published_of,
 )
 from tests.gpu_runtime.core.online.live_laboratory import (
-    STATES,
-    LiveLaboratory,
-    layout_of_snapshot,
     measure_live,
 )
 
@@ -101,46 +97,3 @@ def test_the_real_pytorch_and_ours_on_a_gpu_hold_the_same(name: str) -> None:
     ours.measure(last_steps(experiment))
     assert found == live
     assert published_of(live, experiment.steps) == expected(experiment.steps)
-
-
-def test_what_is_asked_of_pytorch() -> None:
-    """Everything but PyTorch itself: its figures are ours, and its storages end."""
-    experiment = EXPERIMENTS["split-and-merge off"]
-    allocator = OnlineLaboratory(experiment, LedgerMemory(2 * MIB, CAPACITY))
-
-    def empty(size: int, *, dtype: str, device: str) -> SimpleNamespace:
-        assert (dtype, device) == ("bytes", "cuda")
-        block = allocator.allocate(size)
-        storage = SimpleNamespace(resize_=lambda size: size or allocator.free(block))
-        return SimpleNamespace(untyped_storage=lambda: storage)
-
-    def snapshot() -> list[dict[str, Any]]:
-        blocks = [layout.split(" | ") for layout in allocator.layout()]
-        states = {name: state for state, name in STATES.items()}
-        return [
-            {
-                "blocks": [
-                    {"size": int(size) * MIB, "state": states[state]}
-                    for size, state in (block.split() for block in each)
-                ]
-            }
-            for each in blocks
-        ]
-
-    cuda = SimpleNamespace(
-        memory_stats=lambda: {"reserved_bytes.all.current": allocator.reserved_bytes()},
-        memory_snapshot=snapshot,
-        empty_cache=allocator.give_back,
-    )
-    live = LiveLaboratory(SimpleNamespace(empty=empty, uint8="bytes", cuda=cuda))
-    steps = (*experiment.steps, GIVE_BACK)
-    assert live.measure(steps) == expected(steps)
-
-
-def test_a_snapshot_tells_of_blocks() -> None:
-    segment = {
-        "blocks": [
-            {"size": 512 << 10, "state": "active_allocated"}, {"size": 4 * MIB, "state": "inactive"}
-        ]
-    }  # fmt: skip
-    assert layout_of_snapshot([segment]) == ["0.5 active | 4 free"]
