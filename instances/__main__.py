@@ -36,13 +36,13 @@ from instances.catalogue.update import (
     updated_entry,
 )
 from instances.synthetic.family_commands import app as synthetic_app
-from planners.command_line import standard_output
 from planners.command_line.ending import complain
-from planners.command_line.progress_line import show_progress
 from planners.command_line.starting import EXIT_INVALID_PLAN
 from planners.command_line.typer_frame import AsJson, CommandLine
 from planners.errors import GaplessError, InstanceError, errors_at
 from planners.files.output_file import require_targets, say_written, write_output
+from planners.processes import standard_output
+from planners.text.progress_line import show_progress
 
 app = CommandLine(no_args_is_help=True, help="The catalogue of instances, and what makes them.")
 app.add_typer(synthetic_app, name="synthetic")

@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, metadata, requires, version
 from typing import NoReturn
 
-from planners.command_line import standard_output
 from planners.command_line.typer_frame import CommandLine
-from planners.command_line.version import __version__
 from planners.entry_points import load_group
 from planners.errors import install_command
+from planners.processes import standard_output
 from planners.text.plain_text import describe_error, text_of
 from planners.text.table import aligned_pairs
+from planners.version import __version__
 
 # An installed package offers findings by an entry point in this group: a function without
 # parameters that yields pairs, a part and what was found of it.

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from planners.command_line import standard_output
 from planners.command_line.ending import EXIT_INTERRUPTED, leave, run_in_order
 from planners.command_line.starting import EXIT_ERROR
-from planners.command_line.version import __version__
 from planners.errors import GaplessError, close_names
+from planners.processes import standard_output
+from planners.version import __version__
 
 Body = TypeVar("Body", bound=Callable[..., Any])
 

@@ -17,10 +17,8 @@ from typing import Annotated, Any
 import typer
 
 from planners import registry
-from planners.command_line import standard_output
+from planners.answers.isolated_planner import GRACE_SECONDS, Isolation
 from planners.command_line.ending import EXIT_INTERRUPTED, complain
-from planners.command_line.interrupt import Interrupt
-from planners.command_line.progress_line import show_progress
 from planners.command_line.starting import EXIT_ERROR, EXIT_INVALID_PLAN
 from planners.command_line.typer_frame import (
     PICTURE_FILE,
@@ -54,11 +52,13 @@ from planners.model.problem import Problem, Safety
 from planners.model.request_sequence import RequestSequence, requests_of_problem
 from planners.online.online_report import online_notes, online_table, requests_line
 from planners.online.online_run import OnlineRun, run_online
-from planners.processes.isolated_planner import GRACE_SECONDS, Isolation
+from planners.processes import standard_output
+from planners.processes.interrupt import Interrupt
 from planners.referee.certificate import check_certificate
 from planners.reorder.order_planning import reorder
 from planners.text.byte_units import parse_bytes
 from planners.text.plain_text import one_line
+from planners.text.progress_line import show_progress
 from planners.text.table import aligned_pairs
 
 # A planner that searches uses up its time limit. This limit answers an instance with a handful of

@@ -15,10 +15,7 @@ import numpy as np
 import typer
 
 from planners import registry
-from planners.command_line import standard_output
 from planners.command_line.ending import EXIT_INTERRUPTED
-from planners.command_line.interrupt import Interrupt
-from planners.command_line.progress_line import show_progress
 from planners.command_line.starting import EXIT_INVALID_PLAN
 from planners.command_line.typer_frame import PICTURE_FILE, AsJson, CommandLine, Plugins
 from planners.compare.plots import find_plot
@@ -28,6 +25,8 @@ from planners.files.output_file import require_suffix, require_targets, say_writ
 from planners.files.problem_file import SUFFIXES, write_problem
 from planners.model.budget import Budget
 from planners.model.plan import Status
+from planners.processes import standard_output
+from planners.processes.interrupt import Interrupt
 from planners.recompute import frontier_report as report
 from planners.recompute.devices import DEVICES, device_rates
 from planners.recompute.forward_choice import answer_problem
@@ -39,6 +38,7 @@ from planners.recompute.repeatable_step import RepeatableStep
 from planners.recompute.staged_relaxation import least_limit
 from planners.text.byte_units import human_bytes, parse_bytes
 from planners.text.plain_text import shown
+from planners.text.progress_line import show_progress
 from planners.text.table import aligned_pairs
 
 DEFAULT_TIME_LIMIT_SECONDS = 5.0

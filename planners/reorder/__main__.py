@@ -12,7 +12,6 @@ from typing import Annotated
 
 import typer
 
-from planners.command_line import standard_output
 from planners.command_line.ending import EXIT_INTERRUPTED
 from planners.command_line.typer_frame import AsJson, CommandLine, SizedDimensions
 from planners.files.dimensions import parse_dimensions
@@ -22,6 +21,7 @@ from planners.files.output_file import require_suffix, require_targets, say_writ
 from planners.files.problem_file import SUFFIXES, write_problem
 from planners.files.recording_slice import RecordingSlice
 from planners.model.budget import Budget
+from planners.processes import standard_output
 from planners.reorder.order_planning import DEFAULT_TIME_LIMIT_SECONDS, reorder
 from planners.reorder.reordering import reordering_record, reordering_text
 

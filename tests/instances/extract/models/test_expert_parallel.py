@@ -71,6 +71,7 @@ def test_gradients_of_the_operators_are_right() -> None:
 
 def test_shape_functions_agree_with_what_is_computed() -> None:
     import torch
+
     from instances.extract.models import expert_parallel as ep
 
     hidden, order = torch.rand(6, 4, requires_grad=True), torch.randperm(12)

@@ -9,15 +9,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from planners.command_line import standard_output
+from planners.answers.planner_answer import take_in
 from planners.errors import GaplessError
 from planners.model.budget import Budget
 from planners.model.columns import is_number, is_whole
 from planners.model.findings import Findings
 from planners.model.plan import Plan, Status
 from planners.model.problem import Problem
+from planners.processes import standard_output
 from planners.processes.isolated_process import AnsweredInterrupt, Ended, call_isolated
-from planners.processes.planner_answer import take_in
 from planners.text.plain_text import shown
 
 # Seconds that a planner may take beyond its time limit before its process is killed. A guess.
