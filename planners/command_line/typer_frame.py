@@ -173,6 +173,13 @@ Plugins = Annotated[
     list[Path] | None,
     typer.Option(metavar="FILE.py", help="Python file that registers planners; repeatable."),
 ]
+ListPlanners = Annotated[
+    bool, typer.Option("--list", help="List the planners, one line each, and stop.")
+]
+Seed = Annotated[int, typer.Option(help="Seed of all random choices.")]
+TimeLimit = Annotated[
+    float, typer.Option(metavar="SECONDS", help="Wall-clock limit of each planner.")
+]
 # The formats of most use among those that matplotlib writes.
 PICTURE_FILE = "FILE.png|svg|pdf"
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]

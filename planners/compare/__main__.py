@@ -273,7 +273,7 @@ def _require_sense(request: ComparisonRequest) -> None:
     if request.is_reordered and request.targets["--save-plan"] is not None:
         raise GaplessError(
             "--reorder and --save-plan: a plan belongs to an instance file; write the new order "
-            "with python -m planners.reorder FILE -o NEW.json, and compare on that"
+            "with gapless instances reorder FILE -o NEW.json, and compare on that"
         )
     for option, path in request.targets.items():
         if path is not None and len(request.files) > 1:

@@ -31,7 +31,6 @@ from planners.errors import GaplessError
 from planners.processes import interrupt, standard_output
 from planners.processes.interrupt import Interrupt
 from planners.referee.__main__ import app as referee
-from planners.reorder.__main__ import app as reorder
 from tests.installed_package import install
 from tests.repository import ROOT
 
@@ -39,14 +38,14 @@ PATIENCE_SECONDS = 60
 
 APPS = {
     "compare": compare, "convert": convert, "doctor": doctor, "extract": extract, "fit": fit,
-    "instances": instances, "referee": referee, "reorder": reorder, "study": study,
+    "instances": instances, "referee": referee, "study": study,
     "synthetic": synthetic, "trace": trace, "train": train, "verify": verify,
 }  # fmt: skip
 MODULES = (
     "evaluation.study", "gpu_runtime.fit", "gpu_runtime.train",
     "gpu_runtime.verify", "instances", "instances.convert", "instances.extract",
     "planners.compare",
-    "planners.referee", "planners.reorder",
+    "planners.referee",
 )  # fmt: skip
 SCRIPTS = ("gapless",)
 STATUS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
