@@ -106,6 +106,7 @@ ROOMS = {
         "planners.registry",
         "planners.judged_run",
         "planners.text",
+        "planners.version",
     },
     "planners/exact": {
         "planners._core",

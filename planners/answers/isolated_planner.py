@@ -32,22 +32,11 @@ OFFSET = np.dtype("<i8")
 
 @dataclass(frozen=True)
 class Isolation:
-    """Limits of a planner's process.
+    """Limits of a planner's process."""
 
-    Parameters
-    ----------
-    memory_bytes
-        Address space that the process may take beyond its initial one; None for no limit.
-    grace_seconds
-        Seconds that the process may take beyond the time limit of its budget.
-
-    Raises
-    ------
-    GaplessError
-        The memory is not a number of bytes, or the grace not one of seconds.
-    """
-
+    # Address space that the process may take beyond its initial one; None for no limit.
     memory_bytes: int | None = None
+    # Seconds that the process may take beyond the time limit of its budget.
     grace_seconds: float = GRACE_SECONDS
 
     def __post_init__(self) -> None:
