@@ -3,4 +3,4 @@
 from gapless_siblings import gives_way
 
 if not gives_way(__name__):
-    from planners.command_line.version import __version__ as __version__
+    from planners.version import __version__ as __version__

@@ -1,7 +1,7 @@
 """Keep a training within a memory limit: plan without a GPU, then train by the plan.
 
-`gapless recompute FILE.py:FUNCTION --limit ... -o FILE.json` says what to compute again rather than
-keep. `KeptWithin` takes the file and runs the loss so, with the same gradients.
+`gapless instances recompute FILE.py:FUNCTION --limit ... -o FILE.json` says what to compute again
+rather than keep. `KeptWithin` takes the file and runs the loss so, with the same gradients.
 """
 
 import subprocess
@@ -16,7 +16,7 @@ from torch.nn import functional
 from gpu_runtime.repeating import KeptWithin
 from instances.extract import TrainingStep
 
-COMMAND = "-m planners.recompute --limit 60% --planners greedy,local-search"
+COMMAND = "-m instances recompute --limit 60% --planners greedy,local-search"
 
 
 def make_network(width: int = 64, layers: int = 6) -> nn.Sequential:

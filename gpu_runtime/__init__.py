@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     from gpu_runtime.allocator.memory_report import MemoryReport
     from gpu_runtime.allocator.planned_memory import PlannedMemory
     from gpu_runtime.online.online_memory import OnlineMemory, OnlineReport
-    from planners.command_line.version import __version__ as __version__
+    from planners.version import __version__ as __version__
 elif not gives_way(__name__):
-    from planners.command_line.version import __version__ as __version__
     from planners.late_exports import late_exports
+    from planners.version import __version__ as __version__
 
     __getattr__ = late_exports(
         __name__,

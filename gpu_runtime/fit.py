@@ -63,14 +63,14 @@ from instances.extract.record.trace_settings import (
     given,
 )
 from instances.traces.allocation_trace import AllocationTrace
-from planners.command_line import standard_output
-from planners.command_line.progress_line import show_progress
 from planners.command_line.typer_frame import PICTURE_FILE, AsJson, CommandLine
 from planners.compare.plots import find_plot
 from planners.errors import GaplessError, errors_at
 from planners.files.output_file import require_suffix, require_targets
+from planners.processes import standard_output
 from planners.registry import ChosenOnline, choose_online
 from planners.text.byte_units import given_bytes, human_bytes, parse_bytes
+from planners.text.progress_line import show_progress
 
 # The word for the number of processes after --vary.
 RANKS = "ranks"

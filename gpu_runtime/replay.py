@@ -22,10 +22,7 @@ from gpu_runtime.replaying.recorded_check import (
 )
 from gpu_runtime.replaying.replay_device import PAGE_BYTES
 from instances.traces.difference_report import difference_report
-from planners.command_line import standard_output
 from planners.command_line.ending import EXIT_INTERRUPTED
-from planners.command_line.interrupt import Interrupt
-from planners.command_line.progress_line import show_progress
 from planners.command_line.starting import EXIT_ERROR, EXIT_INVALID_PLAN
 from planners.command_line.typer_frame import PICTURE_FILE, AsJson, CommandLine, Plugins
 from planners.compare.plots import OnlinePlot, find_plot
@@ -43,8 +40,11 @@ from planners.online.online_report import (
     times_table,
 )
 from planners.online.online_run import OnlineRun, run_online
+from planners.processes import standard_output
+from planners.processes.interrupt import Interrupt
 from planners.registry import ChosenOnline, choose_online, listing, load_plugin
 from planners.text.byte_units import given_bytes, human_bytes, parse_bytes
+from planners.text.progress_line import show_progress
 from planners.text.table import aligned_pairs
 
 EXIT_DIFFERENT = 1

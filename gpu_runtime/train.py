@@ -52,13 +52,13 @@ from instances.extract.record.trace_settings import (
     given,
 )
 from instances.extract.step_settings import StepSettings
-from planners.command_line import standard_output
 from planners.command_line.ending import complain
-from planners.command_line.progress_line import show_progress
 from planners.command_line.starting import EXIT_ERROR
 from planners.command_line.typer_frame import AsJson, CommandLine
 from planners.errors import GaplessError, MissingDependencyError, near_names
+from planners.processes import standard_output
 from planners.registry import choose_one
+from planners.text.progress_line import show_progress
 
 EXIT_DIFFERENT = 1
 

@@ -30,9 +30,7 @@ from gpu_runtime.verification.verification import (
     verify,
 )
 from gpu_runtime.verification.verification_report import verification_record, verification_text
-from planners.command_line import standard_output
 from planners.command_line.ending import EXIT_INTERRUPTED
-from planners.command_line.interrupt import Interrupt
 from planners.command_line.typer_frame import AsJson, CommandLine
 from planners.errors import GaplessError
 from planners.files.formats import read_problem
@@ -41,6 +39,8 @@ from planners.judged_run import solve
 from planners.model.budget import Budget
 from planners.model.plan import Plan
 from planners.model.problem import Problem
+from planners.processes import standard_output
+from planners.processes.interrupt import Interrupt
 from planners.registry import choose_one
 
 DEFAULT_PLANNER = "many-objects-size-first"

@@ -1,4 +1,4 @@
-"""``python -m instances``: list, show, make and update the catalogue; take the benchmark away."""
+"""``python -m instances``: the catalogue of instances, what makes them, and what changes them."""
 
 from __future__ import annotations
 
@@ -36,16 +36,23 @@ from instances.catalogue.update import (
     updated_entry,
 )
 from instances.synthetic.family_commands import app as synthetic_app
-from planners.command_line import standard_output
 from planners.command_line.ending import complain
-from planners.command_line.progress_line import show_progress
 from planners.command_line.starting import EXIT_INVALID_PLAN
-from planners.command_line.typer_frame import AsJson, CommandLine
+from planners.command_line.typer_frame import AsJson, CommandLine, TimeLimit
 from planners.errors import GaplessError, InstanceError, errors_at
 from planners.files.output_file import require_targets, say_written, write_output
+from planners.processes import standard_output
+from planners.recompute.recompute_command import keep_within
+from planners.reorder.reorder_command import reorder_file
+from planners.text.progress_line import show_progress
 
-app = CommandLine(no_args_is_help=True, help="The catalogue of instances, and what makes them.")
+app = CommandLine(
+    no_args_is_help=True,
+    help="The catalogue of instances, what makes them, and what lets them need fewer bytes.",
+)
 app.add_typer(synthetic_app, name="synthetic")
+app.command("reorder")(reorder_file)
+app.command("recompute")(keep_within)
 
 Catalogue = Annotated[
     Path,
@@ -167,9 +174,7 @@ def update(
     planners: Annotated[
         str, typer.Option(metavar="NAMES", help="Planners to run, as in planners.compare.")
     ] = DEFAULT_PLANNERS,
-    time_limit: Annotated[
-        float, typer.Option(metavar="SECONDS", help="Wall-clock limit of each planner.")
-    ] = DEFAULT_TIME_LIMIT_SECONDS,
+    time_limit: TimeLimit = DEFAULT_TIME_LIMIT_SECONDS,
     catalogue: Catalogue = CATALOGUE,
 ) -> None:
     """Derive counts and bounds again, look for better plans, and write the catalogue.

@@ -21,14 +21,14 @@ if not gives_way(__name__) and find_spec("planners._core") is None:
 # Nothing else is imported yet: where one thread imports this package, and another one a module of
 # it, Python lets neither have the module.
 if TYPE_CHECKING:
-    from planners.command_line.version import __version__ as __version__
     from planners.public import *  # noqa: F403
+    from planners.version import __version__ as __version__
 else:
 
     def __getattr__(name: str) -> Any:
         """Import what the package exports, which takes long, when the first of it is asked for."""
         if name == "__version__":
-            return import_ours("planners.command_line.version").__version__
+            return import_ours("planners.version").__version__
         if name.startswith("_") and name != "__all__":
             raise AttributeError(f"module 'planners' has no attribute {name!r}")
         public = import_ours("planners.public")

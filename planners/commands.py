@@ -40,15 +40,8 @@ class Command:
         return main
 
 
-RECOMPUTE = Command(
-    "keep a training step within a memory limit, at least cost",
-    "planners.recompute.__main__:main",
-)
 COMPARE = Command("every planner on every instance, in one table", "planners.compare.__main__:main")
 DOCTOR = Command("what is installed here, and what is missing for what", "planners.doctor:main")
 REFEREE = Command(
     "check a certificate: a proof that no plan needs fewer bytes", "planners.referee.__main__:main"
-)
-REORDER = Command(
-    "look for an order of a graph's nodes that needs fewer bytes", "planners.reorder.__main__:main"
 )

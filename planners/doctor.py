@@ -10,16 +10,16 @@ if __name__ == "__main__":
 import platform
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from importlib.metadata import PackageNotFoundError, metadata, requires, version
+from importlib.metadata import metadata, requires
 from typing import NoReturn
 
-from planners.command_line import standard_output
 from planners.command_line.typer_frame import CommandLine
-from planners.command_line.version import __version__
 from planners.entry_points import load_group
 from planners.errors import install_command
+from planners.processes import standard_output
 from planners.text.plain_text import describe_error, text_of
 from planners.text.table import aligned_pairs
+from planners.version import __version__, version_of
 
 # An installed package offers findings by an entry point in this group: a function without
 # parameters that yields pairs, a part and what was found of it.
@@ -91,14 +91,6 @@ def packages_of_extras(requirements: Iterable[str]) -> dict[str, list[str]]:
         known = packages.setdefault(of[1], [])
         known += [package for package in added if package not in known]
     return packages
-
-
-def version_of(package: str) -> str | None:
-    """Return the version of an installed package, or None."""
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None
 
 
 if __name__ == "__main__":

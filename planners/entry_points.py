@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from gapless_siblings import showing
-from planners.command_line.interrupt import Interrupt, signals_wait
 from planners.errors import GaplessError
+from planners.processes.interrupt import Interrupt, signals_wait
 from planners.text.plain_text import describe_error
 
 if TYPE_CHECKING:

@@ -6,15 +6,15 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
-from planners.command_line import standard_output
 from planners.command_line.ending import leave, run_in_order
 from planners.command_line.starting import EXIT_ERROR, start
-from planners.command_line.version import __version__
 from planners.commands import ENTRY_POINT_GROUP, Command
 from planners.entry_points import load_group, warn_left_out
 from planners.errors import GaplessError, near_names
+from planners.processes import standard_output
 from planners.text.plain_text import shown, text_of
 from planners.text.table import aligned_pairs
+from planners.version import __version__
 
 COMPLETION_OPTIONS = ("--install-completion", "--show-completion")
 

@@ -8,20 +8,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from planners.command_line.interrupt import Interrupt
+from planners.answers.planner_answer import OnError, answer_of, plain_parameters
 from planners.errors import GaplessError, InstanceError, InvalidPlanError, UnknownPlannerError
 from planners.model.bounds import Bound
 from planners.model.budget import Budget
 from planners.model.findings import Findings, PlannerAnswer
 from planners.model.plan import Plan, Result, Status
 from planners.model.problem import Problem
-from planners.processes.planner_answer import OnError, answer_of, plain_parameters
+from planners.processes.interrupt import Interrupt
 from planners.referee.judge import judge_all
 from planners.registry import ChosenPlanner, PlannerInfo, choose_one
 from planners.text.plain_text import shown
 
 if TYPE_CHECKING:
-    from planners.processes.isolated_planner import Isolation
+    from planners.answers.isolated_planner import Isolation
 
 
 def run(
@@ -81,7 +81,7 @@ def answered(
         found = conflict
     elif isolation is not None:
         # Imported here because most runs do without it.
-        from planners.processes.isolated_planner import answer_in_isolation
+        from planners.answers.isolated_planner import answer_in_isolation
 
         found = answer_in_isolation(
             problem, budget, isolation, lambda: answer_of(chosen, problem, budget, on_error)

@@ -1,14 +1,16 @@
-"""The error of an import from sources whose C++ core is not built."""
+"""What a failed import lacks: the C++ core, which is not built in these sources, or a package."""
 
 from __future__ import annotations
 
+import contextlib
+import re
 import sys
-from importlib.metadata import PackageNotFoundError, distribution
+from importlib.metadata import PackageNotFoundError, distribution, requires
 from pathlib import Path
 from typing import NoReturn
 
 from gapless_siblings import ROOT
-from planners.errors import MissingDependencyError
+from planners.errors import MissingDependencyError, install_command
 
 
 def refuse(error: ImportError) -> NoReturn:
@@ -33,3 +35,17 @@ def missing_core(error: ImportError) -> MissingDependencyError:
         f"{said}, and Python finds these sources before the Gapless installed in {installed}; to "
         f"use the installed one, run from another folder, or run `gapless COMMAND`; or {build}"
     )
+
+
+def broken_import(error: ImportError) -> str:
+    """Return the line for a failed import: the missing package, and the command to install it."""
+    if error.name == "planners._core":
+        return str(missing_core(error))
+    missing = (error.name or "").partition(".")[0]
+    with contextlib.suppress(PackageNotFoundError):
+        for requirement in requires("gapless") or []:
+            package = re.match(r"[\w.-]+", requirement)
+            if package and package[0] == missing:
+                extra = re.search(r"extra == ['\"]([\w-]+)", requirement)
+                return f"{error}; install with: {install_command(extra[1] if extra else '')}"
+    return str(error)

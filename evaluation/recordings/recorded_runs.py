@@ -12,7 +12,7 @@ from instances.extract.record.recording import record
 from instances.extract.record.trace_settings import TraceSettings
 from instances.formats.recorded_trace import RECORDED_TRACE, write_recorded_trace
 from instances.traces.allocation_trace import AllocationTrace
-from planners.command_line.progress_line import show_progress
+from planners.text.progress_line import show_progress
 
 # Steps of a recording, of which the later ones may be planned.
 STEPS = 6

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from evaluation.report.html_page import TEMPLATES, render_page
 from evaluation.report.slots import PageMaterial, fill
-from planners.command_line.starting import broken_import
 from planners.errors import GaplessError
 from planners.files.output_file import write_output
+from planners.missing_core import broken_import
 
 if TYPE_CHECKING:
     from bokeh.models.ui import UIElement

@@ -12,9 +12,9 @@ from evaluation.study.record import AnyRecord
 from evaluation.study.records_file import read_records
 from evaluation.study.study import Study
 from evaluation.study.study_file import FOLDER, SUFFIX, read_study
-from planners.command_line import standard_output
 from planners.errors import GaplessError
 from planners.files.output_file import require_targets, say_written, write_output
+from planners.processes import standard_output
 
 
 def write_pages(

@@ -29,15 +29,15 @@ from evaluation.study.study_instances import Folders
 from evaluation.study.training_grid import TrainedRun
 from evaluation.study.training_runner import train_all
 from gpu_runtime.training.run_processes import waiting_run
-from planners.command_line import standard_output
-from planners.command_line.progress_line import show_progress
 from planners.command_line.typer_frame import CommandLine, Plugins
 from planners.errors import GaplessError
 from planners.files.output_file import say_written
+from planners.processes import standard_output
 from planners.processes.isolated_process import address_space_bytes
 from planners.registry import load_plugin
 from planners.text.byte_units import counted, human_bytes
 from planners.text.plain_text import printable
+from planners.text.progress_line import show_progress
 from planners.text.table import aligned_pairs
 
 app = CommandLine(no_args_is_help=True, help="Studies: runs of planners on instances, as data.")

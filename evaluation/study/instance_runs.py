@@ -26,6 +26,14 @@ from evaluation.study.run_task import (
 )
 from evaluation.study.sent_instance import SentInstance, known_of
 from gpu_runtime.replaying.replay_device import open_gpu
+from planners.answers.isolated_planner import MOST_HEADER_BYTES, packed, unpacked
+from planners.answers.planner_answer import (
+    OUT_OF_MEMORY,
+    MalformedAnswerError,
+    answer_of,
+    plain_parameters,
+    take_in,
+)
 from planners.errors import GaplessError
 from planners.judged_run import run
 from planners.model.budget import Budget
@@ -35,15 +43,7 @@ from planners.model.plan import Status
 from planners.model.problem import Problem, Scalar
 from planners.model.request_sequence import RequestSequence
 from planners.online.online_run import judged_answer
-from planners.processes.isolated_planner import MOST_HEADER_BYTES, packed, unpacked
 from planners.processes.isolated_process import Ended
-from planners.processes.planner_answer import (
-    OUT_OF_MEMORY,
-    MalformedAnswerError,
-    answer_of,
-    plain_parameters,
-    take_in,
-)
 from planners.registry import ChosenPlanner, choose, choose_one, choose_online
 from planners.text.plain_text import describe_error
 

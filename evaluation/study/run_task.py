@@ -41,12 +41,12 @@ from evaluation.study.record import Record, RunStatus
 from evaluation.study.sent_instance import SentInstance, SentTraining
 from evaluation.study.study import Plugin, RunLimits
 from evaluation.study.surroundings import commit, this_machine, versions
+from planners.answers.planner_answer import plain_parameters
 from planners.files.json_file import compact_json
 from planners.model.budget import Budget
 from planners.model.online_result import OnlineDevice
 from planners.model.problem import Scalar
 from planners.processes.isolated_process import Ended, call_isolated
-from planners.processes.planner_answer import plain_parameters
 from planners.registry import Chosen
 
 Value = TypeVar("Value")

@@ -19,8 +19,8 @@ from evaluation.study.run_task import RunTask
 from evaluation.study.study import Study
 from evaluation.study.study_instances import StudyInstance, StudyTraining
 from evaluation.study.surroundings import this_machine
-from planners.command_line.interrupt import Interrupt
 from planners.errors import GaplessError
+from planners.processes.interrupt import Interrupt
 from planners.text.byte_units import counted
 
 # Runs in flight for each worker, so that no worker waits for its next run. A guess.

@@ -8,12 +8,11 @@ from collections.abc import Mapping
 from contextlib import suppress
 from datetime import date
 from functools import cache
-from importlib import metadata
-from importlib.metadata import version
 from pathlib import Path
 
 from evaluation.study.record import Machine
 from instances.catalogue.update import git_commit
+from planners.version import version_of
 
 CPU_INFO = Path("/proc/cpuinfo")
 
@@ -26,7 +25,7 @@ def measured_now() -> str:
 def environment() -> str:
     """Return one line on the machine and the packages of a measurement."""
     cores = len(os.sched_getaffinity(0))
-    packages = ", ".join(f"{name} {version(name)}" for name in ("gapless", "numpy"))
+    packages = ", ".join(f"{name} {version_of(name)}" for name in ("gapless", "numpy"))
     on = "one core" if cores == 1 else f"{cores} cores"
     return f"{processor()}, {on}; Python {platform.python_version()}, {packages}"
 
@@ -58,13 +57,11 @@ def this_machine() -> Machine:
 @cache
 def versions() -> Mapping[str, str]:
     """Return the versions of Python and of the packages that are installed."""
-    found = {"python": platform.python_version()}
-    for package in PACKAGES:
-        try:
-            found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
-    return found
+    found = {package: version_of(package) for package in PACKAGES}
+    return {
+        "python": platform.python_version(),
+        **{package: version for package, version in found.items() if version is not None},
+    }
 
 
 @cache

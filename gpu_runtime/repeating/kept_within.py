@@ -48,9 +48,9 @@ class KeptWithin:
     limit
         The most bytes of tensors that the forward and backward pass make, gradients included, or a
         text such as ``"3GiB"``. Parameters, optimizer state and the batch are there besides. Or the
-        file that ``gapless recompute -o`` wrote: its kernels run again, and its limit holds. Where
-        they do not keep this step within it, because PyTorch picks other kernels here, the choice
-        is made anew, with a warning.
+        file that ``gapless instances recompute -o`` wrote: its kernels run again, and its limit
+        holds. Where they do not keep this step within it, because PyTorch picks other kernels here,
+        the choice is made anew, with a warning.
     planner
         Name of the budget planner.
     device

@@ -14,8 +14,9 @@ from gpu_runtime.training.run_processes import WAITS_FOR_ITS_TURN
 from gpu_runtime.training.run_result import Answer, Failure, write_answer
 from gpu_runtime.training.training_run import Purpose, TrainingRun
 from instances.extract.models.required_packages import require_packages
-from planners.command_line import standard_output
 from planners.errors import GaplessError
+from planners.processes import standard_output
+from planners.processes.interrupt import leave_at_once
 
 
 def answer_to(line: str) -> Answer:
@@ -59,12 +60,8 @@ def failure_of(error: Exception) -> Failure:
     """Return an error of a model, a kernel or the allocator as one line for the parent."""
     if isinstance(error, GaplessError):
         return Failure(_line(error))
-    return Failure(f"{_kind(error)}: {_line(error)}")
-
-
-def _kind(error: Exception) -> str:
     kind = type(error).__name__
-    return "out of memory" if kind == "OutOfMemoryError" else kind
+    return Failure(f"{'out of memory' if kind == 'OutOfMemoryError' else kind}: {_line(error)}")
 
 
 def _line(error: Exception) -> str:
@@ -92,7 +89,7 @@ def main() -> None:
     standard_output.write(write_answer(answer) + "\n")
     # After an error, threads of a library may wait forever, so the process does not join them.
     if isinstance(answer, Failure):
-        standard_output.leave_at_once(0)
+        leave_at_once(0)
 
 
 if __name__ == "__main__":

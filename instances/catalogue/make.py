@@ -8,7 +8,6 @@ import shlex
 import sys
 from collections.abc import Sequence
 from errno import ENOENT
-from importlib import metadata
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -16,6 +15,7 @@ from instances.catalogue.catalogue_entry import CatalogueEntry
 from planners.errors import GaplessError, InstanceError
 from planners.files.problem_file import problem_digest, read_gapless_json
 from planners.processes.child_process import run_to_end
+from planners.version import version_of
 
 # Every command begins so, which lets a catalogue run only generators of this package.
 PROGRAM = ("python", "-m")
@@ -97,9 +97,6 @@ def _versions_here(entry: CatalogueEntry) -> str:
     found = []
     for part in filter(None, entry.made_with.split(", ")):
         package = part.partition(" ")[0]
-        try:
-            here = platform.python_version() if package == "python" else metadata.version(package)
-        except metadata.PackageNotFoundError:
-            here = "not installed"
-        found.append(f"{package} {here}")
-    return ", ".join(found) or f"gapless {metadata.version('gapless')}"
+        here = platform.python_version() if package == "python" else version_of(package)
+        found.append(f"{package} {here or 'not installed'}")
+    return ", ".join(found) or f"gapless {version_of('gapless')}"

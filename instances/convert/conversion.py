@@ -17,7 +17,6 @@ from instances.formats.tflite_model import TFLITE_MODEL, read_tflite_model
 from instances.formats.xla_assignment import XLA_ASSIGNMENT, read_xla_plan
 from instances.traces.allocation_trace import AllocationTrace
 from instances.traces.trace_problem import slice_problem
-from planners.command_line import standard_output
 from planners.errors import InstanceError, errors_at
 from planners.files.dimensions import Dimensions
 from planners.files.formats import NO_DIMENSIONS, format_of, read_sized
@@ -29,6 +28,7 @@ from planners.judged_run import solved
 from planners.model.budget import Budget
 from planners.model.plan import Plan, Result, feasible
 from planners.model.problem import Problem
+from planners.processes import standard_output
 from planners.registry import choose_one
 
 TRACE_READERS: dict[str, Callable[[Path], AllocationTrace]] = {

@@ -33,10 +33,10 @@ from instances.extract.record.trace_settings import (
     given,
 )
 from instances.extract.trace_command import app as trace_app
-from planners.command_line.progress_line import show_progress
 from planners.command_line.typer_frame import CommandLine
 from planners.files.output_file import require_suffix, require_targets
 from planners.files.problem_file import SUFFIXES, write_problem
+from planners.text.progress_line import show_progress
 
 app = CommandLine()
 

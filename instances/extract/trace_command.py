@@ -33,11 +33,11 @@ from instances.extract.record.trace_settings import (
 from instances.formats.recorded_trace import write_recorded_trace
 from instances.traces.allocation_trace import NOTES, AllocationTrace
 from instances.traces.trace_problem import iteration_problem
-from planners.command_line.progress_line import show_progress
 from planners.command_line.typer_frame import CommandLine
 from planners.errors import InstanceError
 from planners.files.output_file import require_targets
 from planners.files.problem_file import SUFFIXES, write_problem
+from planners.text.progress_line import show_progress
 
 DEFAULTS = TraceSettings()
 

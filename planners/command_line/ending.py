@@ -8,17 +8,12 @@ import warnings
 from collections.abc import Callable
 from typing import NoReturn
 
-from planners.command_line import standard_output
-from planners.command_line.interrupt import Interrupt
-from planners.command_line.progress_line import show_progress
-from planners.command_line.starting import (
-    ENDING_SIGNALS,
-    EXIT_ERROR,
-    broken_import,
-    exit_status_of,
-)
+from planners.command_line.starting import EXIT_ERROR
 from planners.errors import GaplessError
+from planners.processes import standard_output
+from planners.processes.interrupt import ENDING_SIGNALS, Interrupt, exit_status_of, leave_at_once
 from planners.text.plain_text import one_line, text_of
+from planners.text.progress_line import show_progress
 
 EXIT_INTERRUPTED = exit_status_of(signal.SIGINT)
 EXIT_NOBODY_READS = exit_status_of(signal.SIGPIPE)
@@ -52,7 +47,7 @@ def leave(code: int) -> NoReturn:
     interpreter's normal shutdown would then abort.
     """
     if code in map(exit_status_of, ENDING_SIGNALS):
-        standard_output.leave_at_once(code)
+        leave_at_once(code)
     sys.exit(code)
 
 
@@ -75,6 +70,9 @@ def _guarded(body: Callable[[], int], interrupt: Interrupt) -> int:
         named = error.filename is not None and error.strerror
         mistake = GaplessError(f"{error.filename}: {named}") if named else error
     except ImportError as error:
+        # Imported only here, because a command that runs well never comes here.
+        from planners.missing_core import broken_import
+
         mistake = GaplessError(broken_import(error))
     except MemoryError as error:
         mistake = GaplessError(f"not enough memory; {error}".rstrip("; "))

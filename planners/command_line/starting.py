@@ -14,45 +14,10 @@ import sys
 from types import FrameType, TracebackType
 
 from gapless_siblings import show
+from planners.processes.interrupt import ENDING_SIGNALS, ending_line, exit_status_of
 
 EXIT_INVALID_PLAN = 1
 EXIT_ERROR = 2
-
-# Signals that end a run tidily: Ctrl-C, ``kill``, and a closed terminal.
-ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-
-def exit_status_of(number: int) -> int:
-    """Return the exit status by which shells report a process that a signal ended."""
-    return 128 + number
-
-
-def ending_line(number: int) -> str:
-    """Return the line that a program prints when a signal ended its run."""
-    by = "" if number == signal.SIGINT else f" by {signal.Signals(number).name}"
-    return f"interrupted{by}"
-
-
-def broken_import(error: ImportError) -> str:
-    """Return the line for a failed import: the missing package, and the command to install it."""
-    # Imported only here, because nearly every start goes well and never comes here.
-    import re
-    from importlib.metadata import PackageNotFoundError, requires
-
-    if error.name == "planners._core":
-        from planners.missing_core import missing_core
-
-        return str(missing_core(error))
-    missing = (error.name or "").partition(".")[0]
-    with contextlib.suppress(PackageNotFoundError):
-        for requirement in requires("gapless") or []:
-            package = re.match(r"[\w.-]+", requirement)
-            if package and package[0] == missing:
-                from planners.errors import install_command
-
-                extra = re.search(r"extra == ['\"]([\w-]+)", requirement)
-                return f"{error}; install with: {install_command(extra[1] if extra else '')}"
-    return str(error)
 
 
 def start() -> None:
@@ -89,6 +54,9 @@ def _complain(kind: type[BaseException], error: BaseException, trace: TracebackT
     if not isinstance(error, ImportError):
         sys.__excepthook__(kind, error, trace)
         return
+    # Imported only here, because nearly every start goes well and never comes here.
+    from planners.missing_core import broken_import
+
     if sys.stderr is not None:
         print(f"error: {' '.join(broken_import(error).split())}", file=sys.stderr, flush=True)
     os._exit(EXIT_ERROR)

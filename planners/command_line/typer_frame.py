@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from planners.command_line import standard_output
 from planners.command_line.ending import EXIT_INTERRUPTED, leave, run_in_order
 from planners.command_line.starting import EXIT_ERROR
-from planners.command_line.version import __version__
 from planners.errors import GaplessError, close_names
+from planners.processes import standard_output
+from planners.version import __version__
 
 Body = TypeVar("Body", bound=Callable[..., Any])
 
@@ -172,6 +172,13 @@ OnlyStatic = Annotated[
 Plugins = Annotated[
     list[Path] | None,
     typer.Option(metavar="FILE.py", help="Python file that registers planners; repeatable."),
+]
+ListPlanners = Annotated[
+    bool, typer.Option("--list", help="List the planners, one line each, and stop.")
+]
+Seed = Annotated[int, typer.Option(help="Seed of all random choices.")]
+TimeLimit = Annotated[
+    float, typer.Option(metavar="SECONDS", help="Wall-clock limit of each planner.")
 ]
 # The formats of most use among those that matplotlib writes.
 PICTURE_FILE = "FILE.png|svg|pdf"

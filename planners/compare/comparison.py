@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from planners.answers.planner_answer import OnError
 from planners.judged_run import answer_with, answered
 from planners.model.bounds import Bound, bounds_of
 from planners.model.budget import Budget
@@ -19,13 +20,12 @@ from planners.model.findings import Findings, PlannerAnswer
 from planners.model.plan import Result, Status
 from planners.model.problem import Problem
 from planners.model.reference import Reference, reference_of
-from planners.processes.planner_answer import OnError
 from planners.referee.judge import judge_all
 from planners.registry import ChosenPlanner
 from planners.text.byte_units import both_bytes
 
 if TYPE_CHECKING:
-    from planners.processes.isolated_planner import Isolation
+    from planners.answers.isolated_planner import Isolation
     from planners.reorder.reordering import Reordering
 
 # Limits the pairs that are counted one by one, because one of their tensors has gaps. A pair takes

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, ParamSpec, TypeVar
 
-from planners.command_line import standard_output
 from planners.compare.comparison import Comparison, ComparisonRow
 from planners.entry_points import foreign, load_entry
 from planners.errors import GaplessError, MissingDependencyError
@@ -15,6 +14,7 @@ from planners.model.bounds import Bound
 from planners.model.plan import Result
 from planners.model.problem import Problem
 from planners.online.online_run import OnlineRun
+from planners.processes import standard_output
 from planners.text.plain_text import shown
 
 ENTRY_POINT_GROUP = "gapless.plots"

@@ -21,6 +21,7 @@ from planners.online.online_records import online_fields, online_record
 from planners.online.online_run import OnlineRun
 from planners.reorder.reordering import reordering_record
 from planners.text.plain_text import csv_cell
+from planners.version import version_of
 
 SCHEMA = "gapless-comparison"
 SCHEMA_VERSION = 2
@@ -108,20 +109,11 @@ def _not_planned(label: str, status: str, peak: int | None) -> Fields:
 @cache
 def environment() -> Fields:
     """Return the machine, the Python and the versions of packages of this process."""
-    # Imported here because the text table, the usual output, does not need this slow module.
-    from importlib import metadata
-
-    versions: dict[str, str | None] = {}
-    for package in PACKAGES:
-        try:
-            versions[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            versions[package] = None
     return {
         "platform": platform.platform(),
         "processors": os.cpu_count(),
         "python": platform.python_version(),
-        "packages": versions,
+        "packages": {package: version_of(package) for package in PACKAGES},
     }
 
 

@@ -26,7 +26,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
@@ -40,6 +39,7 @@ from planners.model.plan import Plan, Result, Status
 from planners.model.problem import Problem
 from planners.registry import ChosenPlanner, choose_one
 from planners.text.byte_units import both_bytes
+from planners.version import version_of
 
 if TYPE_CHECKING:
     from executorch.exir.memory_planning import SpecAllocResult
@@ -134,10 +134,7 @@ def _require_interface() -> None:
 
 
 def _unsupported(reason: str) -> MissingDependencyError:
-    try:
-        found = version("executorch")
-    except PackageNotFoundError:
-        found = "none"
+    found = version_of("executorch") or "none"
     return MissingDependencyError(
         f"gapless_planner needs executorch{VERSIONS}, found {found} ({reason})", "executorch"
     )

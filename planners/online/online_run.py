@@ -8,18 +8,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from planners.errors import GaplessError
-from planners.model.findings import Findings
-from planners.model.online_result import OnlineResult, OnlineTerms
-from planners.model.plan import Status
-from planners.model.request_sequence import RequestSequence
-from planners.processes.planner_answer import (
+from planners.answers.planner_answer import (
     MalformedAnswerError,
     byte_count,
     called,
     figures,
     line_of,
 )
+from planners.errors import GaplessError
+from planners.model.findings import Findings
+from planners.model.online_result import OnlineResult, OnlineTerms
+from planners.model.plan import Status
+from planners.model.request_sequence import RequestSequence
 from planners.referee.online import find_online_fault
 from planners.registry import ChosenOnline, choose_online
 from planners.text.plain_text import one_line, shown, text_of

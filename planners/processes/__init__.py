@@ -1,1 +1,1 @@
-"""Child processes, planners in processes of their own, and checks of their answers."""
+"""Child processes, the signals that end a run, and standard output, which planners must not use."""

@@ -18,10 +18,10 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, NoReturn
 
-from planners.command_line import standard_output
-from planners.command_line.interrupt import signals_wait
 from planners.errors import GaplessError, InstanceError
+from planners.processes import standard_output
 from planners.processes.child_process import how_it_ended, tied_to_this_process
+from planners.processes.interrupt import signals_wait
 from planners.text.plain_text import describe_error, shown
 
 # Linux tells here the address space of a process, in pages.

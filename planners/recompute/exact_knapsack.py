@@ -25,29 +25,14 @@ class _Pack(NamedTuple):
 
 
 def best_pack(weights: Sequence[float], values: Sequence[float], capacity: float) -> list[int]:
-    """Return the items of the largest value that fit together.
+    """Return the items of the largest value that fit together, and of these one of the lightest.
 
     Items are decided in the order of their value by weight. Of the packs of the items decided so
     far, only those are kept that no other one beats in weight and value, and that may still become
     better than the best one known, by the bound in which the last item may be cut. Sums are exact,
     so the value never falls as the capacity rises. If more than ``MOST_PACKS`` are left, some of
-    them are given up, and then the result need not be the best.
-
-    Parameters
-    ----------
-    weights, values
-        At least 0, one an item, in any units.
-    capacity
-        The weight of all items together, at most.
-
-    Returns
-    -------
-    list of int
-        The numbers of the items, ascending. Of packs of equal value it is one of the lightest.
-
-    References
-    ----------
-    Nemhauser and Ullmann 1969; Pisinger 1997 for the bound.
+    them are given up, and then the result need not be the best. Nemhauser and Ullmann 1969;
+    Pisinger 1997 for the bound.
     """
     if capacity < 0:
         return []

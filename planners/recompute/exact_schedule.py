@@ -42,17 +42,8 @@ def exact_schedule(
 ) -> LimitAnswer:
     """Search for the sequence that takes the fewest seconds more with at most `limit` live bytes.
 
-    No sequence with at most two runs a unit takes fewer seconds more than the answer's least.
-
-    Parameters
-    ----------
-    start
-        A choice that is a solution to begin with.
-
-    Raises
-    ------
-    ModelTooLargeError
-        The step has more than ``MOST_NODES`` nodes.
+    No sequence with at most two runs a unit takes fewer seconds more than the answer's least. The
+    search begins with the solution of `start`.
     """
     if step.graph.node_count > MOST_NODES:
         raise ModelTooLargeError(

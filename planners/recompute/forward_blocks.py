@@ -48,11 +48,7 @@ def narrow_places(step: RepeatableStep) -> IntColumn:
 def units_of_blocks(step: RepeatableStep, ends: IntColumn) -> list[IntColumn]:
     """Return the repeatable units of each block; units that make what leaves their block stay.
 
-    Parameters
-    ----------
-    ends
-        int64, ascending: the node behind which each block ends. The last block ends with the
-        forward pass.
+    A block ends behind each node of `ends`, which ascend; the last one ends with the forward pass.
     """
     graph = step.graph
     block_of_node = np.searchsorted(ends, np.arange(graph.node_count), side="left")

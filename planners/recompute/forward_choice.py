@@ -52,8 +52,8 @@ def forward_choice_of(problem: Problem) -> ForwardChoice:
     if not (type(limit) is int and isinstance(words, str) and type(sent) is int):
         raise InstanceError(
             f"{problem.name}: fields origin.{LIMIT}, origin.{FORWARD_PASS} and origin.{SENT}, "
-            f"which gapless recompute -o writes, are needed, found {limit!r}, {words!r:.60} and "
-            f"{sent!r}"
+            f"which gapless instances recompute -o writes, are needed, found {limit!r}, "
+            f"{words!r:.60} and {sent!r}"
         )
     if sent:
         raise InstanceError(

@@ -66,23 +66,10 @@ def cheapest_choice(
     wanted: int,
     require_time: Callable[[], None] = lambda: None,
 ) -> list[int] | None:
-    """Return one choice of each list, of the fewest seconds, that save about enough together.
+    """Return the choice of each list that saves the wanted bytes together in the fewest seconds.
 
-    Bytes are rounded to parts of those to save, so the choices may save a little less.
-
-    Parameters
-    ----------
-    choices
-        For each list, the bytes that each of its choices saves, and its seconds.
-    wanted
-        Bytes to save.
-    require_time
-        Called for each choice; it may raise ``TimeoutError``.
-
-    Returns
-    -------
-    list of int, or None
-        The number of the choice of each list; None if all together save too little.
+    A choice has the bytes that it saves, and its seconds. Bytes are rounded to parts of those
+    wanted, so the choices may save a little less. None if all together save too little.
     """
     if sum(max(saved for saved, _ in options) for options in choices) < wanted:
         return None

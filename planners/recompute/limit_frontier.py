@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from planners.command_line.interrupt import Interrupt
 from planners.entry_points import load_group
 from planners.first_use import at_first_use
 from planners.model.budget import Budget
 from planners.model.plan import Status
+from planners.processes.interrupt import Interrupt
 from planners.recompute.limit_planner import (
     LIMIT_PLANNERS,
     LimitPlanner,

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from planners.answers.planner_answer import MalformedAnswerError, called, take_in
 from planners.errors import InvalidPlanError
 from planners.judged_run import run
 from planners.model.budget import Budget
@@ -17,7 +18,6 @@ from planners.model.columns import frozen_column
 from planners.model.findings import Findings
 from planners.model.plan import Result, Status
 from planners.model.problem import Problem
-from planners.processes.planner_answer import MalformedAnswerError, called, take_in
 from planners.recompute.check_sequence import checked_sequence, require_placed
 from planners.recompute.limit_planner import (
     LIMIT_PLANNERS,

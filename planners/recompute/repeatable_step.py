@@ -47,15 +47,7 @@ Sequence32 = NDArray[np.int32]
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """The units that run again, and the tensors that are sent away.
-
-    Parameters
-    ----------
-    repeated
-        uint8, one a unit: 1 if it runs again.
-    sent
-        uint8, one a tensor: 1 if it is sent to the host and fetched.
-    """
+    """The units that run again, and the tensors that are sent to the host and fetched."""
 
     repeated: Flags
     sent: Flags

@@ -18,20 +18,10 @@ HALVINGS = 12
 
 @dataclass(frozen=True, eq=False)
 class Savings:
-    """Groups of units that run again together, and what each saves and costs.
-
-    Parameters
-    ----------
-    units
-        The units of each group.
-    saved_bytes
-        int64, one a group: bytes of its results that live at the largest place of the step and are
-        read behind it.
-    seconds
-        Seconds of the second runs of each group.
-    """
+    """Groups of units that run again together, and what each saves and costs."""
 
     units: list[IntColumn]
+    # Bytes of a group's results that live at the largest place of the step and are read behind it.
     saved_bytes: IntColumn
     seconds: NDArray[np.float64]
 
@@ -78,13 +68,9 @@ def savings(question: LimitQuestion) -> Savings:
 def least_saving(question: LimitQuestion, choose: Callable[[int], Choice | None]) -> Choice | None:
     """Return the units of the smallest saving, among those tried, that meets the limit.
 
-    A choice saves other bytes at other places, and a second run needs bytes
-    of its own. So the saving asked for is found by halving, until the time is over.
-
-    Parameters
-    ----------
-    choose
-        Returns units that save at least some bytes at the largest place, or None if none do.
+    A choice saves other bytes at other places, and a second run needs bytes of its own. So the
+    saving that `choose` is asked for, at the largest place, is found by halving, until the time is
+    over.
     """
     peak = int(question.step.live_bytes.max(initial=0))
     most = peak

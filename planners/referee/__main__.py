@@ -12,13 +12,13 @@ from typing import Annotated
 
 import typer
 
-from planners.command_line import standard_output
 from planners.command_line.typer_frame import CommandLine
 from planners.errors import InvalidCertificateError, errors_at
 from planners.files.formats import read_problem
 from planners.files.json_file import read_json
 from planners.files.problem_file import problem_digest
 from planners.model.problem import Problem
+from planners.processes import standard_output
 from planners.referee.certificate import Proven, check_certificate
 from planners.text.byte_units import both_bytes
 from planners.text.plain_text import one_line

@@ -14,7 +14,6 @@ from typer.testing import Result as CommandResult
 
 from gpu_runtime.replay import app
 from instances.formats.recorded_trace import write_recorded_trace
-from planners.command_line import standard_output
 from planners.compare.plots import OnlinePlot, find_plot
 from planners.files.problem_file import write_problem
 from planners.model.online_result import OnlineResult, OnlineTerms
@@ -22,6 +21,7 @@ from planners.model.problem import Problem
 from planners.model.request_sequence import RequestSequence, requests_of_problem
 from planners.online.online_report import APART, FROM_LIFETIMES, online_notes
 from planners.online.online_run import OnlineRow, OnlineRun
+from planners.processes import standard_output
 from planners.registry import register_online, remove_online
 from tests.command_line import run_command
 from tests.gpu_runtime.replaying.recordings import MIB, caching_trace, random_trace

@@ -17,7 +17,7 @@ from gpu_runtime import train
 from gpu_runtime.training.run_processes import RunProcesses
 from gpu_runtime.training.run_result import Answer, Failure
 from gpu_runtime.training.training_run import TrainingRun
-from planners.command_line import standard_output
+from planners.processes import standard_output
 from tests.gpu_runtime.training.run_results import CHECK, PLAN, planned_check, succeed
 
 Worker = Callable[[TrainingRun], Answer]

@@ -34,8 +34,8 @@ from planners import (
     write_plan,
     write_problem,
 )
-from planners.command_line import standard_output
 from planners.model.budget import Budget
+from planners.processes import standard_output
 from tests.command_line import require_one_line, run_command
 
 KEYS = {

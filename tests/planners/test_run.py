@@ -25,11 +25,11 @@ from planners import (
     run,
     solve,
 )  # fmt: skip
+from planners.answers.isolated_planner import Isolation
 from planners.compare.comparison import compare_planners
 from planners.errors import InstanceError, UnknownPlannerError
 from planners.greedy.place import place
 from planners.model.plan import no_plan_found
-from planners.processes.isolated_planner import Isolation
 from planners.registry import ChosenPlanner, PlannerInfo
 
 BUSY = "sum(range(3_000_000))"

@@ -25,13 +25,13 @@ import typer
 from instances.catalogue.instance_folders import named_after
 from instances.extract.executorch.networks import NETWORKS, Network, find_network
 from instances.extract.models.required_packages import package_versions
-from planners.command_line.progress_line import show_progress
 from planners.command_line.typer_frame import CommandLine
 from planners.errors import InstanceError, MissingDependencyError
 from planners.files.output_file import require_suffix, require_targets, say_written
 from planners.files.problem_file import SUFFIXES, write_problem
 from planners.integrations.executorch import gapless_planner
 from planners.model.problem import Problem, Scalar
+from planners.text.progress_line import show_progress
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -18,8 +18,8 @@ from unittest import mock
 from gapless_siblings import showing
 from instances.extract.own.one_step import Step, is_step
 from instances.extract.own.trainers import is_trainer
-from planners.command_line import standard_output
 from planners.errors import GaplessError, InstanceError, near_names
+from planners.processes import standard_output
 from planners.text.plain_text import describe_error, shown, text_of
 
 # Beginnings of PyTorch's messages on a tensor that it cannot follow. The sentences after them are

@@ -15,7 +15,6 @@ from instances.extract.record.ranks.rank import Rank
 from instances.extract.step_settings import StepSettings, StreamScheme
 from instances.traces.allocation_trace import AllocationTrace
 from planners import Problem
-from planners.command_line.progress_line import show_progress
 from planners.errors import InstanceError
 from planners.files.bounded_file import read_bounded
 from planners.files.file_limits import MAX_MODEL_BYTES
@@ -24,6 +23,7 @@ from planners.files.output_file import say_written, write_output
 from planners.files.problem_file import SUFFIXES, write_problem
 from planners.model.problem import Scalar
 from planners.processes.isolated_process import answer_apart
+from planners.text.progress_line import show_progress
 
 # An eager program has one stream for its kernels.
 OWN_DEFAULTS = StepSettings(streams=StreamScheme.ROLES.value)

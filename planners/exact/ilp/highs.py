@@ -50,15 +50,7 @@ def _solve(optimize: ModuleType, sparse: Any, model: MilpModel, budget: Budget) 
     objective = np.zeros(columns)
     if model.objective is not None:
         objective[model.objective] = 1
-    lengths = [len(row) for row in model.row_columns]
-    matrix = sparse.csr_array(
-        (
-            np.array([f for row in model.row_factors for f in row], dtype=np.float64),
-            np.array([c for row in model.row_columns for c in row], dtype=np.int32),
-            np.concatenate([[0], np.cumsum(lengths, dtype=np.int32)]),
-        ),
-        shape=(len(lengths), columns),
-    )
+    matrix = _rows_of(sparse, model)
     options: dict[str, float] = {"mip_rel_gap": 0, "disp": True}
     require_time(budget)
     if math.isfinite(budget.remaining_seconds()):
@@ -107,6 +99,18 @@ def _solve(optimize: ModuleType, sparse: Any, model: MilpModel, budget: Budget) 
     if isinstance(answer, Ended):
         return MilpAnswer(reason=f"HiGHS {answer.how}")
     return MilpAnswer(**json.loads(answer))
+
+
+def _rows_of(sparse: Any, model: MilpModel) -> Any:
+    lengths = [len(row) for row in model.row_columns]
+    return sparse.csr_array(
+        (
+            np.array([f for row in model.row_factors for f in row], dtype=np.float64),
+            np.array([c for row in model.row_columns for c in row], dtype=np.int32),
+            np.concatenate([[0], np.cumsum(lengths, dtype=np.int32)]),
+        ),
+        shape=(len(lengths), len(model.lower)),
+    )
 
 
 def _read_incumbents(begun: float, log: str) -> list[tuple[float, float]]:

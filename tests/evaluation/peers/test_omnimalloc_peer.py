@@ -19,8 +19,8 @@ from evaluation.study.plugins import load_plugins
 from evaluation.study.study_file import find_study
 from instances.synthetic import random_lifetimes, tight_capacity, training_graph, training_trace
 from planners import Budget, Problem, Result, Safety, Status, place, run
+from planners.answers.planner_answer import take_in
 from planners.errors import MissingDependencyError
-from planners.processes.planner_answer import take_in
 from planners.referee.judge import judge
 from planners.referee.naive import find_violation
 from planners.registry import UnsupportedProblemError, choose_one

@@ -24,14 +24,13 @@ from instances.extract.__main__ import app as extract
 from instances.extract.trace_command import app as trace
 from instances.synthetic.family_commands import app as synthetic
 from planners import Problem, read_problem, write_problem
-from planners.command_line import interrupt, standard_output
-from planners.command_line.interrupt import Interrupt
 from planners.command_line.typer_frame import CommandLine
 from planners.compare.__main__ import app as compare
 from planners.doctor import app as doctor
 from planners.errors import GaplessError
+from planners.processes import interrupt, standard_output
+from planners.processes.interrupt import Interrupt
 from planners.referee.__main__ import app as referee
-from planners.reorder.__main__ import app as reorder
 from tests.installed_package import install
 from tests.repository import ROOT
 
@@ -39,14 +38,14 @@ PATIENCE_SECONDS = 60
 
 APPS = {
     "compare": compare, "convert": convert, "doctor": doctor, "extract": extract, "fit": fit,
-    "instances": instances, "referee": referee, "reorder": reorder, "study": study,
+    "instances": instances, "referee": referee, "study": study,
     "synthetic": synthetic, "trace": trace, "train": train, "verify": verify,
 }  # fmt: skip
 MODULES = (
     "evaluation.study", "gpu_runtime.fit", "gpu_runtime.train",
     "gpu_runtime.verify", "instances", "instances.convert", "instances.extract",
     "planners.compare",
-    "planners.referee", "planners.reorder",
+    "planners.referee",
 )  # fmt: skip
 SCRIPTS = ("gapless",)
 STATUS = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
@@ -366,7 +365,7 @@ def test_a_signal_within_a_destructor_is_remembered() -> None:
 
 def test_a_process_that_takes_no_hint_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     left: list[int] = []
-    monkeypatch.setattr(interrupt.standard_output, "leave_at_once", left.append)
+    monkeypatch.setattr(interrupt, "leave_at_once", left.append)
     before = signal.getsignal(signal.SIGTERM)
     with Interrupt() as outer, Interrupt() as inner:
         assert inner is outer

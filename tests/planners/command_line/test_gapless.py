@@ -17,8 +17,8 @@ from tests.test_imports import HEAVY, loaded_by
 
 GAPLESS = Path(sys.executable).with_name("gapless")
 OURS = {
-    "compare", "convert", "doctor", "extract", "fit", "instances", "recompute", "referee",
-    "reorder", "replay", "study", "train",
+    "compare", "convert", "doctor", "extract", "fit", "instances", "referee",
+    "replay", "study", "train",
     "verify",
 }  # fmt: skip
 
@@ -102,7 +102,7 @@ def completions(line: str, site: Path | None = None) -> set[str]:
         ("gapless instances list --t", {"--tag"}),
         ("gapless extract --opt", {"--optimizer"}),
         ("gapless unknown --v", {"--version"}),
-        ("gapless --version reo", {"reorder"}),
+        ("gapless --version rep", {"replay"}),
         ("gapless convert none.j", set()),
     ],
 )

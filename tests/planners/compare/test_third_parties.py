@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from planners import GaplessError, Status
-from planners.processes.isolated_planner import Isolation
+from planners.answers.isolated_planner import Isolation
 from tests.planners.compare.conftest import Compare
 from tests.planners.compare.test_process import GRACEFUL, interrupt_once_started
 

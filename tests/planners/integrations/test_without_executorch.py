@@ -28,7 +28,7 @@ def test_an_old_version_is_named_with_the_range(monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setitem(sys.modules, name, ModuleType(name))
     tensor = SimpleNamespace(TensorSpec=object)
     monkeypatch.setitem(sys.modules, "executorch.exir.tensor", tensor)
-    monkeypatch.setattr(executorch, "version", lambda _package: "0.5.0")
+    monkeypatch.setattr(executorch, "version_of", lambda _package: "0.5.0")
     with pytest.raises(MissingDependencyError) as raised:
         gapless_planner()
     assert str(raised.value) == (

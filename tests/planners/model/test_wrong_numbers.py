@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from planners import Budget, GaplessError, Graph, OnlineTerms, Plan, Problem, run
+from planners.answers.isolated_planner import Isolation
 from planners.files.recording_slice import RecordingSlice
-from planners.processes.isolated_planner import Isolation
 
 NO_NUMBERS: list[Any] = [
     "1", b"1", 10**400, -(10**5000), math.nan, [1], True, 1j, Decimal(1), np.array([1, 2]),

@@ -9,13 +9,15 @@ from pathlib import Path
 
 import pytest
 from matplotlib.figure import Figure
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
+from instances.__main__ import app
 from instances.extract.__main__ import extract_model
 from instances.synthetic import repeatable_step
 from planners import Problem, read_problem, write_problem
 from planners.recompute import choose_planners
-from planners.recompute.__main__ import app, limits_of
+from planners.recompute.recompute_command import limits_of
+from tests.command_line import run_command
 
 MANY = "greedy,knapsack,local-search,cp-sat,keep-all"
 
@@ -27,12 +29,12 @@ def step(tmp_path: Path) -> Path:
     return path
 
 
-def budget(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+def recompute(*arguments: str | Path) -> Result:
+    return run_command(app, "recompute", *arguments)
 
 
 def test_one_limit_is_a_table_with_the_fastest_first(step: Path) -> None:
-    done = budget(step, "--limit", "60%", "--planners", MANY, "--time-limit", "20")
+    done = recompute(step, "--limit", "60%", "--planners", MANY, "--time-limit", "20")
     assert done.exit_code == 0, done.output
     above, limit, *table = done.stdout.splitlines()
     assert above.startswith("repeatable-step-8-2-2: 54 nodes, 42 tensors; peak 278.0 KiB")
@@ -45,7 +47,7 @@ def test_one_limit_is_a_table_with_the_fastest_first(step: Path) -> None:
 
 
 def test_a_range_is_a_line_for_each_limit(step: Path) -> None:
-    done = budget(
+    done = recompute(
         step, "--limit", "60%..100%", "--points", "3", "--planners", "greedy,keep-all",
         "--time-limit", "2",
     )  # fmt: skip
@@ -56,11 +58,11 @@ def test_a_range_is_a_line_for_each_limit(step: Path) -> None:
 
 
 def test_json_has_every_number(step: Path) -> None:
-    done = budget(step, "--limit", "60%", "--planners", "cp-sat", "--json", "--offload")
+    done = recompute(step, "--limit", "60%", "--planners", "cp-sat", "--json", "--offload")
     (point,) = json.loads(done.stdout)["points"]
     (result,) = point["results"]
     assert result["status"] == "unsupported"
-    done = budget(step, "--limit", "60%", "--planners", "cp-sat", "--json")
+    done = recompute(step, "--limit", "60%", "--planners", "cp-sat", "--json")
     record = json.loads(done.stdout)
     (point,) = record["points"]
     (result,) = point["results"]
@@ -73,7 +75,7 @@ def test_json_has_every_number(step: Path) -> None:
 
 def test_the_fastest_step_is_written_and_drawn(step: Path, tmp_path: Path) -> None:
     target, picture = tmp_path / "within.json", tmp_path / "frontier.svg"
-    done = budget(
+    done = recompute(
         step, "--limit", "60%..90%", "--points", "2", "--planners", "greedy,checkpoint-blocks",
         "-o", target, "--plot", picture, "--time-limit", "2",
     )  # fmt: skip
@@ -106,7 +108,7 @@ def test_a_step_of_ones_own_is_traced_or_read_as_it_was_extracted(tmp_path: Path
     options = ("--limit", "70%", "--planners", "greedy", "--json")
     answers = []
     for given in ([extracted], [f"{path}:make_step", "--set", "layers=4"]):
-        done = budget(*given, *options)
+        done = recompute(*given, *options)
         assert done.exit_code == 0, done.output
         (point,) = json.loads(done.stdout)["points"]
         (result,) = point["results"]
@@ -114,13 +116,13 @@ def test_a_step_of_ones_own_is_traced_or_read_as_it_was_extracted(tmp_path: Path
         assert result["runs_again"] > 0
         answers.append((point["limit"], result["peak"], result["extra_seconds"]))
     assert answers[0] == answers[1]
-    other = json.loads(budget(f"{path}:make_step", *options).stdout)
+    other = json.loads(recompute(f"{path}:make_step", *options).stdout)
     assert other["points"][0]["limit"] < answers[0][0]
-    above = budget(f"{path}:make_step", "--limit", "100%", "--planners", "keep-all").stdout
+    above = recompute(f"{path}:make_step", "--limit", "100%", "--planners", "keep-all").stdout
     # Three layers, and the 65 MiB of cuBLAS on a GPU.
     persistent = 4 * 3 * (2 * 16 * 64 + 64 + 16) + (65 << 20)
     assert f"{persistent / (1 << 20):.2f} MiB of parameters, optimizer state and" in above
-    assert "no function is called 'make_stop'" in budget(f"{path}:make_stop").stderr
+    assert "no function is called 'make_stop'" in recompute(f"{path}:make_stop").stderr
 
 
 def test_what_takes_long_runs_where_it_is_named() -> None:
@@ -128,7 +130,7 @@ def test_what_takes_long_runs_where_it_is_named() -> None:
     assert {name for name in named if name.startswith("pytorch-partitioner")} == named - {
         planner.name for planner in choose_planners()
     }
-    assert budget("--list").stdout.count("only if it is named") == 3
+    assert recompute("--list").stdout.count("only if it is named") == 3
 
 
 @pytest.mark.parametrize(("planners", "panels", "lines"), [([], 1, 4), (["--planners", "*"], 8, 0)])
@@ -139,7 +141,7 @@ def test_the_picture_has_the_best_four_or_those_named_and_names_its_area(
     figures: list[Figure] = []
     drawn = "evaluation.plots.limit_frontier.save_figure"
     monkeypatch.setattr(drawn, lambda figure, _path: figures.append(figure))
-    done = budget(
+    done = recompute(
         step, "--limit", "60%..100%", "--points", "2", "--time-limit", "1", *planners,
         "--plot", tmp_path / "frontier.svg",
     )  # fmt: skip
@@ -157,7 +159,7 @@ def test_the_picture_has_the_best_four_or_those_named_and_names_its_area(
 
 @pytest.mark.parametrize(("limit", "status"), [("20%", 3), ("55%", 4)])
 def test_a_limit_that_is_not_met(step: Path, limit: str, status: int) -> None:
-    done = budget(step, "--limit", limit, "--planners", "keep-all", "--time-limit", "1")
+    done = recompute(step, "--limit", limit, "--planners", "keep-all", "--time-limit", "1")
     assert done.exit_code == status, done.output
     assert "no limit below 150.0 KiB (153,600) can be met, by staged-relaxation" in done.stdout
 
@@ -194,7 +196,7 @@ def test_whatever_a_plugin_does_the_others_go_on(step: Path, tmp_path: Path) -> 
     plugin = tmp_path / "plugin.py"
     plugin.write_text(HOSTILE, encoding="utf-8")
     names = ("says-interrupted", "prints", "leaves", "nothing")
-    command = [sys.executable, "-m", "planners.recompute", str(step), "--plugin", str(plugin)]
+    command = [sys.executable, "-m", "instances", "recompute", str(step), "--plugin", str(plugin)]
     command += ["--limit", "100%", "--planners", ",".join(names), "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     (point,) = json.loads(done.stdout)["points"]
@@ -210,14 +212,14 @@ def test_a_plugin_cannot_take_a_name_of_ours(step: Path, tmp_path: Path) -> None
     plugin.write_text(
         "from planners.recompute import register\n@register('greedy', summary='')\ndef f(q): pass\n"
     )
-    command = [sys.executable, "-m", "planners.recompute", str(step), "--plugin", str(plugin)]
+    command = [sys.executable, "-m", "instances", "recompute", str(step), "--plugin", str(plugin)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr.startswith(f"error: plugin {plugin}: GaplessError: budget planner name: ")
 
 
 def test_the_list_names_every_planner() -> None:
-    listed = budget("--list").stdout
+    listed = recompute("--list").stdout
     assert all(planner.name in listed for planner in choose_planners("*"))
 
 
@@ -242,7 +244,7 @@ def test_limits_as_they_are_written() -> None:
     ],
 )
 def test_what_it_refuses(step: Path, arguments: list[str], said: str) -> None:
-    done = budget(step, *arguments)
+    done = recompute(step, *arguments)
     assert done.exit_code == 2
     assert said in done.stderr
 
@@ -255,10 +257,10 @@ def test_a_step_that_takes_no_time(step: Path, limit: str, offload: list[str]) -
         file["graph"]["work"][column] = [0] * len(file["graph"]["work"][column])
     step.write_text(json.dumps(file), encoding="utf-8")
     arguments = [step, "--limit", limit, "--planners", MANY, "--time-limit", "20", *offload]
-    done = budget(*arguments, "--plot", step.with_suffix(".svg"))
+    done = recompute(*arguments, "--plot", step.with_suffix(".svg"))
     assert done.exit_code == 0, done.output
     assert ("0 % more time" in done.stdout) == (limit == "60%")
-    for point in json.loads(budget(*arguments, "--json").stdout)["points"]:
+    for point in json.loads(recompute(*arguments, "--json").stdout)["points"]:
         best = min(r["extra_seconds"] for r in point["results"] if r["extra_seconds"] is not None)
         assert best == 0 or offload
 
@@ -266,6 +268,6 @@ def test_a_step_that_takes_no_time(step: Path, limit: str, offload: list[str]) -
 def test_a_problem_without_work_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "lifetimes.json"
     write_problem(Problem([1], [0], [1], name="lifetimes"), path)
-    done = budget(path)
+    done = recompute(path)
     assert done.exit_code == 2
     assert "a graph is needed" in done.stderr

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from planners.answers.planner_answer import take_in
 from planners.model.bounds import Bound
 from planners.model.findings import Findings, PlannerAnswer
 from planners.model.plan import (
@@ -21,7 +22,6 @@ from planners.model.plan import (
     optimal,
 )
 from planners.model.problem import Problem
-from planners.processes.planner_answer import take_in
 from planners.referee.judge import judge, judge_all, judge_cost
 
 LOW, HIGH, WRONG = Plan([0, 0], 4), Plan([0, 4], 8), Plan([0, 1], 4)

@@ -6,11 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
+from instances.__main__ import app
 from planners import Graph, Problem, read_problem, write_problem
 from planners.compare.__main__ import app as compare_app
-from planners.reorder.__main__ import app
+from tests.command_line import run_command
 
 pytestmark = pytest.mark.core
 
@@ -38,12 +39,11 @@ def lifetimes(tmp_path: Path) -> Path:
 
 
 def reorder(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return run_command(app, "reorder", *arguments)
 
 
 def compare(*arguments: str | Path) -> Result:
-    words = ["--planners", "greedy-size-first", *arguments]
-    return CliRunner().invoke(compare_app, [str(word) for word in words])
+    return run_command(compare_app, "--planners", "greedy-size-first", *arguments)
 
 
 def test_the_line_says_both_orders_and_the_proof(branches: Path) -> None:
@@ -107,5 +107,5 @@ def test_a_plan_of_an_order_that_no_file_has_is_not_saved(branches: Path, tmp_pa
     target = tmp_path / "plan.json"
     done = compare(branches, "--reorder", "--save-plan", target)
     assert done.exit_code == 2
-    assert "python -m planners.reorder FILE -o NEW.json" in done.stderr
+    assert "gapless instances reorder FILE -o NEW.json" in done.stderr
     assert not target.exists()

@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 
 from planners import Budget, Plan, Problem, Result, Status, bounds_of, get, registry, run
-from planners.command_line.interrupt import Interrupt
+from planners.answers import isolated_planner
+from planners.answers.isolated_planner import Isolation, answer_in_isolation
+from planners.answers.planner_answer import answer_of
 from planners.model.findings import Findings
 from planners.model.plan import feasible, infeasible, no_plan_found, optimal
-from planners.processes import isolated_planner, isolated_process
-from planners.processes.isolated_planner import Isolation, answer_in_isolation
-from planners.processes.planner_answer import answer_of
+from planners.processes import isolated_process
+from planners.processes.interrupt import Interrupt
 from planners.registry import ChosenPlanner, PlannerInfo
 from tests.interrupts import pressed_in_child
 

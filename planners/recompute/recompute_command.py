@@ -1,13 +1,9 @@
-"""``python -m planners.recompute FILE --limit 3GiB``: keep a step within a limit of bytes."""
+"""``gapless instances recompute FILE --limit 3GiB``: keep a step within a limit of bytes."""
 
 from __future__ import annotations
 
-from planners.command_line.starting import start
-
-if __name__ == "__main__":
-    start()
-
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -15,12 +11,9 @@ import numpy as np
 import typer
 
 from planners import registry
-from planners.command_line import standard_output
 from planners.command_line.ending import EXIT_INTERRUPTED
-from planners.command_line.interrupt import Interrupt
-from planners.command_line.progress_line import show_progress
 from planners.command_line.starting import EXIT_INVALID_PLAN
-from planners.command_line.typer_frame import PICTURE_FILE, AsJson, CommandLine, Plugins
+from planners.command_line.typer_frame import PICTURE_FILE, AsJson, ListPlanners, Plugins, Seed
 from planners.compare.plots import find_plot
 from planners.errors import GaplessError
 from planners.files.named_step import read_step
@@ -28,6 +21,8 @@ from planners.files.output_file import require_suffix, require_targets, say_writ
 from planners.files.problem_file import SUFFIXES, write_problem
 from planners.model.budget import Budget
 from planners.model.plan import Status
+from planners.processes import standard_output
+from planners.processes.interrupt import Interrupt
 from planners.recompute import frontier_report as report
 from planners.recompute.devices import DEVICES, device_rates
 from planners.recompute.forward_choice import answer_problem
@@ -39,6 +34,7 @@ from planners.recompute.repeatable_step import RepeatableStep
 from planners.recompute.staged_relaxation import least_limit
 from planners.text.byte_units import human_bytes, parse_bytes
 from planners.text.plain_text import shown
+from planners.text.progress_line import show_progress
 from planners.text.table import aligned_pairs
 
 DEFAULT_TIME_LIMIT_SECONDS = 5.0
@@ -48,81 +44,85 @@ MOST_POINTS = 1000
 # Exit statuses: a limit that nobody meets, by proof; and one of which it is not known.
 EXIT_INFEASIBLE, EXIT_NOT_KNOWN = 3, 4
 
-app = CommandLine()
+File = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="FILE",
+        help="A training step with a graph; or your own, FILE.py:FUNCTION or FILE.py.",
+    ),
+]
+Words = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[-- WORD...]", help="The arguments of your own FILE.py on its command line."
+    ),
+]
+Limits = Annotated[
+    str,
+    typer.Option(
+        metavar="LIMITS",
+        help="Bytes, such as 3GiB, or a part of the peak, such as 60%; several with commas, "
+        "or a range, such as 40%..100%.",
+    ),
+]
+Points = Annotated[int, typer.Option(help="Limits of a range.")]
+Planners = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAMES",
+        help="Names or wildcards, separated by commas; by default all but those that take "
+        "long, such as pytorch-partitioner-*.",
+    ),
+]
+Device = Annotated[str, typer.Option(help=f"Whose rates give the seconds: {', '.join(DEVICES)}.")]
+Offload = Annotated[
+    bool, typer.Option(help="Tensors may be sent to the host and fetched, at the device's rate.")
+]
+TimeLimit = Annotated[
+    float,
+    typer.Option(metavar="SECONDS", help="Wall-clock limit of each planner, and of a bound."),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="K=V", help="Parameter of the function FILE.py:FUNCTION; repeatable."
+    ),
+]
+Output = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE.json",
+        help="Write the fastest step within the limit as an instance, which KeptWithin takes "
+        "too; of several limits, the last.",
+    ),
+]
+Picture = Annotated[
+    Path | None,
+    typer.Option(
+        metavar=PICTURE_FILE,
+        help="Draw extra time against the limit, of the planners named, or of the best four.",
+    ),
+]
 
 
-@app.command("budget")
 def keep_within(
-    file: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="FILE",
-            help="A training step with a graph; or your own, FILE.py:FUNCTION or FILE.py.",
-        ),
-    ] = None,
-    words: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[-- WORD...]", help="The arguments of your own FILE.py on its command line."
-        ),
-    ] = None,
-    limit: Annotated[
-        str,
-        typer.Option(
-            metavar="LIMITS",
-            help="Bytes, such as 3GiB, or a part of the peak, such as 60%; several with commas, "
-            "or a range, such as 40%..100%.",
-        ),
-    ] = "40%..100%",
-    points: Annotated[int, typer.Option(help="Limits of a range.")] = DEFAULT_POINTS,
-    planners: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAMES",
-            help="Names or wildcards, separated by commas; by default all but those that take "
-            "long, such as pytorch-partitioner-*.",
-        ),
-    ] = None,
-    device: Annotated[
-        str, typer.Option(help=f"Whose rates give the seconds: {', '.join(DEVICES)}.")
-    ] = "h100",
-    offload: Annotated[
-        bool,
-        typer.Option(help="Tensors may be sent to the host and fetched, at the device's rate."),
-    ] = False,
-    time_limit: Annotated[
-        float,
-        typer.Option(metavar="SECONDS", help="Wall-clock limit of each planner, and of a bound."),
-    ] = DEFAULT_TIME_LIMIT_SECONDS,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="K=V", help="Parameter of the function FILE.py:FUNCTION; repeatable."
-        ),
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of all random choices.")] = 0,
+    file: File = None,
+    words: Words = None,
+    limit: Limits = "40%..100%",
+    points: Points = DEFAULT_POINTS,
+    planners: Planners = None,
+    device: Device = "h100",
+    offload: Offload = False,
+    time_limit: TimeLimit = DEFAULT_TIME_LIMIT_SECONDS,
+    set_: Settings = None,
+    seed: Seed = 0,
     as_json: AsJson = False,
     plugin: Plugins = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE.json",
-            help="Write the fastest step within the limit as an instance, which KeptWithin takes "
-            "too; of several limits, the last.",
-        ),
-    ] = None,
-    plot: Annotated[
-        Path | None,
-        typer.Option(
-            metavar=PICTURE_FILE,
-            help="Draw extra time against the limit, of the planners named, or of the best four.",
-        ),
-    ] = None,
-    list_planners: Annotated[
-        bool, typer.Option("--list", help="List the planners, one line each, and stop.")
-    ] = False,
+    output: Output = None,
+    plot: Picture = None,
+    list_planners: ListPlanners = False,
 ) -> None:
     """Keep a training step within a limit: compute results again rather than keep them.
 
@@ -139,42 +139,63 @@ def keep_within(
         return
     if file is None:
         raise GaplessError("no instance file named; give one, or --list for the planners")
-    drawn = find_plot("limit-frontier", FrontierPlot) if plot else None
-    require_targets({"--output": output, "--plot": plot}, [file, *(plugin or [])])
-    if output is not None:
-        require_suffix("--output", output, "an instance", SUFFIXES)
-    if plot is not None and drawn is not None:
-        require_suffix("--plot", plot, "a picture", drawn.suffixes)
+    drawn = _require_targets([file, *(plugin or [])], output, plot)
     with standard_output.kept_for_the_answer():
         problem = read_step(file, set_ or [], words or [])
     step = RepeatableStep(problem, device_rates(device), may_send=offload)
     budget = Budget(time_limit_seconds=time_limit, seed=seed)
     limits = limits_of(limit, points, int(step.live_bytes.max(initial=0)))
-    found: list[FrontierPoint] = []
     if not as_json:
         standard_output.write(report.step_line(step) + "\n")
     with Interrupt():
-        is_interrupted = False
-        try:
-            with standard_output.kept_for_the_answer():
-                for point in frontier(step, limits, chosen, budget, _show):
-                    found.append(point)
-        except KeyboardInterrupt:
-            is_interrupted = True
-        show_progress("")
+        found, is_interrupted = _search(step, limits, chosen, budget)
         least = None if is_interrupted else _least(step, found, budget)
         if as_json:
             record = report.frontier_record(step, found, least, str(file))
             standard_output.write(json.dumps(record, indent=1, allow_nan=False) + "\n")
         else:
             _show_points(step, found, least)
-        best = found[-1].best if found else None
-        if output is not None and best is not None and best.sequence is not None:
-            write_problem(answer_problem(step, best.sequence, best.limit), output)
-            say_written(output, f"written: {output}")
+        if output is not None:
+            _write_best(step, found, output)
         if plot is not None and drawn is not None and found:
             drawn.draw(step, found, planners is not None, plot)
         raise typer.Exit(EXIT_INTERRUPTED if is_interrupted else _exit_status(found))
+
+
+def _require_targets(
+    read: Sequence[Path], output: Path | None, plot: Path | None
+) -> FrontierPlot | None:
+    """Refuse files that cannot be written; return what draws the picture, if one is asked for."""
+    drawn = find_plot("limit-frontier", FrontierPlot) if plot else None
+    require_targets({"--output": output, "--plot": plot}, read)
+    if output is not None:
+        require_suffix("--output", output, "an instance", SUFFIXES)
+    if plot is not None and drawn is not None:
+        require_suffix("--plot", plot, "a picture", drawn.suffixes)
+    return drawn
+
+
+def _search(
+    step: RepeatableStep, limits: Sequence[int], chosen: Sequence[LimitPlanner], budget: Budget
+) -> tuple[list[FrontierPoint], bool]:
+    """Return the points of the frontier, and whether Ctrl-C ended the search for more."""
+    found: list[FrontierPoint] = []
+    is_interrupted = False
+    try:
+        with standard_output.kept_for_the_answer():
+            for point in frontier(step, limits, chosen, budget, _show):
+                found.append(point)
+    except KeyboardInterrupt:
+        is_interrupted = True
+    show_progress("")
+    return found, is_interrupted
+
+
+def _write_best(step: RepeatableStep, found: Sequence[FrontierPoint], output: Path) -> None:
+    best = found[-1].best if found else None
+    if best is not None and best.sequence is not None:
+        write_problem(answer_problem(step, best.sequence, best.limit), output)
+        say_written(output, f"written: {output}")
 
 
 def limits_of(text: str, points: int, peak: int) -> list[int]:
@@ -249,9 +270,3 @@ def _in_words(planner: LimitPlanner) -> str:
     return (
         f"{planner.summary} ({'; '.join(filter(None, notes))})" if any(notes) else planner.summary
     )
-
-
-main = app.run
-
-if __name__ == "__main__":
-    main()

@@ -2,18 +2,39 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from types import FrameType, TracebackType
+from typing import NoReturn
 
-from planners.command_line import standard_output
-from planners.command_line.starting import ENDING_SIGNALS, ending_line, exit_status_of
+# Signals that end a run tidily: Ctrl-C, ``kill``, and a closed terminal.
+ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 # After so many signals the process ends at once: a program that still runs after two interrupts
 # will not end by itself. A guess.
 PATIENCE_SIGNALS = 3
+
+
+def exit_status_of(number: int) -> int:
+    """Return the exit status by which shells report a process that a signal ended."""
+    return 128 + number
+
+
+def ending_line(number: int) -> str:
+    """Return the line that a program prints when a signal ended its run."""
+    by = "" if number == signal.SIGINT else f" by {signal.Signals(number).name}"
+    return f"interrupted{by}"
+
+
+def leave_at_once(code: int) -> NoReturn:
+    """Flush the output, and end the process without any other cleanup."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+    os._exit(code)
 
 
 class Interrupt:
@@ -93,7 +114,7 @@ class Interrupt:
         if self.number is None:
             self.number = number
         if self._count >= PATIENCE_SIGNALS:
-            standard_output.leave_at_once(self.exit_status)
+            leave_at_once(self.exit_status)
         raise KeyboardInterrupt
 
     def _ignore(self, ignored: sys.UnraisableHookArgs) -> None:

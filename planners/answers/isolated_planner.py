@@ -9,15 +9,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from planners.command_line import standard_output
+from planners.answers.planner_answer import take_in
 from planners.errors import GaplessError
 from planners.model.budget import Budget
 from planners.model.columns import is_number, is_whole
 from planners.model.findings import Findings
 from planners.model.plan import Plan, Status
 from planners.model.problem import Problem
+from planners.processes import standard_output
 from planners.processes.isolated_process import AnsweredInterrupt, Ended, call_isolated
-from planners.processes.planner_answer import take_in
 from planners.text.plain_text import shown
 
 # Seconds that a planner may take beyond its time limit before its process is killed. A guess.
@@ -32,22 +32,11 @@ OFFSET = np.dtype("<i8")
 
 @dataclass(frozen=True)
 class Isolation:
-    """Limits of a planner's process.
+    """Limits of a planner's process."""
 
-    Parameters
-    ----------
-    memory_bytes
-        Address space that the process may take beyond its initial one; None for no limit.
-    grace_seconds
-        Seconds that the process may take beyond the time limit of its budget.
-
-    Raises
-    ------
-    GaplessError
-        The memory is not a number of bytes, or the grace not one of seconds.
-    """
-
+    # Address space that the process may take beyond its initial one; None for no limit.
     memory_bytes: int | None = None
+    # Seconds that the process may take beyond the time limit of its budget.
     grace_seconds: float = GRACE_SECONDS
 
     def __post_init__(self) -> None:

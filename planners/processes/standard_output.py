@@ -8,7 +8,6 @@ import os
 import sys
 import textwrap
 from collections.abc import Iterator
-from typing import NoReturn
 
 from planners.errors import GaplessError
 from planners.text.table import Table
@@ -80,14 +79,6 @@ def abandon() -> None:
     The interpreter flushes standard output at its end, which would fail once more.
     """
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-
-
-def leave_at_once(code: int) -> NoReturn:
-    """Flush the output, and end the process without any other cleanup."""
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError, AttributeError):
-            stream.flush()
-    os._exit(code)
 
 
 def _wrapped(text: str, width: int) -> str:

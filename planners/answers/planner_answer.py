@@ -15,13 +15,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from planners.command_line.interrupt import Interrupt
 from planners.errors import GaplessError, MissingDependencyError
 from planners.model.budget import Budget
 from planners.model.columns import INT64_MAX, is_whole
 from planners.model.findings import Findings
 from planners.model.plan import Plan, Result, Status
 from planners.model.problem import Problem, Scalar
+from planners.processes.interrupt import Interrupt
 from planners.registry import ChosenPlanner, UnsupportedProblemError
 from planners.text.plain_text import describe_error, one_line, shown, text_of
 

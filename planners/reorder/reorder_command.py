@@ -1,20 +1,14 @@
-"""``python -m planners.reorder FILE``: look for an order that needs fewer bytes."""
+"""``gapless instances reorder FILE``: look for an order that needs fewer bytes."""
 
 from __future__ import annotations
-
-from planners.command_line.starting import start
-
-if __name__ == "__main__":
-    start()
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from planners.command_line import standard_output
 from planners.command_line.ending import EXIT_INTERRUPTED
-from planners.command_line.typer_frame import AsJson, CommandLine, SizedDimensions
+from planners.command_line.typer_frame import AsJson, Seed, SizedDimensions
 from planners.files.dimensions import parse_dimensions
 from planners.files.formats import read_with_requests
 from planners.files.json_file import compact_json
@@ -22,13 +16,11 @@ from planners.files.output_file import require_suffix, require_targets, say_writ
 from planners.files.problem_file import SUFFIXES, write_problem
 from planners.files.recording_slice import RecordingSlice
 from planners.model.budget import Budget
+from planners.processes import standard_output
 from planners.reorder.order_planning import DEFAULT_TIME_LIMIT_SECONDS, reorder
 from planners.reorder.reordering import reordering_record, reordering_text
 
-app = CommandLine()
 
-
-@app.command("reorder")
 def reorder_file(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="An instance with a graph.")],
     output: Annotated[
@@ -46,7 +38,7 @@ def reorder_file(
         int | None,
         typer.Option(metavar="N", help="Most sets and moves; repeats a search exactly."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of all random choices.")] = 0,
+    seed: Seed = 0,
     dimension: SizedDimensions = None,
     as_json: AsJson = False,
 ) -> None:
@@ -73,9 +65,3 @@ def reorder_file(
         if output is not None:
             say_written(output, f"written: {output}")
     raise typer.Exit(EXIT_INTERRUPTED if found.interrupted else 0)
-
-
-main = app.run
-
-if __name__ == "__main__":
-    main()
