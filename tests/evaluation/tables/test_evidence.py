@@ -105,7 +105,7 @@ def judged(study: str, *records: Record) -> dict[str, JudgedClaim]:
 @pytest.mark.parametrize(
     ("study", "key", "agreeing", "holds"),
     [
-        # docs/paper-slips.md names the sentences that its tables contradict.
+        # docs/bibliography.md names the sentences that its tables contradict.
         ("paper-offsets", "many-objects-near", 9, False),
         ("paper-offsets", "first-fit-many", 9, True),
         ("paper-offsets", "first-fit-single", 9, True),
