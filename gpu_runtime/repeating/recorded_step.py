@@ -54,7 +54,7 @@ from instances.extract.record.requests.engine_addition import engine_addition
 from planners.errors import GaplessError
 from planners.model.work import BACKWARD, FORWARD
 
-# Nodes that are no kernels: the backward pass asks for a saved tensor; tensors are let go.
+# Nodes that are not kernels: the backward pass asks for a saved tensor; tensors are let go.
 UNPACK, RELEASE = "unpack", "release"
 LIFT = "lift_fresh"
 ASK_FOR_VALUE = "_local_scalar_dense"
@@ -69,7 +69,7 @@ class RecordedNode:
     reads: list[int]
     written: list[int] = field(default_factory=list)
     made: list[int] = field(default_factory=list)
-    # Storages of tensors that were there before the step.
+    # Storages of tensors that existed before the step.
     outside_reads: frozenset[int] = frozenset()
     outside_written: frozenset[int] = frozenset()
     effort: Effort = field(default_factory=lambda: Effort(0, 0))

@@ -38,7 +38,7 @@ def is_trainer(value: object) -> bool:
 
 
 def train(value: Any) -> None:
-    """Train with what a user's function returned."""
+    """Train with the object that a user's function returned."""
     if isinstance(value, (tuple, list)):
         trainer, module = value
         trainer.fit(module)
