@@ -127,7 +127,9 @@ def test_growth_fails_and_is_told(folder: Path) -> None:
         ("--set 'parts=1 --memory 49MiB", 2, ""),
     ],
 )
-def test_what_fits_passes(arguments: str, status: int, summary: str, folder: Path) -> None:
+def test_the_action_ends_with_the_status_of_the_prediction(
+    arguments: str, status: int, summary: str, folder: Path
+) -> None:
     runner = Runner(folder, program="train.py:make_step", arguments=f"--beside 0 {arguments}")
     assert runner.run() == status, runner.said
     assert summary in (runner.summary.read_text() if summary else "")

@@ -336,7 +336,7 @@ def test_threads_can_import_planners_in_any_order() -> None:
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_what_a_package_never_imports(package: str) -> None:
+def test_packages_import_no_forbidden_package(package: str) -> None:
     assert offenders(package, NEVER[package], at_import=False) == []
 
 

@@ -99,7 +99,7 @@ def resolves(name: str) -> bool:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_what_a_page_names_is_there(page: Path) -> None:
+def test_every_name_on_a_page_exists(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert [path for path in sorted(paths_of(text)) if not (ROOT / path).exists()] == []
     assert sorted(files_of(text) - file_names()) == []

@@ -55,7 +55,7 @@ def test_the_table_is_an_excerpt_of_what_the_first_command_prints() -> None:
     assert is_excerpt(lines_of(shown), lines_of(run.stdout)), run.stdout
 
 
-def test_what_is_left_out_is_marked() -> None:
+def test_an_excerpt_marks_every_gap() -> None:
     printed = ["head", "a", "b", "c", "foot"]
     assert is_excerpt(["head", "a", LEFT_OUT, "c", "foot"], printed)
     assert not is_excerpt(["head", "a", "c", "foot"], printed)

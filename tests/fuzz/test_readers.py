@@ -45,7 +45,7 @@ def test_a_failure_is_told_and_its_file_kept(
 
 
 @pytest.mark.parametrize("error", [MemoryError("m"), RecursionError("r"), UserWarning("w")])
-def test_what_is_no_proper_answer_is_a_fault(
+def test_an_unexpected_error_is_a_fault(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     def fails(_path: Path) -> None:

@@ -211,7 +211,7 @@ def test_threads_that_use_the_registries_first_have_all_of_them(tmp_path: Path) 
     assert (done.stdout.split(), done.stderr) == (["asks"] * 6, "")
 
 
-def test_who_is_imported_first_changes_neither_order_nor_trust() -> None:
+def test_the_order_of_imports_changes_neither_order_nor_trust() -> None:
     code = (
         "import planners.homosize.homosize, planners.search.auto\n"
         "from planners.registry import planners\n"

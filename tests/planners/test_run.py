@@ -81,7 +81,7 @@ def test_a_planner_is_named_as_on_the_command_line() -> None:
         ("a.csv", "naive", InstanceError, "a planners.Problem is needed, .*found 'a.csv'"),
     ],
 )
-def test_what_is_no_problem_or_no_planner_is_said(
+def test_refuses_other_types_and_unknown_planners(
     problem: Problem, planner: str, error: type[Exception], message: str
 ) -> None:
     for door in (run, solve):
@@ -89,7 +89,7 @@ def test_what_is_no_problem_or_no_planner_is_said(
             door(problem, planner)
 
 
-def test_what_a_session_shows_is_one_line() -> None:
+def test_representations_are_one_line() -> None:
     many = Problem([1 << 30] * 5000, [0] * 5000, [1] * 5000, name="x" * 500, capacity=9)
     result = replace(run(many, "naive"), reason="one\ntwo")
     shown = [repr(it) for it in (many, result, result.plan, bounds_of(many)[0])]
@@ -102,7 +102,7 @@ def test_what_a_session_shows_is_one_line() -> None:
     )
 
 
-def test_what_a_third_party_puts_into_a_result_can_be_shown() -> None:
+def test_results_with_odd_values_can_be_shown() -> None:
     odd = Result("good", plan=[1], lower_bound=None, certificate=b"x")  # type: ignore[arg-type]
     assert repr(odd) == "<Result of '': 'good', [1], lower bound None by b'x'>"
 
@@ -121,7 +121,7 @@ def test_a_proof_of_infeasibility_keeps_its_certificate() -> None:
 
 
 @pytest.mark.parametrize("isolation", [None, Isolation()])
-def test_what_a_planner_prepares_is_no_time_of_its_own(
+def test_preparation_is_not_timed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, isolation: Isolation | None
 ) -> None:
     slept: list[float] = []
@@ -145,7 +145,7 @@ def test_what_a_planner_prepares_is_no_time_of_its_own(
 
 
 @pytest.mark.parametrize("error", [ImportError("none"), SystemExit(3), RuntimeError("broken")])
-def test_what_cannot_be_prepared_is_the_planners_to_say(error: BaseException) -> None:
+def test_a_failed_preparation_does_not_stop_the_planner(error: BaseException) -> None:
     def fail() -> None:
         raise error
 

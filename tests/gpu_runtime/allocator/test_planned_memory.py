@@ -226,7 +226,7 @@ def test_nothing_is_told_before_the_installation(method: str) -> None:
         _ = memory.problems
 
 
-def test_what_is_wrong_is_told_before_the_installation() -> None:
+def test_refuses_wrong_parameters_before_the_installation() -> None:
     with pytest.raises(UnknownPlannerError, match="did you mean 'naive'"):
         PlannedMemory("naiv")
     with pytest.raises(GaplessError, match=r"^arena: 'vmm' or 'cudaMalloc', found 'heap'"):
@@ -359,7 +359,7 @@ def test_an_arena_waits_for_what_lies_elsewhere() -> None:
 
 
 @pytest.mark.parametrize("batch", [512, 32 << 10])
-def test_what_runs_between_steps_gets_the_idle_arena(batch: int) -> None:
+def test_work_between_steps_gets_the_idle_arena(batch: int) -> None:
     allocator = PlannedAllocator(SimulatedMemory(2 * MIB, 1 << 40))
     memory = PlannedMemory(_planning="between")
     memory.attach(allocator)

@@ -82,7 +82,7 @@ def test_frames_side_by_side_come_and_go_together(failures: int) -> None:
 
 
 @pytest.mark.parametrize("is_plain", [False, True], ids=["mapped", "plain"])
-def test_the_former_plan_stays_where_memory_is_short(is_plain: bool) -> None:
+def test_the_former_plan_stays_if_memory_is_short(is_plain: bool) -> None:
     memory = SimulatedMemory(PAGE, 120 * PAGE)
     allocator = PlannedAllocator(memory, is_plain)
     allocator.adopt(plans(FORMER), FORMER)

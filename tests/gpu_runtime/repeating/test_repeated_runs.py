@@ -136,7 +136,7 @@ def assert_peak_is_predicted(loss_of: Callable[[], Tensor]) -> None:
     assert cpu_peak_bytes(run) == decision.peak
 
 
-def test_what_the_program_holds_is_not_made_again() -> None:
+def test_results_that_the_program_holds_are_not_made_again() -> None:
     weight = torch.randn(100, requires_grad=True)
     held = []
 
@@ -150,7 +150,7 @@ def test_what_the_program_holds_is_not_made_again() -> None:
     assert step.is_repeatable[step.unit_of_node[step.graph.op.index("sin")]]
 
 
-def test_what_a_buffer_is_changed_by_does_not_run_again() -> None:
+def test_calls_that_change_a_buffer_do_not_run_again() -> None:
     weight, buffer = torch.randn(3, requires_grad=True), torch.zeros(3)
 
     def loss_of() -> Tensor:
@@ -202,7 +202,7 @@ def counted(run: Callable[[], None]) -> Counter[str]:
 
 @pytest.mark.parametrize("share", SHARES)
 @pytest.mark.parametrize("name", SMALL_STEPS)
-def test_what_was_decided_runs_again_once_and_nothing_else(name: str, share: float) -> None:
+def test_chosen_calls_run_again_once_and_no_others(name: str, share: float) -> None:
     decision = random_decision(name, share, seed=7)
     again = Counter(op for op, unit in zip(decision.ops, decision.unit, strict=True) if unit >= 0)
     # The running statistics are copied, so that a second run leaves them alone.

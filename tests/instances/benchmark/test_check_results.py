@@ -163,7 +163,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("line", "reason"), WRONG, ids=[reason for _, reason in WRONG])
-def test_what_is_wrong_is_one_line(kit: Path, line: Any, reason: str) -> None:
+def test_each_wrong_line_is_refused_on_one_line(kit: Path, line: Any, reason: str) -> None:
     status, said = check(kit, toy_result(TOY_NAIVE), line)
     assert status == 1
     assert len(said) == 2
@@ -243,7 +243,7 @@ def test_pins_chains_and_gaps_are_kept(kit: Path) -> None:
     assert "unsafe tensors share bytes: 0 and 1" in said[3]
 
 
-def test_what_it_cannot_judge_it_refuses(kit: Path) -> None:
+def test_refuses_fields_that_it_cannot_judge(kit: Path) -> None:
     path = kit / "json" / "toy.json"
     fields = json.loads(path.read_text())
     path.write_text(json.dumps(fields | {"windows": []}))

@@ -77,7 +77,7 @@ def test_fields_that_say_nothing_are_left_out(tmp_path: Path) -> None:
         ('file = "', 'file = "' + "a" * 255, "field file: a name of 1 to 255 bytes, without a"),
     ],
 )
-def test_what_is_wrong_is_named(tmp_path: Path, wrong: str, right: str, message: str) -> None:
+def test_each_fault_is_named(tmp_path: Path, wrong: str, right: str, message: str) -> None:
     path = tmp_path / "catalogue.toml"
     write_catalogue([entry()], path)
     text = path.read_text()

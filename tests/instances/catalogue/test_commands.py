@@ -59,7 +59,7 @@ def test_a_collection_is_catalogued_listed_and_made_again(folder: Path) -> None:
     assert [record["name"] for record in records] == ["graph", "ring"]
 
 
-def test_what_hands_wrote_and_what_planners_found_is_kept(folder: Path) -> None:
+def test_fields_by_hand_and_best_plans_are_kept(folder: Path) -> None:
     run(folder, "update", "ring")
     catalogue = folder / "catalogue.toml"
     (ring,) = read_catalogue(catalogue).values()
@@ -108,7 +108,7 @@ def test_an_instance_without_a_generator_is_a_trace(folder: Path) -> None:
     assert done.stderr == "error: instance trace: no command is recorded; it is kept as a file\n"
 
 
-def test_what_a_compiler_has_to_place_is_a_lowered_program(folder: Path) -> None:
+def test_an_instance_of_a_compiler_is_a_lowered_program(folder: Path) -> None:
     write_problem(unknown_origin(compiler="ExecuTorch", executorch="1"), folder / "trace.json")
     run(folder, "update", "trace")
     lowered = read_catalogue(folder / "catalogue.toml")["trace"]

@@ -34,7 +34,7 @@ def test_entries_are_chosen_by_name_and_by_tag() -> None:
     assert names(choose_entries(CATALOGUE, ["ring*"], ["streams", "synthetic"])) == ["ring-2"]
 
 
-def test_what_matches_nothing_is_told_what_is_near() -> None:
+def test_unknown_names_and_tags_get_near_ones() -> None:
     with pytest.raises(InstanceError, match=r"no instance matches 'brt'; did you mean 'bert'"):
         choose_entries(CATALOGUE, ["brt"])
     with pytest.raises(InstanceError, match=r"no instance has the tag 'stream'; .*'streams'"):
@@ -61,7 +61,7 @@ def test_a_terminal_shows_what_is_proven_in_green(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("width", range(40, 200, 5))
-def test_what_a_terminal_shows_is_whole(tmp_path: Path, width: int) -> None:
+def test_no_cell_is_cut_on_a_terminal(tmp_path: Path, width: int) -> None:
     console = Console(width=width, record=True, file=io.StringIO())
     console.print(catalogue_table(CATALOGUE.values(), [tmp_path]).rich(console.width))
     headings, _, *lines = console.export_text().splitlines()

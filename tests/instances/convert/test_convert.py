@@ -216,7 +216,7 @@ def test_a_device_of_a_snapshot_is_chosen(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.usefixtures("npz", "toy", "graph")
-def test_what_makes_no_sense_is_one_error(
+def test_each_impossible_conversion_is_one_error(
     tmp_path: Path, source: str, output: str, fields: dict[str, Any], message: str
 ) -> None:
     before = sorted(tmp_path.iterdir())

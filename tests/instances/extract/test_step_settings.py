@@ -24,7 +24,7 @@ from planners.errors import GaplessError, InstanceError
         ({"mode": "inference", "checkpointing": True}, "an inference graph has no backward pass"),
     ],
 )
-def test_what_no_model_can_do_is_refused(changes: dict[str, Any], message: str) -> None:
+def test_refuses_settings_that_no_model_supports(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(InstanceError, match=message):
         StepSettings(**changes)
 
@@ -41,7 +41,7 @@ def test_what_no_model_can_do_is_refused(changes: dict[str, Any], message: str) 
         ("gpt2-medium", {"mode": "inference", "bucket_mb": 5}, "setting bucket_mb: an inference"),
     ],
 )
-def test_what_a_model_does_not_support_is_refused(
+def test_refuses_settings_that_a_model_does_not_support(
     name: str, changes: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(InstanceError, match=message):

@@ -230,7 +230,7 @@ def test_the_scaling_family_reaches_a_million() -> None:
         (lambda: scaling_family(1e4), "parameter tensors: a whole number .* found 10000.0"),
     ],
 )
-def test_what_cannot_be_made_is_refused(make: Callable[[], Problem], message: str) -> None:
+def test_refuses_impossible_parameters(make: Callable[[], Problem], message: str) -> None:
     with pytest.raises(InstanceError, match=message):
         make()
 

@@ -18,7 +18,7 @@ def columns(problem: Problem) -> tuple[list[int], list[int], list[int]]:
 
 
 @pytest.mark.parametrize("variation", VARIATIONS)
-def test_what_fits_fits_its_variants(variation: str) -> None:
+def test_variants_of_an_instance_that_fits_fit(variation: str) -> None:
     for seed in range(8):
         problem = tight_capacity(12, utilisation=0.9, steps=500, units=256, seed=seed)
         variant = vary(problem, variation, seed)
@@ -27,7 +27,7 @@ def test_what_fits_fits_its_variants(variation: str) -> None:
 
 
 @pytest.mark.parametrize("variation", VARIATIONS)
-def test_what_is_drawn_changes_with_the_seed(variation: str) -> None:
+def test_drawn_variants_change_with_the_seed(variation: str) -> None:
     problem = tight_capacity(12, utilisation=0.9, steps=500, units=256)
     variants = [columns(vary(problem, variation, seed)) for seed in range(8)]
     assert any(variant != variants[0] for variant in variants) is is_drawn(variation)
@@ -68,7 +68,7 @@ def test_a_variant_of_a_problem_without_tensors_is_one() -> None:
         (Problem([1], [0], [9], gaps=[(0, 2, 3)]), "gaps in lifetimes"),
     ],
 )
-def test_what_a_variant_could_not_keep_is_refused(problem: Problem, found: str) -> None:
+def test_refuses_problems_with_more_than_lifetimes(problem: Problem, found: str) -> None:
     with pytest.raises(
         InstanceError, match=rf"lifetimes alone are needed, found {re.escape(found)}"
     ):

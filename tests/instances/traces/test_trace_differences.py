@@ -61,7 +61,7 @@ def test_equal_traces_do_not_differ() -> None:
     assert not find_differences(two_iterations(10, 20), two_iterations(10, 20))
 
 
-def test_what_differs_stands_alone() -> None:
+def test_only_differing_requests_are_listed() -> None:
     recorded = two_iterations(1, 20, 3, 4, 5, 40, 6)
     other = two_iterations(1, 21, 3, 4, 5, 6, 50, backward=8)
     assert find_differences(recorded, other) == {

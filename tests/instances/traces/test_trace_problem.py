@@ -64,7 +64,7 @@ def three_iterations() -> AllocationTrace:
     )  # fmt: skip
 
 
-def test_what_was_there_before_is_asked_for_in_no_phase() -> None:
+def test_blocks_from_before_belong_to_no_phase() -> None:
     trace = AllocationTrace(
         4, [7, 9], [0, 0], [4, 2], [4, 2], before=[True, False],
         mark_event=[0], mark_phase=[FORWARD], mark_microbatch=[0], mark_iteration=[0],
@@ -94,7 +94,7 @@ def test_the_whole_trace_numbers_its_phases_throughout() -> None:
     assert (unmarked.phase_start, unmarked.phase_end, unmarked.layer_start) == (None, None, None)
 
 
-def test_what_stays_all_the_time_can_be_left_out_of_the_whole() -> None:
+def test_persistent_blocks_can_be_left_out_of_the_whole() -> None:
     trace = three_iterations()
     problem = whole_problem(trace, persistent=False, round_to=512)
     # The weight is gone; the state was made within the recording, and is not.
@@ -105,7 +105,7 @@ def test_what_stays_all_the_time_can_be_left_out_of_the_whole() -> None:
     assert whole_problem(unmarked, persistent=False).size.tolist() == [9, 5]
 
 
-def test_what_was_reserved_goes_with_a_problem_that_has_all_of_it() -> None:
+def test_reserved_bytes_go_with_a_problem_of_all_blocks() -> None:
     trace = three_iterations()
     segments = [(0, 0, 0, 4000, 0), (9, 0, 0, 500, 0), (14, 1, 0, 500, 0)]
     with_segments = AllocationTrace(
@@ -161,7 +161,7 @@ def test_persistent_tensors_may_stay_out() -> None:
     assert problem.size.tolist() == [23, 300]
 
 
-def test_what_the_first_iteration_makes_for_good_is_its_own() -> None:
+def test_lasting_blocks_belong_to_the_iteration_that_made_them() -> None:
     problem = iteration_problem(three_iterations(), 0, persistent=False)
     assert problem.size.tolist() == [11, 300, 50]
 
@@ -210,7 +210,7 @@ def longest_common(ours: Sequence[int], theirs: Sequence[int]) -> int:
 
 
 @given(st.lists(st.integers(0, 4), max_size=12), st.lists(st.integers(0, 4), max_size=12))
-def test_what_is_paired_is_a_common_subsequence(ours: list[int], theirs: list[int]) -> None:
+def test_pairs_are_a_common_subsequence(ours: list[int], theirs: list[int]) -> None:
     partners = find_partners(ours, theirs).tolist()
     kept = [(value, at) for value, at in zip(ours, partners, strict=True) if at != NO_PARTNER]
     assert all(theirs[at] == value for value, at in kept)
@@ -292,7 +292,7 @@ def test_any_part_of_any_run() -> None:
         assert found == Reference("PyTorch", max(at[begin : end + 1]), exact=True)
 
 
-def test_what_was_reserved_before_is_known_as_far_as_it_is_given_back() -> None:
+def test_earlier_segments_are_known_only_by_their_frees() -> None:
     segments = [(1, ALLOC, 5), (2, FREE, 30), (3, ALLOC, 40)]
     assert peak_reserved(trace_with(segments), 0, 20) == Reference("PyTorch", 40, exact=False)
     assert peak_reserved(trace_with([(1, ALLOC, 5)], before=True), 0, 20) == (

@@ -42,7 +42,7 @@ def test_a_free_may_never_complete() -> None:
     assert rows(trace([5], [0], [3], [10])) == [(0, ALLOCATE, 0), (3, REQUESTED, 0)]
 
 
-def test_what_was_there_before_is_asked_for_first() -> None:
+def test_blocks_from_before_are_requested_first() -> None:
     requests = trace([5, 6], [0, 0], [0, 10], [0, 10], before=[True, False], address=[64, 32])
     assert rows(requests) == [(-1, ALLOCATE, 0), (0, COMPLETED, 0), (0, ALLOCATE, 1)]
     assert requests.address.tolist() == [64, 32]

@@ -123,7 +123,7 @@ def test_a_step_of_ones_own_is_traced_or_read_as_it_was_extracted(tmp_path: Path
     assert "no function is called 'make_stop'" in budget(f"{path}:make_stop").stderr
 
 
-def test_what_takes_long_runs_where_it_is_named() -> None:
+def test_slow_planners_run_only_if_named() -> None:
     named = {planner.name for planner in choose_planners("*")}
     assert {name for name in named if name.startswith("pytorch-partitioner")} == named - {
         planner.name for planner in choose_planners()
@@ -241,7 +241,7 @@ def test_limits_as_they_are_written() -> None:
         (["--planners", ","], "no budget planner named; give at least one, or '*' for all"),
     ],
 )
-def test_what_it_refuses(step: Path, arguments: list[str], said: str) -> None:
+def test_refuses_wrong_options(step: Path, arguments: list[str], said: str) -> None:
     done = budget(step, *arguments)
     assert done.exit_code == 2
     assert said in done.stderr

@@ -207,7 +207,7 @@ def test_nobody_waits_where_there_is_nothing_to_give_back() -> None:
     assert memory.calls.synchronize == 1
 
 
-def test_what_is_in_use_is_not_given_back() -> None:
+def test_blocks_in_use_are_not_given_back() -> None:
     lake = Lake()
     lake.free_blocks(4, 6)
     stitched = lake.allocate(10)
@@ -261,7 +261,7 @@ def test_requests_below_the_limit_split_blocks() -> None:
     assert lake.states() == {"insufficient": 1, "single": 1}
 
 
-def test_where_blocks_are_limited_those_below_are_neither_split_nor_stitched() -> None:
+def test_limited_blocks_are_neither_split_nor_stitched() -> None:
     lake = Lake(limit=6, limits_blocks=True)
     lake.free_blocks(5, 4)
     lake.allocate(3)
@@ -271,7 +271,7 @@ def test_where_blocks_are_limited_those_below_are_neither_split_nor_stitched() -
     assert lake.counts() == (3, 0, 18)
 
 
-def test_where_blocks_are_limited_those_at_the_limit_are_split() -> None:
+def test_blocks_at_the_limit_are_split() -> None:
     lake = Lake(limit=6, limits_blocks=True)
     lake.free_blocks(6)
     lake.allocate(1)
@@ -279,7 +279,7 @@ def test_where_blocks_are_limited_those_at_the_limit_are_split() -> None:
 
 
 @pytest.mark.parametrize(("blocks", "chunks"), [(2, PLENTY), (1000, 22)])
-def test_what_was_stitched_and_used_longest_ago_goes(blocks: int, chunks: int) -> None:
+def test_the_least_recently_used_stitched_block_is_dropped(blocks: int, chunks: int) -> None:
     lake = Lake(most_stitched=blocks, most_stitched_bytes=chunks)
     lake.free_blocks(5, 4)
     first = lake.allocate(9)
@@ -461,7 +461,7 @@ def test_addresses_stay_while_their_stream_is_at_work_there() -> None:
     assert memory.live_events == 0
 
 
-def test_what_the_device_does_not_take_back_is_given_again() -> None:
+def test_memory_that_the_device_refuses_serves_again() -> None:
     refused = 0
     for call in range(40):
         memory, lake = pages_lake(100)

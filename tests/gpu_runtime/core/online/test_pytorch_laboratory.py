@@ -103,7 +103,7 @@ def test_the_real_pytorch_and_ours_on_a_gpu_hold_the_same(name: str) -> None:
     assert published_of(live, experiment.steps) == expected(experiment.steps)
 
 
-def test_what_is_asked_of_pytorch() -> None:
+def test_experiments_on_pytorch_match_those_on_ours() -> None:
     """Everything but PyTorch itself: its figures are ours, and its storages end."""
     experiment = EXPERIMENTS["split-and-merge off"]
     allocator = OnlineLaboratory(experiment, LedgerMemory(2 * MIB, CAPACITY))

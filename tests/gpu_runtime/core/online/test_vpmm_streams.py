@@ -73,7 +73,7 @@ def test_a_region_of_another_stream_moves_behind_a_wait_where_it_is_not_done() -
     ]
 
 
-def test_what_is_left_of_a_region_has_an_event_of_its_own() -> None:
+def test_the_rest_of_a_region_has_its_own_event() -> None:
     pool = Pool()
     pool.freed(3, 1)
     before = pool.device.calls.record_event
@@ -332,7 +332,7 @@ class Device:
         return self.memory.created_bytes // PAGE
 
 
-def test_what_was_freed_in_a_capture_stays_with_its_stream_until_the_end_of_it() -> None:
+def test_bytes_freed_in_a_capture_stay_with_their_stream_until_its_end() -> None:
     pool = Device(1, captured=1)
     pool.free()
     pool.allocator.allocate(4 * PAGE, 2)
@@ -364,7 +364,7 @@ def test_a_stream_that_is_captured_waits_for_nothing() -> None:
     pool.allocator.check()
 
 
-def test_what_a_stream_that_is_gone_had_is_used_when_the_device_was_waited_for() -> None:
+def test_bytes_of_a_destroyed_stream_serve_after_a_device_wait() -> None:
     pool = Device(1)
     pool.memory.destroy_stream(1)
     pool.free()

@@ -95,7 +95,7 @@ def table(count: int) -> StorageTable:
     return StorageTable([10 + storage for storage in range(count)], [f"t{s}" for s in range(count)])
 
 
-def test_what_is_sent_is_a_chain_and_what_is_received_another() -> None:
+def test_sent_and_received_storages_are_two_chains() -> None:
     kernels = [Kernel("dispatch", FORWARD, creates=(0, 1)), exchange((0, 1), (2,))]
     assert chain_exchanges(kernels, table(3), ()) == (kernels, [(0, 1), (2,)])
 

@@ -114,7 +114,7 @@ def test_a_tensor_to_write_into_counts() -> None:
     assert effort_of_call(add, (one, other), {"out": result}, result) == Effort(0, 4 * 8)
 
 
-def test_what_may_run_again() -> None:
+def test_only_repeatable_operators_may_run_again() -> None:
     problem = extracted()
     graph, work = work_of(problem)
     of_forward = {

@@ -50,7 +50,7 @@ def test_without_traced_calls_the_work_is_unknown() -> None:
     assert graph.work is None
 
 
-def test_what_reads_a_buffer_before_it_changes_is_not_repeatable() -> None:
+def test_readers_of_a_buffer_that_changes_later_are_not_repeatable() -> None:
     buffer, weight = 1, 2
     kernels = [
         traced("sub", FORWARD, reads=(buffer, weight), creates=(0,)),

@@ -397,7 +397,7 @@ def test_computation_and_communication_overlap() -> None:
     assert tuple(sorted((gathered, hidden))) in unsafe_by_paths(problem.graph)
 
 
-def test_what_stays_apart_is_counted_in_shards() -> None:
+def test_persistent_bytes_are_counted_in_shards() -> None:
     step = four_layers()
     assert problem_of(step).origin["persistent_bytes"] == 4 * (40 + 40) // 2
     assert problem_of(step, parallel="replicated").origin["persistent_bytes"] == 4 * (40 + 40)
@@ -490,7 +490,7 @@ def test_a_layer_ends_with_the_first_number(name: str, layer: str | None) -> Non
     assert layer_of(name) == layer
 
 
-def test_what_lies_between_layers_is_a_unit() -> None:
+def test_parameters_between_layers_are_a_unit() -> None:
     names = ["word", "position", "h.0.w", "h.1.w", "norm", "head"]
     assert group_units(range(6), dict(enumerate(names))) == [[0, 1], [2], [3], [4, 5]]
 

@@ -277,7 +277,7 @@ def test_the_precision_is_that_of_the_step(tmp_path: Path) -> None:
         ({**LLAMA, "vocab_size": 10**400}, "the model cannot be traced: "),
     ],
 )
-def test_what_is_wrong_with_a_file_is_said(
+def test_each_fault_of_a_file_is_named(
     fields: object, said: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     name = written(tmp_path, fields)
@@ -338,7 +338,7 @@ def test_a_sequence_is_no_longer_than_the_positions(tmp_path: Path) -> None:
         record(name, SETTINGS, seq=65)
 
 
-def test_what_pytorch_cannot_trace_is_one_line(tmp_path: Path) -> None:
+def test_an_operator_without_a_trace_is_one_line(tmp_path: Path) -> None:
     fields = {"model_type": "mixtral", "num_key_value_heads": 2, "intermediate_size": 64, **SMALL}
     name = written(tmp_path, fields)
     assert record(name, SETTINGS, seq=16).request_count > 0

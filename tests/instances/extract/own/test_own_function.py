@@ -101,9 +101,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("body", "part", "said"), WRONG)
-def test_what_is_wrong_in_a_step_names_its_line(
-    body: str, part: str, said: str, tmp_path: Path
-) -> None:
+def test_a_fault_in_a_step_names_its_line(body: str, part: str, said: str, tmp_path: Path) -> None:
     text = f"{NETWORK}\n\ndef make_step():\n{body}"
     path = written(tmp_path, text)
     message = error_of(f"{path}:make_step")
@@ -118,7 +116,7 @@ def test_a_parameter_without_a_default_has_to_be_given(tmp_path: Path) -> None:
     assert trace_own(open_own(f"{path}:make_step", ["batch=3"]), 1).iteration_count == 1
 
 
-def test_what_is_beside_the_file_can_be_imported(tmp_path: Path) -> None:
+def test_modules_beside_the_file_can_be_imported(tmp_path: Path) -> None:
     written(tmp_path, STEP, "my_network_beside.py")
     path = written(tmp_path, "from my_network_beside import make_step as make\n")
     assert trace_own(open_own(f"{path}:make", ["batch=4"]), 1).request_count

@@ -110,7 +110,9 @@ def transposed(x: Tensor) -> Tensor:
         ),
     ],
 )
-def test_what_cannot_be_replaced(function: Callable[[Tensor], Tensor], message: str) -> None:
+def test_refuses_operators_without_a_functional_form(
+    function: Callable[[Tensor], Tensor], message: str
+) -> None:
     from instances.extract.partition.functional_graph import make_functional
 
     with pytest.raises(InstanceError) as error:

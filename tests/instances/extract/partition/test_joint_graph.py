@@ -96,7 +96,7 @@ def test_a_partition_saves_or_repeats(solver: str) -> None:
     assert repeated_bytes[1] > 0
 
 
-def test_what_writes_a_buffer_never_runs_again() -> None:
+def test_writers_of_a_buffer_never_run_again() -> None:
     from instances.extract.partition.joint_graph import joint_graph
 
     nodes = joint_graph(NETWORK, SETTINGS).module.graph.nodes
@@ -105,7 +105,7 @@ def test_what_writes_a_buffer_never_runs_again() -> None:
     assert marks["relu_"] == marks["native_batch_norm"] == "None"
 
 
-def test_what_ranks_exchange_never_runs_again() -> None:
+def test_exchanges_between_ranks_never_run_again() -> None:
     from instances.extract.partition.joint_graph import joint_graph
 
     name = "qwen2-moe"

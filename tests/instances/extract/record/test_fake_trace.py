@@ -83,7 +83,7 @@ def test_a_linear_layer_allocates_this() -> None:
     assert first[2] == [gradient]
 
 
-def test_what_outlives_an_iteration_is_weights_state_and_libraries() -> None:
+def test_only_weights_state_and_libraries_outlive_an_iteration() -> None:
     trace = trace_of(linear, {"x": (2, 4)}, FLOAT32)
     weight = 3 * 4 * 4
     figures = iteration_figures(trace)

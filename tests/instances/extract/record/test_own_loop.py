@@ -277,7 +277,7 @@ ANSWERS = """
 """
 
 
-def test_what_measures_waits_or_prints_is_answered(
+def test_calls_that_measure_wait_or_print_are_answered(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert phases(trace_of(tmp_path, ANSWERS)) == "FBO" * 3
