@@ -19,7 +19,7 @@ from planners.text.plain_text import one_line
 
 
 def findings() -> Iterator[tuple[str, str]]:
-    """Yield a part and what was found of it; a missing part is told with its reason."""
+    """Yield each part with a line on it; if a part is missing, the line is the reason."""
     yield "GPU", _told(_gpu)
     yield "compiler", _told(_compiler)
     yield "PyTorch", _told(_pytorch)

@@ -1,4 +1,4 @@
-"""Loads what a registry knows at its first use, from any thread."""
+"""Loads the entries of a registry at its first use, from any thread."""
 
 from __future__ import annotations
 

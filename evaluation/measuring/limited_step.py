@@ -1,4 +1,4 @@
-"""Runs the step of a model within a limit of memory, and measures what was predicted of it."""
+"""Runs the step of a model within a limit of memory, and measures its predicted peak and time."""
 
 from __future__ import annotations
 

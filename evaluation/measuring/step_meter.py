@@ -31,7 +31,7 @@ class StepMeter:
             torch.cuda.synchronize()
 
     def peak_bytes(self, step: Step) -> int:
-        """Return the most bytes that a step allocates at once, without what was there before."""
+        """Return the most bytes that a step allocates at once, beyond those from before it."""
         if not self._is_gpu:
             return cpu_peak_bytes(step)
         self.wait()
@@ -43,7 +43,7 @@ class StepMeter:
         return peak
 
     def reserved_bytes(self, step: Step) -> int:
-        """Return the most bytes that the allocator reserves for a step and all that is there."""
+        """Return the most bytes that the allocator reserves while a step runs."""
         if not self._is_gpu:
             return 0
         self.wait()

@@ -16,7 +16,7 @@ from planners.text.byte_units import binary_unit
 
 
 def fewest_ranks_figure(fewest: FewestRanks) -> Figure:
-    """Return the picture; a dashed line is what a GPU has for PyTorch."""
+    """Return the picture; a dashed line is the memory of a GPU that PyTorch may use."""
     tried = fewest.tried
     labels = [row.label for row in next(iter(tried.values())).check.rows]
     scale, unit = binary_unit(max(

@@ -29,7 +29,7 @@ class SelectiveLayer(nn.Module):
         self.leave = nn.Linear(inner, width, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the input plus what was read from the states."""
+        """Return the input plus the output of the states."""
         inputs, gate = self.enter(self.norm(x)).chunk(2, -1)
         near = self.window(inputs.transpose(1, 2))[..., : x.shape[1]]
         inputs = functional.silu(near).transpose(1, 2)

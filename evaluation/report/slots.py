@@ -57,7 +57,7 @@ def fill_template(words: str, fillers: Mapping[str, Callable[[], str]], where: P
 
 
 def sections_of(words: str) -> list[str]:
-    """Cut words before each heading; a line within code is no heading."""
+    """Cut words before each heading; a line within code is not a heading."""
     sections = [""]
     is_code = False
     for line in words.splitlines(keepends=True):

@@ -1,4 +1,4 @@
-"""Writes what is asked for of the records of studies: a report, and the page of a study."""
+"""Writes a report on the records of studies, or the page of one study."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ MOVED = 20
 @register(
     "verified-plan",
     summary="Verify a right or a wrong plan on real memory",
-    source="docs/verification-argument.md",
+    source="docs/verification.md",
 )
 def verified_plan(
     problem: Problem,
@@ -79,7 +79,7 @@ def verified_plan(
 @register(
     "verifying-kernel",
     summary="Stamp, check and copy tensors of one size on a GPU; no reuse",
-    source="docs/verification-argument.md",
+    source="docs/verification.md",
 )
 def verifying_kernel(
     problem: Problem, budget: Budget, size_mib: int = 256, total_mib: int = 4096

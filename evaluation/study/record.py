@@ -209,7 +209,7 @@ class Record(
         Raises
         ------
         InstanceError
-            The line is no record; the message says which rule it breaks.
+            The line is not a record; the message says which rule it breaks.
         """
         try:
             return _DECODER.decode(text)

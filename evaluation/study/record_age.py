@@ -126,7 +126,7 @@ def _modules() -> dict[str, str]:
 
 
 def _function(build: object) -> object:
-    """Return the function that a planner is made of, below its parameters."""
+    """Return the function of a planner, without the parameters that are bound to it."""
     while isinstance(build, partial):
         build = build.args[0] if build.func is partial else build.func
     return build
@@ -175,7 +175,7 @@ def _is_text(node: ast.AST) -> bool:
 
 
 def _git(*arguments: str) -> str | None:
-    """Return the output of git, or None if git fails or these sources are no checkout."""
+    """Return the output of git, or None if git fails or these sources are not a checkout."""
     try:
         return subprocess.run(
             ["git", "-C", str(ROOT), *arguments], check=True, capture_output=True, text=True

@@ -61,7 +61,7 @@ def read_records(path: Path) -> Iterator[AnyRecord]:
     Raises
     ------
     InstanceError
-        A line is no record; the message has its number.
+        A line is not a record; the message has its number.
     """
     for where, line in _lines(path):
         if line.endswith(b"\n"):

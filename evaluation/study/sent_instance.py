@@ -74,7 +74,7 @@ class SentInstance:
 
 
 class _Said(msgspec.Struct, forbid_unknown_fields=True):
-    """The fields of a request sequence that are no columns."""
+    """The fields of a request sequence that are not columns."""
 
     name: str
     recorded: bool

@@ -63,7 +63,7 @@ def find_study(name_or_file: str) -> Study:
     GaplessError
         No study has this name; the message has near ones.
     InstanceError
-        The file is no study; the message has the field, the value and the rule.
+        The file is not a study; the message has the field, the value and the rule.
     """
     if name_or_file.endswith(SUFFIX):
         return read_study(Path(name_or_file))
@@ -92,7 +92,7 @@ def read_study(path: Path) -> Study:
     Raises
     ------
     InstanceError
-        The file is no study; the message has the field, the value and the rule.
+        The file is not a study; the message has the field, the value and the rule.
     """
     with errors_at(path):
         try:

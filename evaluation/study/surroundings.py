@@ -66,6 +66,6 @@ def versions() -> Mapping[str, str]:
 
 @cache
 def commit() -> str | None:
-    """Return the commit of the sources, or None if they are no checkout."""
+    """Return the commit of the sources, or None if they are not a checkout."""
     found = git_commit()
     return None if found == "unknown" else found

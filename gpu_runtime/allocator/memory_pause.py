@@ -82,7 +82,7 @@ class MemoryPause:
         self._guards = ExitStack()
 
     def report(self) -> PauseReport | None:
-        """Return what was paused; None if nothing ever was."""
+        """Return the report of the last pause and resume; None before the first pause."""
         if self._last is None:
             return None
         figures = self._allocator.figures()

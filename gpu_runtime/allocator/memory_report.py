@@ -179,7 +179,7 @@ class MemoryReport:
 
     @property
     def pytorch_bytes(self) -> int:
-        """Peak of what the better of PyTorch's two allocators would reserve."""
+        """Peak of the bytes that the better of PyTorch's two allocators would reserve."""
         return min(self.default_bytes, self.expandable_bytes)
 
     @property

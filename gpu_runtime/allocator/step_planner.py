@@ -140,7 +140,7 @@ class StepPlanner:
             self._adopt_made(plan)
 
     def _adopt_made(self, make: Callable[[], PlannedSteps | None]) -> None:
-        """Adopt what a call makes; if that fails, training goes on as before."""
+        """Adopt the plans that a call makes; if the call fails, training goes on as before."""
         try:
             planned = make()
             if planned is not None:

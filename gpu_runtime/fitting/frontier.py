@@ -60,6 +60,6 @@ def search_frontier(
         largest = max(found.largest(label) or 0 for label in labels)
         if not largest or 2 * value > MOST:
             return
-        # About half as many fit of what is twice as large.
+        # If each is twice as large, about half as many fit.
         value, guess = 2 * value, max(largest // 2, 1)
         found = LargestValues(found.parameter, found.room, found.by)

@@ -59,7 +59,7 @@ class Program:
 
     # Traces it with changed parameters.
     check: Callable[[Mapping[str, int]], RankFit]
-    # Checks what a function makes of its traces.
+    # Checks the traces after a function has changed them.
     check_traces: Callable[[Callable[[AllocationTrace], AllocationTrace]], RankFit]
     # The number of processes, if it can be changed.
     ranks: int | None = None

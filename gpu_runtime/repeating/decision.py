@@ -13,7 +13,7 @@ from planners.model.columns import IntColumn
 from planners.recompute.forward_choice import ForwardChoice
 from planners.recompute.repeatable_step import RepeatableStep, Sequence32
 
-# Nodes of graphs that are no kernels: of recorded steps, and of extracted ones.
+# Nodes of graphs that are not kernels: of recorded steps, and of extracted ones.
 NO_KERNELS = frozenset({UNPACK, RELEASE, "input", "output"})
 
 

@@ -51,7 +51,7 @@ class Operator:
 
 @cache
 def operator_of(call: Any) -> Operator:
-    """Return what the schema of an overload says."""
+    """Return the facts in the schema of an overload."""
     schema = call._schema
     name = schema.name.split("::")[-1]
     numbered = list(enumerate(schema.arguments))

@@ -53,7 +53,7 @@ from instances.extract.record.gpu.eager_branches import eager_branches
 from instances.extract.record.requests.engine_addition import engine_addition, leaves_below
 from planners.errors import GaplessError
 
-# Nodes that are no kernels: the backward pass asks for a saved tensor; tensors are let go.
+# Nodes that are not kernels: the backward pass asks for a saved tensor; tensors are let go.
 UNPACK, RELEASE = "unpack", "release"
 LIFT = "lift_fresh"
 ASK_FOR_VALUE = "_local_scalar_dense"

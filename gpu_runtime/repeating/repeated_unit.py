@@ -96,7 +96,7 @@ class OwnPiece:
 
 @dataclass(frozen=True)
 class Kept:
-    """A tensor that is there until a second run or the backward pass has read it."""
+    """A tensor that is kept until a second run or the backward pass has read it."""
 
     value: Tensor
     version: int

@@ -1,4 +1,4 @@
-"""Runs that compute the same bits for the same inputs, and digests of what they compute."""
+"""Runs that compute the same bits for the same inputs, and digests of their results."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def deterministic(*, strict: bool) -> Iterator[NotedOperators]:
 
 
 class NotedOperators:
-    """The operators that PyTorch warned of."""
+    """The operators without a deterministic form, which PyTorch warned of."""
 
     def __init__(self, caught: list[warnings.WarningMessage]) -> None:
         self._caught = caught

@@ -19,7 +19,7 @@ class Corruption:
     """A tensor that did not hold its stamped pattern."""
 
     victim: int
-    # The tensor whose pattern was found; None if the bytes are no tensor's pattern of that trial.
+    # The tensor whose pattern was found; None if no tensor has these bytes as its pattern.
     writer: int | None
     # Wrong bytes, summed over all checks of all trials.
     bytes: int

@@ -24,7 +24,7 @@ LIST = "list.json"
 
 
 def write_kit(entries: Iterable[CatalogueEntry], folders: list[Path], target: Path) -> str:
-    """Write the benchmark into a folder; return a sentence that counts what was written."""
+    """Write the benchmark into a folder; return a sentence with the number of files."""
     for folder in (target, target / "json", target / "csv"):
         try:
             folder.mkdir(exist_ok=True)

@@ -473,7 +473,7 @@ def _number(value: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Return an argument that is no tensor, once its numbers are known to be bounded."""
+    """Return an argument that is not a tensor, once its numbers are known to be bounded."""
     if isinstance(value, list):
         return [_plain(each) for each in value]
     return value if isinstance(value, str) else _number(value)

@@ -57,7 +57,7 @@ class JsonStream:
         self._text, self._at, self._dropped = "", 0, 0
 
     def peek(self) -> str:
-        """Return the next character that is no space; empty at the end."""
+        """Return the next character that is not a space; empty at the end."""
         while True:
             space = _SPACE.match(self._text, self._at)
             self._at = space.end() if space else self._at
@@ -125,7 +125,7 @@ class JsonStream:
         self._at += 1
 
     def _read_more(self) -> bool:
-        """Drop what was read, and at least double the rest; False at the end of the text."""
+        """Drop the text read so far, and at least double the rest; False at the end of the text."""
         rest = self._text[self._at :]
         if len(rest) > MAX_TEXT_BYTES:
             raise InstanceError(f"values of at most {MAX_TEXT_BYTES} characters are read")

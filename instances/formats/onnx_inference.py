@@ -157,7 +157,7 @@ def _name_of(value: ValueInfoProto, axis: int) -> str:
     return name or f"{value.name}.{axis}"
 
 
-# A tensor with more elements is no shape and no list of axes; its numbers are never read. A guess.
+# A tensor with more elements is neither a shape nor axes; its numbers are never read. A guess.
 MOST_NUMBERS = 1024
 # Elements of a computed result; so many take milliseconds.
 MOST_COMPUTED = 1 << 20

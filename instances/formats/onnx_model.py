@@ -11,7 +11,7 @@ they read shapes. Every other result is a storage of its own, even if a runtime 
 place. Weights are initializers, the results of ``Constant``, and renamed weights.
 
 Limits. A node with a graph of its own (``If``, ``Loop``, ``Scan``) is refused, because the bytes of
-that graph depend on data. Sequences, maps and strings are refused: they are no tensors.
+that graph depend on data. Sequences, maps and strings are refused: they are not tensors.
 
 Note: functions are counted before they are inlined
 ---------------------------------------------------

@@ -299,7 +299,7 @@ def _held_without_event(
 TARGET = "a memory snapshot"
 # Address of the only segment. The viewer is JavaScript, whose whole numbers are exact to 2**53.
 SEGMENT_ADDRESS = 0x7F0000000000
-# Stands in place of an allocator's settings. The viewer shows it, and it marks the snapshot as a
+# This takes the place of an allocator's settings. The viewer shows it. It marks the snapshot as a
 # plan.
 SETTINGS = {"planned_by": "gapless"}
 # The viewer reads protocols 2 to 4.

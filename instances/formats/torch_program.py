@@ -23,7 +23,7 @@ def read_torch_program(path: Path, dimensions: Dimensions = NO_DIMENSIONS) -> Pr
 
     The nodes are the operators, in the file's order on one stream. The first node makes the inputs,
     and the last node reads the results. Each storage is one tensor, with all its views and the
-    results written into it in place; an operator that only makes a view is no node. Sizes are
+    results written into it in place; an operator that only makes a view is not a node. Sizes are
     exact, and a tensor is aligned to its elements. Nothing in the file is unpickled. `dimensions`
     maps PyTorch's symbols of dynamic dimensions, such as ``s77``, to sizes. ``persistent_bytes`` of
     the origin counts the weights.

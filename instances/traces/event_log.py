@@ -20,7 +20,7 @@ from planners.model.columns import IntColumn
 from planners.model.problem import Scalar
 
 NOTHING = -1
-# PyTorch's name of the pool that is no private one.
+# PyTorch's name of the common pool, which serves all requests outside of private pools.
 COMMON_POOL = (0, 0)
 ALLOC, FREE_REQUESTED, FREE_COMPLETED = range(3)
 FIRST_SEGMENT_KIND = 3

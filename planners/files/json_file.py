@@ -66,7 +66,7 @@ def require_fields(prefix: str, fields: Any, required: set[str], optional: set[s
 
 
 def require_list(field: str, value: Any) -> None:
-    """Refuse a field that is no list; raises ``InstanceError``."""
+    """Refuse a field that is not a list; raises ``InstanceError``."""
     if not isinstance(value, list):
         refuse(field, "a list", value)
 

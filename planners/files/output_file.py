@@ -130,7 +130,7 @@ def _replacing_plain_file(target: str, there: os.stat_result | None) -> Iterator
 
 
 def _bring_to_disk(folder: str) -> None:
-    # The file is already complete and in place. If its folder cannot be synced, that is no error.
+    # The file is complete and in place already. A folder that cannot be synced is not an error.
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -170,7 +170,7 @@ def _is_same_file(path: Path, other: Path) -> bool:
 
 
 def _is_plain(path: Path) -> bool:
-    """Return True if a path leads to nothing yet, or to a plain file that is no standard stream."""
+    """Return True if a path leads to nothing yet, or to a plain file but not a standard stream."""
     there = _status(path)
     return there is None or (stat.S_ISREG(there.st_mode) and _standard_stream(there) is None)
 

@@ -98,7 +98,7 @@ def aligned_bound(problem: Problem) -> Bound:
 
 
 def _rounded_sizes(problem: Problem) -> Iterator[tuple[int, IntColumn]]:
-    """Yield each alignment that rounds the size of a tensor that counts for it, and all sizes."""
+    """Yield each alignment that rounds up a size of its tensors, and all sizes rounded to it."""
     for least in np.unique(problem.alignment).tolist():
         if np.any(problem.size[problem.alignment >= least] % least):
             yield least, -(-problem.size // least) * least

@@ -67,7 +67,7 @@ def frozen_lists(
 def frozen_names(field: str, names: Iterable[str], entry: str) -> tuple[str, ...]:
     """Return a column of names that are safe to print in a one-line message."""
     listed = listed_values(field, names)
-    # A long name may come many times: each is looked at once.
+    # A long name may appear many times: each distinct name is checked once.
     known: set[str] = set()
     for index, name in enumerate(listed):
         if not isinstance(name, str) or not (name in known or name.isprintable()):

@@ -165,7 +165,7 @@ class Incumbent:
         *,
         interrupted: bool = False,
     ) -> Findings:
-        """Return the plan, the bound, and the reason why the search ended if it is no proof."""
+        """Return the plan, the bound, and the reason why the search ended without a proof."""
         if not (reason or self.is_decided or self.has_room_for_an_order):
             reason = "time limit"
         bound, certificate = self.bound.bytes, self.bound.name

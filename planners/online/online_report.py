@@ -61,7 +61,7 @@ def calls_table(run: OnlineRun) -> Table:
 
 
 def figures_table(run: OnlineRun) -> Table:
-    """Return the table of what single allocators count: a column for each of their figures."""
+    """Return the table of figures that single allocators keep, a column for each."""
     counted_by = {row.label: row.result.statistics for row in run.rows if row.result is not None}
     names = list(dict.fromkeys(name for figures in counted_by.values() for name in figures))
     rows = [

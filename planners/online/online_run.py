@@ -80,7 +80,7 @@ def run_online(
         Names or wildcards with parameters, as on the command line of ``gpu_runtime.replay``, or
         objects of the registry.
     terms
-        The device and what is wanted of it; accounts without memory by default.
+        The device and its terms; by default it keeps accounts and has no memory.
     on_start
         Called with the index and the label of each allocator before it runs.
     is_interrupted

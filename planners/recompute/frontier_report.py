@@ -29,7 +29,7 @@ COLUMNS = (
 
 
 def step_line(step: RepeatableStep) -> str:
-    """Return the line above the tables: the step, its peak, its time, and what they follow from."""
+    """Return the line above the tables: the step, its peak, its time, and the rates behind them."""
     problem = step.problem
     again = counted(int(step.is_repeatable.sum()), "unit")
     computing = step.share(float(step.unit_seconds[step.is_repeatable].sum()))

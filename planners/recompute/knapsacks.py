@@ -101,7 +101,7 @@ def cheapest_choice(
             before[row, better] = origin[better]
         best = new
     if not np.isfinite(best[goal]):
-        # Rounding lost what was missing.
+        # Rounding lost the bytes that are missing.
         return [int(np.argmax([saved for saved, _ in options])) for options in choices]
     found, place = [], goal
     for row in reversed(range(len(choices))):

@@ -1,4 +1,4 @@
-"""Ask a planner, plan the addresses of what it answers, and let the judge judge both."""
+"""Ask a planner, plan the addresses of its answer, and have both judged."""
 
 from __future__ import annotations
 
@@ -233,6 +233,6 @@ def _answer(planner: LimitPlanner, question: LimitQuestion) -> LimitAnswer:
 
 
 def _part_of(budget: Budget) -> Budget:
-    """Return a budget whose time is a part of what is left of a running one."""
+    """Return a budget of a share of the time that a running budget has left."""
     left = SHARE_OF_TIME * budget.remaining_seconds()
     return replace(budget, time_limit_seconds=left if np.isfinite(left) else None).started()

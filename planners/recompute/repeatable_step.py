@@ -250,7 +250,7 @@ class RepeatableStep:
         return self.core.late_sequence(choice.repeated, choice.sent)
 
     def choice_of(self, sequence: Sequence32) -> Choice:
-        """Return the choice of a sequence: what runs twice in it, and what it sends away."""
+        """Return the choice of a sequence: units that run twice, and tensors that are sent away."""
         nodes, tensors = self.graph.node_count, self.graph.tensor_count
         counts = np.bincount(sequence, minlength=nodes + 2 * tensors)
         again = self.unit_of_node[counts[:nodes] > 1]

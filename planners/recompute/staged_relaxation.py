@@ -363,7 +363,7 @@ class _Relaxation:
         )  # fmt: skip
 
     def _add_cut(self, index: int) -> None:
-        """Add row (4), and the rows of what the node of the cut uses."""
+        """Add row (4), and a row for each tensor that the node of the cut uses."""
         size, held = self._step.problem.size, self._held[index]
         touched = self._touches(self.cuts[index])
         used = np.flatnonzero(touched & (held >= 0))
@@ -376,14 +376,14 @@ class _Relaxation:
         self._rows.add_sum((0.0 if self._is_limit else 1.0) - made, variables, values)
 
     def _add_copies(self, index: int) -> None:
-        """Add row (5) of a cut, and that what is fetched behind it is not held there."""
+        """Add row (5) of a cut; a tensor that is fetched behind the cut is not held there."""
         step, held, fetched = self._step, self._held[index], self._fetched[index]
         there = np.flatnonzero(fetched >= 0)
         self._rows.add(np.ones(len(there)), (held[there], 1.0), (fetched[there], 1.0))
         if self._is_limit or not len(there):
             return
         most, cut = self._most_seconds, self.cuts[index]
-        # Copies behind the cut: of what this stage fetches, and every later one.
+        # Fetches behind the cut: those of this stage and of all later ones.
         later = [(column[column >= 0], np.flatnonzero(column >= 0))
                  for column in self._fetched[index:]]  # fmt: skip
         seconds = step.problem.size * (step.copy_seconds / most)

@@ -58,7 +58,7 @@ def referee(
 
 
 def in_words(proven: Proven, problem: Problem | None) -> str:
-    """Return one line on what is proven; a name and a capacity are those of the instance alone."""
+    """Return one line on the proof; its name and capacity are only those of an instance."""
     name = "the problem" if problem is None else one_line(problem.name)
     if proven.bound is None:
         return f"{name} has no plan"

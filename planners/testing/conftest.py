@@ -1,4 +1,4 @@
-"""Options of the tests, and what the planners answered with `unsupported`."""
+"""Options of the tests, and a list of the answers `unsupported`."""
 
 from __future__ import annotations
 

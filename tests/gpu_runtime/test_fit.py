@@ -144,7 +144,7 @@ def test_a_registered_model_has_no_words() -> None:
 
 
 @pytest.mark.torch
-def test_what_is_needed_is_said_without_a_limit(tmp_path: Path) -> None:
+def test_prints_the_need_without_a_limit(tmp_path: Path) -> None:
     answer = fit(script(tmp_path), "--set", "parts=2")
     assert (answer.exit_code, answer.stderr) == (0, "")
     above, headings, live, caching, _, planned, *kinds, blank, _, peak = answer.stdout.splitlines()
@@ -236,7 +236,7 @@ def test_a_registered_model_by_its_settings(tmp_path: Path) -> None:
         (CTRL_C, 130, "interrupted\n"),
     ],
 )
-def test_what_was_found_is_printed_when_a_search_ends_early(
+def test_an_interrupted_search_prints_its_results(
     ending: str, status: int, said: str, tmp_path: Path
 ) -> None:
     name = script(tmp_path, ending=ending)
@@ -265,7 +265,7 @@ def test_json_says_how_the_trace_is_made_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.torch
-def test_what_can_be_varied(tmp_path: Path) -> None:
+def test_refuses_parameters_that_cannot_be_varied(tmp_path: Path) -> None:
     name = script(tmp_path)
     vary = ("--memory", "1GiB", "--vary")
     assert f"{name.rpartition(':')[0]}:7: make_step has no parameter 'pats'; did you mean" in (
@@ -308,7 +308,7 @@ def test_options_that_make_no_sense(arguments: list[str], said: str) -> None:
     assert said in refused("bert-base", *arguments)
 
 
-def test_who_has_no_pytorch_is_told_what_to_install(
+def test_without_pytorch_the_error_has_the_install_command(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
@@ -334,7 +334,7 @@ def test_nothing_but_an_answer_is_an_answer(does: str, tmp_path: Path) -> None:
 
 @pytest.mark.torch
 @pytest.mark.parametrize("does", HARMLESS)
-def test_what_a_script_prints_is_not_in_the_answer(does: str, tmp_path: Path) -> None:
+def test_output_of_a_script_is_not_in_the_answer(does: str, tmp_path: Path) -> None:
     name = script(tmp_path, f"{does}\n{FRAGMENTING}")
     answer = fit(name, "--memory", "1GiB", "--json")
     assert answer.exit_code == 0, answer.stderr
@@ -455,7 +455,7 @@ def test_a_users_function_is_halved_and_what_it_lacks_is_said(tmp_path: Path) ->
 
 
 @pytest.mark.torch
-def test_ranks_that_cannot_be(tmp_path: Path) -> None:
+def test_refuses_impossible_ranks(tmp_path: Path) -> None:
     own = script(tmp_path, STEP)
     assert "--ranks: at least 1" in refused(own, "--ranks", "0")
     assert "multiply to those of --ranks, 8" in refused(own, "--ranks", "8", "--parallel", "tp=2")

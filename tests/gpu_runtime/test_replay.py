@@ -231,7 +231,7 @@ def test_any_instance_is_replayed_by_its_lifetimes(tmp_path: Path) -> None:
     assert "has no segments" in refused(path, "--check")
 
 
-def test_what_frees_alone_tell_of_was_there_before(tmp_path: Path) -> None:
+def test_blocks_known_only_by_frees_existed_before(tmp_path: Path) -> None:
     path = tmp_path / "frees.npz"
     names = np.array(["alloc", "free_requested", "free_completed"])
     np.savez(path, action=[1, 2], addr=[8, 8], size=[5 * MIB, 5 * MIB], names=names)
@@ -247,7 +247,7 @@ def test_a_recording_without_requests_is_an_error(tmp_path: Path, sizes: list[in
     assert "none.npz: at least one request for memory is needed" in refused(path)
 
 
-def test_what_cannot_be_done_is_said_in_one_line(recording: Path, tmp_path: Path) -> None:
+def test_each_refusal_is_one_line(recording: Path, tmp_path: Path) -> None:
     wrong = tmp_path / "wrong.npz"
     wrong.write_text("no archive")
     assert "no known format recognises this file" in refused(wrong)

@@ -1,4 +1,4 @@
-// Puts the offsets of another plan beneath the rectangles. What the reader looks at stays, except
+// Puts the offsets of another plan into the map. The part of the map in view stays, except
 // where that is all of it: then it is all of the new plan.
 const plan = Number(cb_obj.value)
 const {data} = source

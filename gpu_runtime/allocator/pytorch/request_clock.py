@@ -1,4 +1,4 @@
-"""Times what the allocator in force takes for PyTorch's requests and frees, whichever it is."""
+"""Times PyTorch's requests and frees in the allocator in force, whichever it is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-// Times what the allocator in force takes for requests and frees, whichever it is.
+// Times requests and frees in the allocator in force, whichever it is.
 #pragma once
 
 #include <atomic>

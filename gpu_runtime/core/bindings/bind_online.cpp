@@ -361,7 +361,7 @@ void bind_stweaver(nb::module_& module) {
 }
 
 void bind_visits(nb::module_& module) {
-    // A hook passes what it was called with, which says nothing here.
+    // A hook passes its arguments, which are not needed here.
     using Passed = nb::handle;
     nb::class_<ModuleVisits>(module, "ModuleVisits", "Where a program is, told by its hooks.")
         .def(nb::init<ServingOnlineAllocator&>(), "serving"_a, nb::keep_alive<1, 2>())

@@ -92,7 +92,7 @@ class StreamScheduler:
     def hold(self, node: int, length: float) -> None:
         """Hold a node until only nodes with longer holds could go on.
 
-        Lengths may have any unit; 0 is no hold.
+        Lengths may have any unit; 0 means no hold.
         """
         if length > 0:
             with self.lock:

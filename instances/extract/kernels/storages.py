@@ -42,7 +42,7 @@ class TracedOp:
     inputs: tuple[int, ...]
     # The `inputs` that it writes in place.
     mutated: tuple[int, ...]
-    # Storages of its results; an output that is no new storage is a view or the argument that was
+    # Storages of its results; an output without a new storage is a view or the argument that was
     # written in place.
     outputs: tuple[int, ...]
     # None if the tracer did not see the tensors of the call.
@@ -87,7 +87,7 @@ class Kernel:
     creates: tuple[int, ...] = ()
     # Storages that it does not touch, but for whose earlier readers it waits.
     after: tuple[int, ...] = ()
-    # None for a kernel that is no traced operation: the batch, the loss, an inserted collective.
+    # None for a kernel that is not a traced operation: the batch, the loss, an inserted collective.
     effort: Effort | None = None
 
     @property
@@ -115,7 +115,7 @@ def merge_storages(trace: Trace) -> list[Kernel]:
 
     An operation that neither writes nor creates a storage is a view, and no kernel. An in-place
     operation writes its existing storage. New values of parameters and moments are written into
-    the persistent storage that they replace, as on a device, and so are no tensors of their own.
+    the persistent storage that they replace, as on a device, and so are not tensors of their own.
     The last kernel keeps the loss alive until the host can fetch it.
     """
     kernels = [Kernel("input", StepPhase.FORWARD, creates=trace.batch)]
@@ -154,7 +154,7 @@ def find_control_arcs(kernels: Sequence[Kernel]) -> list[tuple[int, int]]:
     """Return the arcs, beyond producer to consumer, that every execution must respect.
 
     Arcs from a producer to its consumers do not order the consumers, which matters if one of them
-    writes in place. They also say nothing of persistent storages, which are no tensors. So a reader
+    writes in place. They leave out persistent storages too, which are not tensors. So a reader
     waits for the latest write before it. A write waits for the latest write before it, and for all
     reads between the two. For example, the optimizer waits for the all-reduce of a gradient, and
     overwrites a parameter only after the backward pass has read it. A kernel with storages in

@@ -175,7 +175,7 @@ def _config_of(fields: dict[str, Any]) -> Any:
 
 
 def _prepare(config: Any) -> None:
-    """Refuse what is not traced, and leave out the dtype."""
+    """Refuse settings that cannot be traced, and leave out the dtype."""
     # transformers would take the dtype from here, but the precision is a setting of the step.
     config.dtype = None
     if getattr(config, "quantization_config", None) is not None:

@@ -19,7 +19,7 @@ Step = Callable[[], object]
 
 
 def is_step(value: object) -> TypeGuard[Step]:
-    """Return True of what runs a step: not of a module, nor of a class."""
+    """Return True if an object runs a step when called; a module or a class does not."""
     import torch
 
     return callable(value) and not isinstance(value, (torch.nn.Module, type))

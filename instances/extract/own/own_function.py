@@ -97,7 +97,7 @@ class OwnFile:
             yield
 
     def find(self, name: str) -> Any:
-        """Return what the file calls by a name; an ``InstanceError`` names near ones."""
+        """Return the object of a name in the file; an ``InstanceError`` names near ones."""
         if self._module is None:
             with self.called():
                 self._module = run_user_file(self.path)
@@ -166,7 +166,7 @@ class OwnFunction:
         return None if default is inspect.Parameter.empty else default
 
     def make(self) -> Any:
-        """Call it and return what it returns; a script runs as a whole, and returns None.
+        """Call the function and return its result; a script runs as a whole, and returns None.
 
         A function that raises, or that takes other arguments, is an ``InstanceError`` with the
         user's line.

@@ -21,7 +21,7 @@ _LIGHTNING = (
 _LIGHTNING_MODULE = "LightningModule"
 # Lightning's callbacks that write files or to the terminal.
 _WRITES = ("checkpoint", "progress", "summary", "lr_monitor", "device_stats")
-# The methods of a Trainer of transformers that write files, and its callbacks that show.
+# The methods of a Trainer of transformers that write files, and its callbacks that show progress.
 _SAVES = ("save_model", "save_state", "save_metrics", "_save_checkpoint", "push_to_hub")
 _SHOWS = ("ProgressCallback", "PrinterCallback", "NotebookProgressCallback")
 
@@ -38,7 +38,7 @@ def is_trainer(value: object) -> bool:
 
 
 def train(value: Any) -> None:
-    """Train with what a user's function returned."""
+    """Train with the object that a user's function returned."""
     if isinstance(value, (tuple, list)):
         trainer, module = value
         trainer.fit(module)

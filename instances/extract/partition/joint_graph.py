@@ -66,7 +66,7 @@ def joint_graph(model: Model, settings: StepSettings) -> JointGraph:
             node.meta["val"] = value_of(node)
         elif node.op == "call_function" and op_name(node.target) in COMMUNICATION_OPS:
             node.meta["recompute"] = CheckpointPolicy.MUST_SAVE
-    # A second run would find another value of what it changed.
+    # A second run of these nodes would read the value that the first run changed.
     for node in make_functional(module.graph):
         node.meta["recompute"] = CheckpointPolicy.MUST_SAVE
     module.recompile()

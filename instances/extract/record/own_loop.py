@@ -262,7 +262,7 @@ class OwnLoop:
         self._updated()
 
     def _written(self, tensor: Any) -> None:
-        """See an update that no optimizer makes, by what it writes into."""
+        """See an update without an optimizer: an operator writes into a parameter."""
         # A module that is called may gather its parameters.
         if self.depth or self.is_updated or self.is_updating or not self.backward_passes:
             return
@@ -341,7 +341,7 @@ class _Batches:
             try:
                 batch = next(self.source)
             except StopIteration:
-                # A short loader begins again, unless it is no training's.
+                # A short loader begins again if the training reads it.
                 if self.updates == loop.updates:
                     raise
                 self.source = self._begun()

@@ -160,7 +160,7 @@ def run_own_steps(
 
 
 def _made(function: OwnFunction, loop: OwnLoop, steps: int) -> Any:
-    """Return what a user's function returns, or what ended it while it trained.
+    """Return the result of a user's function, or the error that ended it while it trained.
 
     An exception keeps the variables of the program alive, and with them its weights.
     """

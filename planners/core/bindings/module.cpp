@@ -52,7 +52,7 @@ NB_MODULE(_core, module) {
         "infinite; "
         "a TimeoutError says that it has passed.";
     // Problems cache objects of this module, and a problem in a module's globals lives until the
-    // interpreter ends. That is no leak, so nanobind's warning is off.
+    // interpreter ends. That is not a leak, so nanobind's warning is off.
     nb::set_leak_warnings(false);
     nb::register_exception_translator([](const std::exception_ptr& thrown, void*) {
         try {

@@ -36,7 +36,7 @@ def test_within_there_is_one_core_and_afterwards_all_again() -> None:
     assert os.sched_getaffinity(0) == granted
 
 
-def test_what_was_forked_meanwhile_does_not_keep_a_core(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_child_forked_meanwhile_keeps_no_core(monkeypatch: pytest.MonkeyPatch) -> None:
     granted = {min(os.sched_getaffinity(0))}
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: granted)
     with a_core_of_its_own():

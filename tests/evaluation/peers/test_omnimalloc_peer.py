@@ -63,7 +63,7 @@ def test_without_the_package_the_command_that_installs_it_is_named(
         (training_graph(20, streams=3), "decides safety"),
     ],
 )
-def test_what_the_peer_cannot_say_is_refused(problem: Problem, feature: str) -> None:
+def test_refuses_features_that_the_peer_cannot_express(problem: Problem, feature: str) -> None:
     with pytest.raises(UnsupportedProblemError, match=feature):
         require_expressible(problem)
 

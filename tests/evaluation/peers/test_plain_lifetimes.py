@@ -68,6 +68,6 @@ def test_a_seed_is_another_order_of_the_same_tensors() -> None:
         (training_graph(20, streams=3), "decides safety"),
     ],
 )
-def test_what_a_package_cannot_say_is_refused(problem: Problem, feature: str) -> None:
+def test_refuses_features_that_a_package_cannot_express(problem: Problem, feature: str) -> None:
     with pytest.raises(UnsupportedProblemError, match=f"a package .*{feature}|{feature}"):
         plain_lifetimes(problem, "a package")

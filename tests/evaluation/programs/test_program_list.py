@@ -18,13 +18,13 @@ def test_programs_are_found_in_the_order_of_the_list() -> None:
     assert all(its.name.startswith("pairs-") for its in find_programs(["*"], "pairs"))
 
 
-def test_what_is_not_installed_is_one_line() -> None:
+def test_a_missing_package_is_one_line() -> None:
     program = replace(PROGRAMS["lora"], packages=("peft_of_another_world",))
     with pytest.raises(MissingDependencyError, match=r"lora needs peft_of.*'gapless\[programs\]'"):
         program.require_packages()
 
 
-def test_what_is_run_is_what_the_list_says() -> None:
+def test_runs_follow_the_list() -> None:
     random, ddp = PROGRAMS["random-lengths"], PROGRAMS["ddp"]
     assert random.check_run() == TrainingRun(
         purpose=Purpose.CHECK, allocator=Allocator.DEFAULT, program="random-lengths",

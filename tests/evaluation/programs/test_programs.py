@@ -166,7 +166,7 @@ def test_a_program_that_takes_other_steps_is_refused(monkeypatch: pytest.MonkeyP
         run_program(tiny("plain"), RecordingProbe())
 
 
-def test_what_lies_between_steps_is_outside_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_work_between_steps_is_outside_of_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     from evaluation.programs import plain_loops
     from gpu_runtime.training.scene import Scene
 

@@ -65,7 +65,7 @@ def traced(request: pytest.FixtureRequest) -> AllocationTrace:
 
 
 @pytest.mark.torch
-def test_what_varies_is_in_sparse_blocks(traced: AllocationTrace) -> None:
+def test_only_sparse_blocks_vary(traced: AllocationTrace) -> None:
     dynamic = find_dynamic_requests(traced, 2)
     modules = {traced.module_names[module] for module in traced.alloc_module[dynamic]}
     assert {name.split(".layers.0.")[-1].split(".")[0] for name in modules} == {"mlp"}
@@ -75,7 +75,7 @@ def test_what_varies_is_in_sparse_blocks(traced: AllocationTrace) -> None:
 
 
 @pytest.mark.torch
-def test_what_is_recomputed_is_dealt_as_before() -> None:
+def test_recomputed_tokens_go_to_the_same_experts() -> None:
     trace = small_mixture(checkpointing=True).trace()
     forward, backward, _ = iteration_phases(trace, 2)
     dynamic = find_dynamic_requests(trace, 2)[forward]

@@ -159,7 +159,7 @@ def test_a_proof_is_said(problem: Problem) -> None:
     assert "proven optimal" in texts_of(drawn)
 
 
-def test_what_can_be_coloured_by_is_what_the_problem_knows() -> None:
+def test_offers_colours_for_the_fields_of_the_problem() -> None:
     nodes = 9
     graph = Graph(
         op=[f"<i>op{node}" for node in range(nodes)], stream=[node % 2 for node in range(nodes)],

@@ -189,7 +189,7 @@ def test_a_tap_says_which_tensor_it_is(browser: Browser, page: Path) -> None:
     [(DESKTOP, True), (TABLET, True), (PHONE, False), (SMALLEST, False)],
     ids=["desktop", "tablet", "phone", "smallest"],
 )
-def test_what_stands_beside_the_pointer_is_whole(
+def test_the_text_beside_the_pointer_is_whole(
     browser: Browser, tmp_path: Path, screen: tuple[int, int], is_shown: bool
 ) -> None:
     page = tmp_path / "long-names.html"

@@ -111,7 +111,7 @@ def test_the_name_of_a_study_is_no_path_and_no_tag(report: Report, tmp_path: Pat
     assert "<script>x" not in page
 
 
-def test_what_is_asked_is_text_on_the_page(tmp_path: Path) -> None:
+def test_a_question_is_escaped_on_the_page(tmp_path: Path) -> None:
     material = PageMaterial("made-up", [record("one", "greedy")], {"question": "Is <b>it</b> so?"})
     _, page = write_report(material, {}, tmp_path)
     assert "Is &lt;b&gt;it&lt;/b&gt; so?" in page.read_text(encoding="utf-8")
@@ -161,7 +161,7 @@ def test_a_map_takes_the_planners_of_plugins(report: Report, tmp_path: Path) -> 
     assert '"theirs-of-a-map"' in (tmp_path / "out/report.html").read_text(encoding="utf-8")
 
 
-def test_what_is_open_is_not_proven(report: Report, results: Path, tmp_path: Path) -> None:
+def test_only_unproven_instances_are_open(report: Report, results: Path, tmp_path: Path) -> None:
     assert report(results, "-o", tmp_path / "out").exit_code == 0
     text = (tmp_path / "out/report.md").read_text(encoding="utf-8")
     section = text.split("## What is open")[1].split("\n## ")[0]
@@ -237,7 +237,7 @@ def test_the_words_of_a_study_are_filled(
         (["long.jsonl", "--page", "x.md"], "file of one study is needed"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(
+def test_each_fault_is_one_line(
     report: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], line: str
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -45,7 +45,7 @@ def own_planners(own_registry: None) -> None:  # noqa: ARG001
         (Problem([1, 2], unsafe_pairs=[(0, 1)]), "planning-parts"),
     ],
 )
-def test_what_has_no_graph_or_no_steps_is_not_supported(problem: Problem, planner: str) -> None:
+def test_problems_without_graph_or_steps_are_unsupported(problem: Problem, planner: str) -> None:
     assert run(problem, planner).status is Status.UNSUPPORTED
 
 
@@ -84,7 +84,7 @@ def test_a_merged_chain_is_needed_whenever_a_member_is() -> None:
 
 
 @pytest.mark.parametrize("field", [{"alignment": [4, 1]}, {"pinned": {0: 0}}])
-def test_what_a_merged_chain_cannot_have(field: dict[str, object]) -> None:
+def test_merged_chains_support_no_other_constraint(field: dict[str, object]) -> None:
     problem = Problem([4, 4], [0, 0], [1, 1], **field)  # type: ignore[arg-type]
     assert run(problem, "merged-chains").status is Status.UNSUPPORTED
 

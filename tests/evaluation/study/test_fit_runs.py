@@ -50,7 +50,7 @@ def test_every_training_is_one_that_its_model_has() -> None:
         (Failure("the process died"), RunStatus.CRASHED, None, "the process died"),
     ],
 )
-def test_what_a_training_takes_is_recorded(
+def test_the_memory_of_a_training_is_recorded(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     result: Answer,
@@ -74,9 +74,7 @@ def test_what_a_training_takes_is_recorded(
     assert len({record.run for record in found}) == 3
 
 
-def test_what_every_run_would_fail_for_ends_the_study(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_general_failure_ends_the_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     failing = Failure("PyTorch finds no CUDA device", is_general=True)
     monkeypatch.setattr(fit_runs, "answer_of", lambda _: failing)
     with pytest.raises(GaplessError, match="PyTorch finds no CUDA device"):
@@ -97,7 +95,7 @@ def test_a_prediction_is_made_once_for_all_allocators(tmp_path: Path) -> None:
 
 
 @pytest.mark.torch
-def test_what_goes_wrong_in_a_prediction_is_told(tmp_path: Path) -> None:
+def test_a_failed_prediction_has_its_reason(tmp_path: Path) -> None:
     found = records(tmp_path, "ledger", "mobilenet-v2 --image 0")
     assert {record.status for record in found} == {RunStatus.UNSUPPORTED}
     assert "setting image: at least 1, found 0" in (found[0].reason or "")

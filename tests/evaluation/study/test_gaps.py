@@ -40,7 +40,7 @@ def test_a_bound_and_a_plan_of_two_runs_that_meet_are_a_proof() -> None:
     assert facts_of(records)[SUBJECT].optimum == 12
 
 
-def test_what_is_refuted_counts_for_nothing() -> None:
+def test_refuted_plans_and_bounds_do_not_count() -> None:
     wrong = record("a", "wrong", 11, status=RunStatus.INVALID, lower_bound=14, bounds={"own": 13})
     facts = facts_of([wrong, record("a", "greedy", 12)])[SUBJECT]
     assert (facts.best_known, facts.lower_bound) == (12, 10)

@@ -96,7 +96,7 @@ def test_a_family_without_a_seed_gives_one_problem(folder: Path) -> None:
         ('files = ["*.json"]', 'files = ["*.json"]\ncapacity = false'),
     ],
 )
-def test_what_decides_an_answer_changes_the_digest(folder: Path, change: tuple[str, str]) -> None:
+def test_each_setting_of_a_run_changes_the_digest(folder: Path, change: tuple[str, str]) -> None:
     [before] = runs(folder, STUDY, "*/naive/*")
     [again] = runs(folder, STUDY, "*/naive/*")
     [after] = runs(folder, STUDY.replace(*change), "*/naive/*")
@@ -183,7 +183,7 @@ def test_a_variant_that_could_not_be_made_is_one_line(folder: Path) -> None:
         _ = run.asked
 
 
-def test_what_two_grids_ask_alike_is_run_once(folder: Path) -> None:
+def test_two_grids_with_the_same_run_make_it_once(folder: Path) -> None:
     grid = STUDY.partition("[[grid]]")[2]
     assert len(runs(folder, f"{STUDY}[[grid]]{grid}")) == len(runs(folder))
 
@@ -197,7 +197,7 @@ def test_two_files_of_one_name_are_no_single_run(folder: Path) -> None:
     assert len(runs(folder, same)) == len(runs(folder))
 
 
-def test_what_two_grids_ask_unlike_is_refused(folder: Path) -> None:
+def test_refuses_two_grids_that_contradict_each_other(folder: Path) -> None:
     grid = STUDY.partition("[[grid]]")[2]
     with pytest.raises(GaplessError, match=r"two grids ask for pair/naive.* under unlike limits"):
         runs(folder, f"{STUDY}[[grid]]\nseconds = 9{grid}")

@@ -70,7 +70,7 @@ def test_the_last_record_and_its_commit_are_told(
         ("{}\nx = 1", {}, f"{UNHELD}: branch-and-bound"),
     ],
 )
-def test_what_changed_since_is_named_and_whether_its_answers_did(
+def test_names_changed_planners_and_changed_answers(
     results: Path,
     monkeypatch: pytest.MonkeyPatch,
     before: str | None,

@@ -62,7 +62,7 @@ INVALID = {"status": RunStatus.INVALID, "peak": 11, "reason": "two tensors overl
         ({}, {"processor_seconds": 9.0, "machine": OTHER_MACHINE}, None),
     ],
 )
-def test_what_changed_is_said(
+def test_each_change_has_its_word(
     before: dict[str, Any], after: dict[str, Any], change: tuple[str, str] | None
 ) -> None:
     assert change_of(before, after) == change
@@ -96,7 +96,7 @@ def test_a_run_that_is_missing_is_a_loss_and_a_new_one_is_none() -> None:
         {"budget_seconds": 3.0}, {"seed": 1}, {"kind": "online"}, {"capacity": 50},
     ],
 )  # fmt: skip
-def test_what_is_not_the_same_run_is_not_compared(change: dict[str, Any]) -> None:
+def test_only_equal_runs_are_compared(change: dict[str, Any]) -> None:
     both = record("b", "greedy")
     other = record("a", **{"planner": "greedy", "peak": 99, **change})
     changes = changes_between([record("a", "greedy"), both], [other, both])
@@ -158,7 +158,7 @@ def test_a_loss_alone_is_a_failure(tmp_path: Path, peak: int, word: str, status:
     assert summary.endswith("times of 1 of them compared; 1 run only in the new records")
 
 
-def test_what_is_no_record_is_said_in_one_line(tmp_path: Path) -> None:
+def test_a_line_that_is_not_a_record_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "new.jsonl").write_text("{}\n")
     (tmp_path / "old.jsonl").write_text(record("a", "greedy").to_json() + "\n")
     answer = CliRunner().invoke(

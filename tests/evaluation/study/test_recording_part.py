@@ -88,9 +88,7 @@ def test_each_number_of_microbatches_is_an_instance(folder: Path) -> None:
         (["iteration = 1"], "field iteration: a text is needed, found 1"),
     ],
 )
-def test_what_is_no_part_is_refused_with_its_place(
-    folder: Path, lines: list[str], fault: str
-) -> None:
+def test_refuses_wrong_parts_with_their_place(folder: Path, lines: list[str], fault: str) -> None:
     with pytest.raises(GaplessError, match="grid 1, instances 1") as raised:
         runs(folder, *lines)
     assert fault in str(raised.value)

@@ -18,7 +18,7 @@ from tests.evaluation.study.test_record import RECORD
 LINES = [replace(RECORD, run=f"run {number}").to_json() for number in range(3)]
 
 
-def test_what_was_appended_is_read_again(tmp_path: Path) -> None:
+def test_appended_records_are_read_again(tmp_path: Path) -> None:
     path = tmp_path / "deeper" / "r.jsonl"
     for number, line in enumerate(LINES):
         with records_file(path) as file:
@@ -122,7 +122,7 @@ def test_records_are_not_added_to_a_file_that_was_taken_away(tmp_path: Path) -> 
         "\0" * 9, "x" * (MOST_LINE_BYTES + 1),
     ],
 )  # fmt: skip
-def test_what_is_no_record_file_is_refused_as_it_is(tmp_path: Path, content: str) -> None:
+def test_refuses_other_files_and_leaves_them_unchanged(tmp_path: Path, content: str) -> None:
     path = tmp_path / "mine.json"
     path.write_text(content)
     with pytest.raises(InstanceError, match=r"mine\.json:\d"), records_file(path):
@@ -138,7 +138,7 @@ def test_only_a_plain_file_takes_records(tmp_path: Path, make: Callable[[Path], 
         pass
 
 
-def test_what_failed_is_known(tmp_path: Path) -> None:
+def test_failed_runs_are_known(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
     path.write_text(replace(RECORD, status=RunStatus.CRASHED).to_json() + "\n")
     with records_file(path) as file:

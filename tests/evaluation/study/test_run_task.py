@@ -51,7 +51,7 @@ def write_plugin(folder: Path, name: str, body: str) -> None:
         ("overlaps", RunStatus.INVALID, "unsafe tensors share bytes"),
     ],
 )
-def test_how_a_run_ends_is_recorded(
+def test_each_ending_of_a_run_is_recorded(
     study_folder: Path, planner: str, status: RunStatus, reason: str
 ) -> None:
     # What does not hang has all the time that a slow machine may take.
@@ -64,7 +64,7 @@ def test_how_a_run_ends_is_recorded(
     assert record.bounds["lifetime"] > 0
 
 
-def test_what_a_planner_prints_is_not_taken_for_its_answer(
+def test_output_of_a_planner_is_not_its_answer(
     study_folder: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     record = record_of(study_folder, '["prints"]')

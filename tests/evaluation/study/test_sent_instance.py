@@ -111,7 +111,7 @@ def test_a_rule_of_sequences_holds_for_what_arrives() -> None:
         unpacked_requests(forged(request=np.array([2, 1, 0, 0, 1, 0])))
 
 
-def test_what_arrives_unfolds_to_no_more_than_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refuses_instances_that_unpack_beyond_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sent_instance, "MOST_COLUMN_BYTES", 100)
     with pytest.raises(InstanceError, match="at most 100 bytes of arrays are taken"):
         unpacked_requests(packed_requests(RECORDING))

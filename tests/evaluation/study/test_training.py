@@ -132,7 +132,7 @@ def test_an_interrupt_leaves_whole_programs_and_goes_on(
     assert len(records(tmp_path)) == 6
 
 
-def test_what_every_run_would_fail_for_ends_the_study(run: Callable[..., Result]) -> None:
+def test_a_general_failure_ends_the_study(run: Callable[..., Result]) -> None:
     result = run(say=lambda _: Failure("no CUDA device", is_general=True))
     assert result.exit_code == 2
     assert "error: no CUDA device" in result.stderr
@@ -217,7 +217,7 @@ def test_programs_that_are_not_in_the_list_are_refused(tmp_path: Path) -> None:
         trained_programs(read_study(path).training)
 
 
-def test_what_ships_trains_what_it_says() -> None:
+def test_shipped_studies_train_their_programs() -> None:
     programs = {
         name: trained_programs(study.training)
         for name in studies()

@@ -105,7 +105,7 @@ def judged(study: str, *records: Record) -> dict[str, JudgedClaim]:
 @pytest.mark.parametrize(
     ("study", "key", "agreeing", "holds"),
     [
-        # docs/paper-slips.md names the sentences that its tables contradict.
+        # docs/bibliography.md names the sentences that its tables contradict.
         ("paper-offsets", "many-objects-near", 9, False),
         ("paper-offsets", "first-fit-many", 9, True),
         ("paper-offsets", "first-fit-single", 9, True),
@@ -188,7 +188,7 @@ def claims_of_page(comparison: str, evidence: dict[str, Any]) -> str:
     return fill("{claims}\n\n{claim-figures}", PageMaterial("x", [record("a", "auto")], words), "")
 
 
-def test_what_is_false_stands_with_every_case() -> None:
+def test_a_false_claim_is_shown_with_every_case() -> None:
     text = " ".join(claims_of_page("peak <= 1", {"cases": ["a", "b"]}).split())
     assert "| 12 | **false**, on 1 run only |" in text
     assert "| a | **12** |" in text
@@ -217,7 +217,7 @@ def test_a_verdict_on_few_runs_says_so() -> None:
         ("peak <= 1", {"figures": {"peak": "list(planner)"}}, r"figure peak: a number is needed"),
     ],
 )
-def test_what_is_wrong_is_named(comparison: str, evidence: dict[str, Any], says: str) -> None:
+def test_each_fault_is_named(comparison: str, evidence: dict[str, Any], says: str) -> None:
     with pytest.raises(GaplessError, match=says):
         claims_of_page(comparison, evidence)
 

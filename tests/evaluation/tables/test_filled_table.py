@@ -84,7 +84,7 @@ def test_a_table_may_be_turned() -> None:
     ]  # fmt: skip
 
 
-def test_what_a_table_requires_has_to_be_so() -> None:
+def test_refuses_rows_that_break_a_requirement() -> None:
     with pytest.raises(GaplessError, match="auto is too high"):
         lines_of({"by": ["planner"], "require": [["max(peak) > 15", "{planner} is too high"]]})
 
@@ -118,7 +118,7 @@ def test_what_a_table_requires_has_to_be_so() -> None:
         ({"columns": [["a", "{n:>99999999999}"]]}, r"'>99999999999' is no format"),
     ],
 )
-def test_what_is_wrong_is_named_with_its_field(table: dict[str, Any], says: str) -> None:
+def test_each_fault_is_named_with_its_field(table: dict[str, Any], says: str) -> None:
     with pytest.raises(GaplessError, match=rf"page\.tables\.made-up: {says}"):
         lines_of(table)
 
@@ -147,7 +147,7 @@ def table(*records: Record) -> list[list[str]]:
     return [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()[2:]]
 
 
-def test_what_passes_between_two_runs_is_the_planner_and_the_rest() -> None:
+def test_time_between_two_runs_is_the_planners_and_the_rest() -> None:
     # Five runs, four times a second from one to the next; the planner has a quarter of it.
     rows = table(*(at("a", second) for second in (2, 1, 3, 4, 5)), at("b", 6), at("b", 9, 1.0))
     assert [row[:7] for row in rows] == [

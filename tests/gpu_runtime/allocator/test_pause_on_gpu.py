@@ -45,5 +45,5 @@ def test_the_check_names_a_paused_tensor_before_the_access() -> None:
     assert found["sum"] == 1 << 20
 
 
-def test_what_is_not_kept_keeps_its_addresses() -> None:
+def test_memory_without_kept_contents_keeps_its_addresses() -> None:
     assert run("nothing", "-") == {"kept": 0, "addresses": True, "same": True}

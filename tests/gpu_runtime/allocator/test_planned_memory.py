@@ -214,7 +214,7 @@ def test_nothing_is_told_before_the_installation(method: str) -> None:
         _ = memory.problems
 
 
-def test_what_is_wrong_is_told_before_the_installation() -> None:
+def test_refuses_wrong_parameters_before_the_installation() -> None:
     with pytest.raises(UnknownPlannerError, match="did you mean 'naive'"):
         PlannedMemory("naiv")
     with pytest.raises(GaplessError, match=r"^arena: 'vmm' or 'cudaMalloc', found 'heap'"):

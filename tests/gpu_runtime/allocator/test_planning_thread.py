@@ -41,7 +41,7 @@ def test_an_outcome_can_be_waited_for_and_left() -> None:
     assert thread.take() == 5
 
 
-def test_what_is_raised_is_raised_where_it_is_taken() -> None:
+def test_an_error_is_raised_again_by_take() -> None:
     thread: PlanningThread[int] = PlanningThread()
     thread.start(lambda: 1 // 0)
     with pytest.raises(ZeroDivisionError):

@@ -47,7 +47,7 @@ def test_a_step_that_repeats_is_served_at_the_same_addresses(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_stays_for_good_has_no_place(seed: int) -> None:
+def test_blocks_that_stay_have_no_place(seed: int) -> None:
     program = some_program(seed, kept=0.05)
     training = planned_training(program)
     for _ in range(10):

@@ -133,7 +133,7 @@ def test_giving_back_leaves_the_frames_that_hold_something() -> None:
     assert heap.allocator.figures().reserved_peak == FRAME + 6 * PAGE
 
 
-def test_what_outlives_a_first_step_lies_together() -> None:
+def test_blocks_that_outlive_a_first_step_lie_together() -> None:
     # A best fit would put what stays into the holes between what goes.
     memory = SimulatedMemory(PAGE, PLENTY)
     heap = heap_over(memory)
@@ -181,7 +181,7 @@ def test_memory_stays_within_its_bound(seed: int) -> None:
 
 
 @plain_or_not
-def test_what_cannot_be_had_is_said_and_nothing_is_kept(is_plain: bool) -> None:
+def test_a_failed_request_raises_and_keeps_nothing(is_plain: bool) -> None:
     memory = SimulatedMemory(PAGE, 20 * PAGE)
     heap = heap_over(memory, is_plain)
     kept = heap.allocate(PAGE)
@@ -415,7 +415,7 @@ def test_an_arena_that_no_device_has_is_refused(size: int) -> None:
     assert allocator.figures().arena_bytes == 0
 
 
-def test_what_is_not_a_block_is_not_freed() -> None:
+def test_other_addresses_are_not_freed() -> None:
     heap = heap_over(SimulatedMemory(PAGE, PLENTY))
     block, other = heap.allocate(2000), heap.allocate(2000)
     for address in (1, block.address + 1, block.address + 512, other.end, (1 << 64) - 1):
@@ -431,7 +431,7 @@ def test_what_is_not_a_block_is_not_freed() -> None:
     assert heap.allocator.figures().refused_frees == 0
 
 
-def test_what_lives_in_a_plain_arena_that_was_replaced_is_not_idle() -> None:
+def test_live_blocks_of_a_replaced_plain_arena_are_not_idle() -> None:
     # As often as idle memory goes back at once, and then some.
     memory = SimulatedMemory(PAGE, PLENTY)
     heap = heap_over(memory, is_plain=True)
@@ -463,7 +463,7 @@ def test_simulated_work_ends_at_an_address() -> None:
         memory.submit(0, (1 << 64) - 512, 512)
 
 
-def test_what_grows_does_not_lose_what_it_has() -> None:
+def test_a_growing_range_keeps_its_frames() -> None:
     memory = SimulatedMemory(PAGE, PLENTY)
     allocator = PlannedAllocator(memory)
     elsewhere = allocator.allocate(50 * PAGE, 0)

@@ -78,7 +78,7 @@ def test_a_stream_is_marked_when_it_is_not_captured_any_more() -> None:
 @pytest.mark.parametrize(
     ("status", "found"), [(906, "none 0"), (999, "OSError 1")], ids=["elsewhere", "unknown"]
 )
-def test_what_the_driver_says_of_a_capture(status: int, found: str) -> None:
+def test_each_status_of_a_capture_is_obeyed(status: int, found: str) -> None:
     code = f"""
     memory = CudaMemory(0)
     allocator = PlannedAllocator(memory)
@@ -216,7 +216,7 @@ def test_devices_of_a_process_reach_each_others_memory() -> None:
 
 
 @pytest.mark.parametrize("is_planned", [False, True], ids=["heap", "arena"])
-def test_what_another_devices_stream_does_is_waited_for_before_pages_go(is_planned: bool) -> None:
+def test_pages_go_only_after_work_on_another_device(is_planned: bool) -> None:
     code = f"""
     first, second = PlannedAllocator(CudaMemory(0)), PlannedAllocator(CudaMemory(1))
     driver().host_stream_on(5, 1)
@@ -238,7 +238,7 @@ def test_what_another_devices_stream_does_is_waited_for_before_pages_go(is_plann
 
 
 @pytest.mark.parametrize("which", ["first", "last"])
-def test_what_was_opened_at_once_may_disappear_in_parts(which: str) -> None:
+def test_mappings_opened_together_may_be_unmapped_in_parts(which: str) -> None:
     code = f"""
     first = PytorchExpandable(CudaMemory(0))
     # Two pages of 20 MiB at once, of which one stays.

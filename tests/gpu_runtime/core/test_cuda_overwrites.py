@@ -91,7 +91,7 @@ def test_more_places_than_are_kept_are_not_all_told() -> None:
     assert said(code) == ["1024 0"]
 
 
-def test_what_is_freed_while_a_graph_is_captured_is_not_stamped() -> None:
+def test_blocks_freed_during_a_capture_are_not_stamped() -> None:
     # The driver refuses what would be captured.
     code = """
     allocator = checked()
@@ -122,7 +122,7 @@ def test_a_launch_that_is_refused_loses_nothing_but_its_check() -> None:
     assert said(code) == ["0 []"] * 6
 
 
-def test_what_the_checks_need_is_loaded_first_and_given_back() -> None:
+def test_kernels_of_the_checks_are_loaded_first_and_unloaded() -> None:
     code = """
     memory = CudaMemory(0)
     print(memory.capability)

@@ -147,7 +147,7 @@ def test_the_first_owner_of_new_memory_waits_for_its_stamp() -> None:
     assert {awaited for _, awaited, _ in waits_of(memory)} == {own}
 
 
-def test_who_gets_memory_that_was_looked_at_waits_for_that() -> None:
+def test_a_stream_waits_for_the_check_of_its_memory() -> None:
     memory, allocator = checked()
     allocator.adopt([plan([(3, PAGE, 0), (5, PAGE, 0)])], PAGE)
     allocator.begin_step()
@@ -168,7 +168,7 @@ def test_new_memory_is_handed_to_a_stream_that_is_captured() -> None:
     assert memory.captured_work == 0
 
 
-def test_what_is_freed_while_a_graph_is_captured_is_not_stamped() -> None:
+def test_blocks_freed_during_a_capture_are_not_stamped() -> None:
     for captured in (0, 5):
         memory, allocator = checked()
         block = allocator.allocate(1000)

@@ -149,7 +149,7 @@ def test_the_arena_of_a_plan_goes_and_comes() -> None:
     assert blocks.planned.end_step().planned == 2
 
 
-def test_what_cannot_be_paused_is_refused() -> None:
+def test_refuses_memory_that_cannot_be_paused() -> None:
     plain = PlannedAllocator(SimulatedMemory(PAGE, ROOM), is_plain=True)
     assert "libraries may have registered it" in refusal(plain.pause, None, True)
     blocks = Pausable()

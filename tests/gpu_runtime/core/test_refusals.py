@@ -55,7 +55,7 @@ def test_the_former_plan_stays_where_the_next_one_is_refused(failures: int, is_p
 
 
 @pytest.mark.parametrize("is_plain", [False, True], ids=["mapped", "plain"])
-def test_the_former_plan_stays_where_memory_is_short(is_plain: bool) -> None:
+def test_the_former_plan_stays_if_memory_is_short(is_plain: bool) -> None:
     memory = SimulatedMemory(PAGE, 120 * PAGE)
     allocator = PlannedAllocator(memory, is_plain)
     allocator.adopt(plans(FORMER), FORMER)

@@ -111,7 +111,7 @@ def random_step(random: Random, unit: int) -> list[tuple[int, int, int]]:
 @pytest.mark.parametrize("share", [0.0, math.inf])
 @pytest.mark.parametrize("unit", [PAGE, 300_000, 700], ids=["pages", "parts of pages", "small"])
 @pytest.mark.parametrize("seed", [1, 2, 3, 28, 33, 80, 96, 162])
-def test_so_they_are_while_plans_are_made_and_left(seed: int, unit: int, share: float) -> None:
+def test_the_bound_holds_while_plans_are_made_and_left(seed: int, unit: int, share: float) -> None:
     random = Random(seed)
     allocator = PlannedAllocator(LedgerMemory(PAGE, PLENTY), share_of_moves=share)
     memory = PlannedMemory("many-objects-size-best", _planning="between")

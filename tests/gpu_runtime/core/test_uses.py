@@ -68,7 +68,7 @@ def test_the_next_owner_waits_for_the_work_until_the_free() -> None:
     assert steps.allocator.end_step().planned == 3
 
 
-def test_who_gets_the_bytes_behind_does_not_wait() -> None:
+def test_a_user_of_bytes_behind_a_block_does_not_wait() -> None:
     steps = Steps([(PAGE, 0), (PAGE, PAGE)])
     steps.allocator.begin_step()
     first = steps.allocator.allocate(PAGE)
@@ -80,7 +80,7 @@ def test_who_gets_the_bytes_behind_does_not_wait() -> None:
     steps.allocator.end_step()
 
 
-def test_who_had_the_bytes_itself_does_not_wait() -> None:
+def test_a_stream_does_not_wait_for_itself() -> None:
     steps = Steps([(2 * PAGE, 0), (PAGE, 0), (2 * PAGE, PAGE), (3 * PAGE, 0)])
     steps.allocator.begin_step()
     for size in (2 * PAGE, PAGE, 2 * PAGE, 3 * PAGE):
@@ -230,7 +230,7 @@ def test_memory_of_a_stream_that_is_gone_is_given_back(is_plain: bool) -> None:
     assert memory.created_bytes == 0
 
 
-def test_who_used_a_block_and_did_not_tell_is_waited_for() -> None:
+def test_an_unrecorded_user_of_a_block_is_waited_for() -> None:
     # The second stream reads what the first one made; the third one gets the bytes next.
     steps = Steps([(PAGE, 0), (PAGE, PAGE), (PAGE, 0)], [1, 2, 3])
     steps.allocator.begin_step()

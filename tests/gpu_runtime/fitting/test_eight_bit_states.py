@@ -48,7 +48,7 @@ def make_step(eight_bits=True, width=100):
 """
 
 
-def test_each_block_is_as_large_as_it_would_be() -> None:
+def test_blocks_have_the_sizes_of_eight_bit_states() -> None:
     """Two states of 16 and of 32 bits, one that is small, one of another shape, an update."""
     trace = AllocationTrace(
         20,

@@ -81,7 +81,7 @@ def test_idle_memory_that_goes_back_makes_room() -> None:
     assert tight.fits is False
 
 
-def test_what_asks_for_nothing_has_no_answer() -> None:
+def test_refuses_a_trace_without_requests() -> None:
     nothing = AllocationTrace(1, [], [], [], [], name="empty")
     with pytest.raises(InstanceError, match="empty: at least one request for memory is needed"):
         check_fit(nothing, choose_online("pytorch-caching"), None)

@@ -97,7 +97,7 @@ def changed(path: Path, **fields: object) -> Path:
 HOSTILE = "a\x1b]0;title\x07\n```\n@all \x9b31m\u202e"
 
 
-def test_what_a_file_says_is_printed_on_one_line(files: tuple[Path, Path]) -> None:
+def test_hostile_texts_of_a_file_stay_on_one_line(files: tuple[Path, Path]) -> None:
     rows = [{"label": HOSTILE, "reserved_peak": size} for size in (1, 2)]
     groups = [{"since": HOSTILE, "module": HOSTILE, "size": 5}]
     for path, row in zip(files, rows, strict=True):

@@ -72,7 +72,7 @@ def test_values_that_break_the_rule_are_named() -> None:
     assert broken.startswith("pytorch-caching: batch 9 does not fit, though 12 does")
 
 
-def test_what_the_peak_table_leaves_out_is_added_up() -> None:
+def test_a_last_row_sums_the_groups_that_are_left_out() -> None:
     assert [list(row.cells) for row in peak_table(checked(11, fits=True).peak, 1).rows] == [
         ["6.000 MiB", "60.0 %", "3", "forward", "Net.layers.*"],
         ["4.000 MiB", "40.0 %", "3", "", "... and 2 more"],

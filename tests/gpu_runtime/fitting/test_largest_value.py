@@ -86,7 +86,7 @@ def test_no_value_is_tried_twice() -> None:
     assert len(tried) == len(set(tried))
 
 
-def test_what_was_tried_is_kept_when_a_search_ends_early() -> None:
+def test_an_interrupted_search_keeps_tried_values() -> None:
     found = LargestValues("batch", ROOM, 1)
 
     def check(value: int) -> FitCheck:
@@ -101,7 +101,7 @@ def test_what_was_tried_is_kept_when_a_search_ends_early() -> None:
     assert not found.is_found("line")
 
 
-def test_what_always_fits_ends_where_nobody_trains() -> None:
+def test_a_search_without_a_limit_ends_at_the_most() -> None:
     def tiny(value: int) -> int:
         return value // 100
 
@@ -120,7 +120,7 @@ def test_a_parameter_that_memory_does_not_grow_with_is_refused() -> None:
     assert max(found.tried) < 16 * FLAT * 32
 
 
-def test_what_grows_late_is_searched() -> None:
+def test_finds_the_largest_value_of_a_late_growth() -> None:
     def late(value: int) -> int:
         return max(50_000, 300 * value)
 

@@ -67,7 +67,7 @@ def test_a_block_that_is_freed_late_is_alive_until_the_program_lets_go() -> None
     assert late == find_live_peak(two_steps())
 
 
-def test_what_was_there_before_the_trace_is_there() -> None:
+def test_blocks_from_before_the_trace_count() -> None:
     trace = AllocationTrace(3, [7, 5], [0, 1], [3, 3], [3, 3], before=[True, False])
     peak = find_live_peak(trace)
     assert (peak.size, peak.step, peak.phase) == (12, 0, "")

@@ -46,7 +46,7 @@ def sought(
     return remedies
 
 
-def test_what_suffices_with_the_least_change_comes_first() -> None:
+def test_sufficient_remedies_of_least_change_come_first() -> None:
     def again(changes: Mapping[str, int]) -> RankFit:
         return {"batch": fit(90, 50), "ranks": fit(80, 40)}.get(next(iter(changes)), fit(300, 200))
 
@@ -87,9 +87,7 @@ def test_what_suffices_with_the_least_change_comes_first() -> None:
         ({}, []),
     ],
 )
-def test_what_the_program_does_already_is_no_remedy(
-    given: dict[str, int], names: list[str]
-) -> None:
+def test_settings_of_the_program_are_not_remedies(given: dict[str, int], names: list[str]) -> None:
     asked: list[Mapping[str, int]] = []
 
     def again(changes: Mapping[str, int]) -> RankFit:
@@ -102,7 +100,7 @@ def test_what_the_program_does_already_is_no_remedy(
         assert asked == [{"checkpointing": True, "selective": False}]
 
 
-def test_what_cannot_be_computed_is_said() -> None:
+def test_remedies_that_cannot_be_computed_have_reasons() -> None:
     def again(changes: Mapping[str, int]) -> RankFit:
         raise InstanceError(f"no room for {dict(changes)}")
 

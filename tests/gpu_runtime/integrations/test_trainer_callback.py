@@ -121,7 +121,7 @@ def test_an_error_in_a_step_and_training_again(
     assert memory.events == "(FFO)(FF!" + "(FFO)" * 3
 
 
-def test_what_comes_before_the_first_step_of_a_new_training_is_in_none(
+def test_work_before_the_first_step_of_a_training_is_in_no_step(
     memory: RecordedMemory, tmp_path: Path
 ) -> None:
     import transformers

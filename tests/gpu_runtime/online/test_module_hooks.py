@@ -185,7 +185,7 @@ def test_the_backward_pass_is_in_the_module_of_each_gradient(
     ]  # fmt: skip
 
 
-def test_what_a_graph_captures_begins_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_captured_calls_begin_no_visit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
     assert Visits(monkeypatch).of(Net()) == []

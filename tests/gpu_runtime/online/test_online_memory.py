@@ -71,7 +71,7 @@ def test_parameters_are_those_of_a_replay() -> None:
         ),
     ],
 )
-def test_what_is_refused_at_once(
+def test_refuses_wrong_parameters_at_once(
     name: str, parameters: dict[str, int | str], expected: str
 ) -> None:
     with pytest.raises(GaplessError) as caught:
@@ -184,7 +184,7 @@ def test_nothing_is_installed() -> None:
 
 
 @pytest.mark.torch
-def test_a_device_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refuses_a_missing_device(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
     from gpu_runtime import _core

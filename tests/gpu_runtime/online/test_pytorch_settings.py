@@ -43,7 +43,7 @@ def test_settings_of_a_run_stand_within_a_list_of_allocators() -> None:
     assert "settings" not in second.parameters
 
 
-def test_what_changes_no_block_is_passed_over() -> None:
+def test_settings_without_effect_on_blocks_are_ignored() -> None:
     text = "backend:native,pinned_num_register_threads:8,release_lock_on_cudamalloc:True"
     assert pytorch_settings(text).segment_for(2 * MIB) == 20 * MIB
 
@@ -102,7 +102,7 @@ def test_divisions_are_by_the_power_of_two(text: str, expected: list[int]) -> No
         ("backend:cudaMallocAsync", "backend: only native is known here"),
     ],
 )
-def test_what_is_wrong_is_named(text: str, rule: str) -> None:
+def test_each_fault_is_named(text: str, rule: str) -> None:
     with pytest.raises(SettingsError, match=rule) as raised:
         pytorch_settings(text)
     assert isinstance(raised.value, GaplessError)

@@ -201,7 +201,7 @@ def test_a_program_whose_iterations_differ_is_cached() -> None:
     assert program.memory.report().note.startswith("planned nothing")
 
 
-def test_what_is_refused() -> None:
+def test_refuses_wrong_arguments() -> None:
     with pytest.raises(GaplessError, match="trace: stweaver profiles one, found gmlake"):
         OnlineMemory("gmlake", trace="run.npz")
     with pytest.raises(GaplessError, match="foresight: a replay knows a run ahead"):

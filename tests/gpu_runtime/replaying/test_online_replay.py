@@ -195,7 +195,7 @@ def test_a_late_free_keeps_its_block_until_it_is_complete(name: str, device: Onl
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_was_given_back_is_given_back(name: str) -> None:
+def test_memory_given_back_in_the_run_is_given_back(name: str) -> None:
     requests = caching_requests(
         event_count=5, size=[30 * MIB, 40 * MIB], alloc=[0, 4], free_requested=[1, 5], freed=[1, 5],
         address=[1, 2], segments=[(2, SEGMENT_FREE, 1, 30 * MIB, 0)],
@@ -210,7 +210,7 @@ def test_a_gpu_has_the_memory_that_it_has() -> None:
         replayed("pytorch-caching", caching_requests(), terms)
 
 
-def test_what_a_device_refuses_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refusal_of_the_device_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(_replay: OnlineReplay, _row: int) -> None:
         raise OSError("map: refused")
 
@@ -219,7 +219,7 @@ def test_what_a_device_refuses_is_an_error(monkeypatch: pytest.MonkeyPatch) -> N
         replay_online(caching_requests(), OnlineTerms(), PytorchCaching)
 
 
-def test_who_planned_nothing_says_why_and_is_not_the_best() -> None:
+def test_an_allocator_without_a_plan_has_a_reason_and_no_mark() -> None:
     requests = requests_of_trace(random_trace(2))
     chosen = choose_online("planned,stweaver,stweaver:static=false,pytorch-caching")
     run = run_online(requests, chosen, OnlineTerms())

@@ -77,7 +77,7 @@ def test_a_segment_too_many_and_one_too_few() -> None:
     )  # fmt: skip
 
 
-def test_what_came_for_a_request_that_was_not_recorded_is_nobodys() -> None:
+def test_segments_of_unrecorded_requests_do_not_count() -> None:
     late = (8, SEGMENT_ALLOC, BASE + 300 * MIB, 2 * MIB, 0)
     requests = caching_requests()
     grown = replace(
@@ -88,7 +88,7 @@ def test_what_came_for_a_request_that_was_not_recorded_is_nobodys() -> None:
 
 @pytest.mark.parametrize("name", [CACHING, EXPANDABLE])
 @pytest.mark.parametrize("streams", [1, 3])
-def test_what_an_allocator_did_is_what_it_does_again(name: str, streams: int) -> None:
+def test_a_replay_of_a_replay_makes_the_same_segments(name: str, streams: int) -> None:
     """Dictated addresses, which may be anywhere, are those that the replay takes."""
     requests = requests_of_trace(random_trace(streams, streams=streams))
     result = replayed(requests, name)

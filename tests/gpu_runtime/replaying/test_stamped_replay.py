@@ -85,7 +85,7 @@ def test_a_block_that_is_handed_out_too_early_is_seen(name: str, requests: Reque
 
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("name", OURS)
-def test_what_lives_at_the_end_is_looked_at(name: str) -> None:
+def test_blocks_live_at_the_end_are_checked(name: str) -> None:
     """The first of two blocks is freed, and never complete.
 
     event          0   1   2   3   4   5
@@ -195,7 +195,7 @@ def test_pages_at_two_addresses_are_one_memory() -> None:
     ],
     ids=["device", "host", "all", "another", "none"],
 )
-def test_what_comes_behind_a_wait_may_lie_in_a_freed_block(
+def test_a_block_may_reuse_bytes_after_a_wait(
     wait: Callable[[BlockStamps, int], None], seen: int
 ) -> None:
     memory = SimulatedMemory(PAGE, 8 * PAGE)

@@ -171,7 +171,7 @@ def test_with_foresight_nothing_is_out_of_place() -> None:
 
 
 @pytest.mark.parametrize("foresight", [False, True])
-def test_what_finds_another_one_in_its_place_is_displaced(foresight: bool) -> None:
+def test_requests_with_an_occupied_place_are_displaced(foresight: bool) -> None:
     requests = [requests_of_trace(random_training(seed, varies=True)) for seed in range(15)]
     results = [replayed(its, foresight=foresight) for its in requests]
     assert any(its.statistics["displaced_requests"] for its in results)
@@ -219,7 +219,7 @@ def test_a_run_of_one_iteration_says_so_and_is_cached(foresight: bool) -> None:
     assert "two marked iterations or more are needed, found 1" in result.not_done
 
 
-def test_what_its_memory_is_made_of() -> None:
+def test_the_parts_of_its_memory_add_up() -> None:
     requests = requests_of_trace(random_training(0, dynamic=40, modules=4))
     result = replayed(requests)
     parts = result.statistics

@@ -81,7 +81,7 @@ def test_every_run_has_a_difference_of_its_own() -> None:
     ]
 
 
-def test_what_only_one_run_has_differs() -> None:
+def test_values_of_only_one_run_differ() -> None:
     without = replace(CHECK, gradients=({"b.weight": "22" * 32}, CHECK.gradients[1]))
     (missing,) = compare({Allocator.DEFAULT: CHECK, Allocator.PLANNED: without}).differences
     assert (missing.where, missing.found) == ("step 1, gradient of a.weight", "nothing")

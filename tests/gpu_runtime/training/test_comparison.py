@@ -139,7 +139,7 @@ def test_without_a_deterministic_algorithm_every_check_is_made_again() -> None:
 
 
 @pytest.mark.parametrize("dies_strict", [True, False])
-def test_what_was_strict_is_compared_with_nothing_that_is_not(dies_strict: bool) -> None:
+def test_strict_checks_are_compared_only_with_strict_ones(dies_strict: bool) -> None:
     def say(run: TrainingRun) -> Answer | None:
         if run.label == "check default" and run.strict == dies_strict:
             return Failure("died")
@@ -166,7 +166,7 @@ def test_a_run_that_fails_does_not_stop_the_others() -> None:
     assert not findings.passed
 
 
-def test_what_would_fail_everywhere_ends_the_comparison() -> None:
+def test_a_general_failure_ends_the_comparison() -> None:
     processes = Processes(lambda _: Failure("no CUDA device", is_general=True))
     with pytest.raises(GaplessError, match="no CUDA device"):
         compare(processes)
@@ -203,7 +203,7 @@ def test_one_allocator_alone_has_nothing_to_agree_with() -> None:
     assert findings.passed
 
 
-def test_so_many_checks_run_at_the_same_time_and_keep_their_order() -> None:
+def test_checks_run_together_and_keep_their_order() -> None:
     together = threading.Barrier(3)
 
     def check(run: TrainingRun) -> Answer | None:

@@ -166,7 +166,7 @@ def test_a_plan_that_served_nothing_is_told() -> None:
     assert lines[1] == "time: an arena cannot be had"
 
 
-def test_what_is_not_deterministic_is_told() -> None:
+def test_names_operators_without_a_deterministic_form() -> None:
     found = findings()
     found.undetermined = ("max_pool_backward",)
     assert "no deterministic algorithm for max_pool_backward" in notes(found)

@@ -177,7 +177,7 @@ def build_undetermined(_: StepSettings) -> tuple[Module, dict[str, Tensor]]:
     return Undetermined(), {"x": torch.zeros(3)}
 
 
-def test_what_is_not_deterministic_is_refused_or_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_undetermined_operators_are_refused_or_named(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
     from gpu_runtime.training.determinism import UndeterminedError
@@ -265,7 +265,7 @@ def test_only_steps_after_the_reset_are_timed() -> None:
 
 
 @pytest.mark.parametrize("turns", [1, 2])
-def test_what_the_process_took_is_what_is_free_no_more(
+def test_device_bytes_are_the_loss_of_free_memory(
     monkeypatch: pytest.MonkeyPatch, turns: int
 ) -> None:
     from gpu_runtime.training.scene import Scene

@@ -50,7 +50,7 @@ def run_code(monkeypatch: pytest.MonkeyPatch, code: str, run: TrainingRun = CHEC
     return answer_of(run)
 
 
-def test_what_the_user_has_set_does_not_reach_a_worker() -> None:
+def test_settings_of_the_user_do_not_reach_a_worker() -> None:
     users = {
         "PATH": "/bin",
         "PYTORCH_CUDA_ALLOC_CONF": "max_split_size_mb:64",

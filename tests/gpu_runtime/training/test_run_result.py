@@ -51,7 +51,7 @@ def test_efficiency_is_allocated_of_reserved() -> None:
     assert PeakFigures(0, 0, 0).efficiency == 0
 
 
-def test_what_no_step_was_planned_for_is_all_fallback() -> None:
+def test_without_planned_steps_all_is_fallback() -> None:
     served = changed(PLAN, planned_requests=70, escaping_requests=5, unexpected_requests=25)
     assert replace(TIME, plan=served).fallback_share == 0.25
     assert replace(TIME, plan=changed(served, planned_steps=0)).fallback_share == 1.0

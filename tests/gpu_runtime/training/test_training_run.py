@@ -58,6 +58,6 @@ def test_a_training_is_read_as_commands_take_it() -> None:
         ("bert-base --optimizer adam", "setting optimizer: no optimizer is called 'adam'"),
     ],
 )
-def test_what_is_no_training_is_one_line(text: str, says: str) -> None:
+def test_refuses_other_texts_than_trainings(text: str, says: str) -> None:
     with pytest.raises(InstanceError, match=says):
         RegisteredModel.read(text)

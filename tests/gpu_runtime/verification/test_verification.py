@@ -321,7 +321,7 @@ def test_alarms_are_false_where_nothing_that_was_moved_has_part_in_them(
     assert found.caught(Injection(4, 0, 0)) == []
 
 
-def test_a_seed_says_everything() -> None:
+def test_the_same_seed_gives_the_same_findings() -> None:
     problem = Problem([64, 64], graph=APART)
     offsets = np.zeros(2, dtype=np.int64)
     first, again, other = (
@@ -334,7 +334,7 @@ def test_a_seed_says_everything() -> None:
     assert first != other
 
 
-def test_what_a_verification_needs() -> None:
+def test_refuses_wrong_verifications() -> None:
     pairs = Problem([1, 1], unsafe_pairs=[(0, 1)])
     with pytest.raises(InstanceError, match="lifetimes or a graph are needed"):
         verify(pairs, np.zeros(2, dtype=np.int64), SimulatedDevice, VerificationRequest())

@@ -65,7 +65,7 @@ MALFORMED: dict[str, tuple[object, str]] = {
 
 
 @pytest.mark.parametrize("name", MALFORMED)
-def test_what_is_malformed_is_invalid_by_name(name: str) -> None:
+def test_malformed_answers_are_invalid_with_a_reason(name: str) -> None:
     answer, reason = MALFORMED[name]
     result = answered(answer)
     assert result.status is Status.INVALID

@@ -53,7 +53,7 @@ def test_a_search_may_prove_it(compare: Compare, ring: Path) -> None:
     )
 
 
-def test_what_nobody_knows_is_no_proof(compare: Compare, ring: Path) -> None:
+def test_an_unknown_answer_is_not_a_proof(compare: Compare, ring: Path) -> None:
     answer = compare(ring, "--planners", "naive,greedy-size-*", "--capacity", "2")
     assert answer.exit_code == NOT_KNOWN
     below = answer.stdout.split("naive ")[-1].splitlines()[1:]
@@ -141,7 +141,7 @@ def test_a_reason_that_many_share_is_said_once(
     assert lines[-1] == "one, two: no_plan_found, no luck"
 
 
-def test_what_ended_a_planner_that_does_not_fit_is_said(
+def test_a_planner_that_does_not_fit_has_the_reason_of_its_end(
     compare: Compare, small: Path, plugin: Plugin
 ) -> None:
     path = plugin(

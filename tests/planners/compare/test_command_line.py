@@ -174,7 +174,7 @@ def test_a_pattern_sets_parameters(compare: Compare, small: Path) -> None:
     assert results[0]["label"] == "greedy-size-first:chain_rule=paper"
 
 
-def test_what_is_not_supported_says_why(compare: Compare, pinned: Path) -> None:
+def test_an_unsupported_problem_has_its_reason(compare: Compare, pinned: Path) -> None:
     answer = compare(pinned, "--planners", "naive,greedy-size-first")
     assert answer.exit_code == 0
     row = next(line for line in answer.stdout.splitlines() if "  naive" in line)
@@ -197,9 +197,7 @@ def test_an_invalid_plan_is_named_and_exits_1(
     assert next(line for line in answer.stdout.splitlines() if "*" in line).split()[1] == "naive"
 
 
-def test_what_plugins_print_stays_out_of_json(
-    compare: Compare, small: Path, plugin: Plugin
-) -> None:
+def test_output_of_plugins_stays_out_of_json(compare: Compare, small: Path, plugin: Plugin) -> None:
     path = plugin(
         "print('hello')\n"
         "@planners.register('chatty')\n"

@@ -116,7 +116,7 @@ def test_nothing_to_draw_is_drawn(size: list[int], tmp_path: Path) -> None:
     assert (tmp_path / "empty.png").stat().st_size > 1000
 
 
-def test_what_has_no_time_is_refused(tmp_path: Path) -> None:
+def test_refuses_to_draw_explicit_pairs(tmp_path: Path) -> None:
     problem = Problem(size=[1, 2], unsafe_pairs=[(0, 1)])
     with pytest.raises(GaplessError, match="lifetimes are needed, found explicit unsafe pairs"):
         draw_layout(problem, result_of(problem), bounds_of(problem), tmp_path / "pairs.png")

@@ -124,9 +124,7 @@ def late_recording(path: Path, reserved: int) -> Path:
     return path
 
 
-def test_what_was_there_before_makes_the_reference_a_bound(
-    compare: Compare, tmp_path: Path
-) -> None:
+def test_a_late_recording_makes_the_reference_a_bound(compare: Compare, tmp_path: Path) -> None:
     lines = compare(late_recording(tmp_path / "late.npz", 118), *QUICK).stdout.splitlines()
     assert "PyTorch reserved, at least" in lines[4]
     assert "100.0 %" in lines[4]
@@ -248,7 +246,7 @@ def test_pairs_with_dynamic_tensors_are_planned_as_a_whole(
         (("--dynamic-modules", "*.experts.*"), "error: --dynamic-modules: dynamic requests"),
     ],
 )
-def test_what_cannot_be_taken_out_of_a_recording(
+def test_refuses_parts_that_a_recording_lacks(
     compare: Compare, recording: Path, options: tuple[str, ...], message: str
 ) -> None:
     answer = compare(recording, *QUICK, *options)

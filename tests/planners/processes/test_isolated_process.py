@@ -93,13 +93,13 @@ def raise_error() -> NoReturn:
         (lambda: os.closerange(3, 100), Ended("ended with exit status 70 before it answered")),
     ],
 )
-def test_how_one_ends_is_told(body: Callable[[], bytes], ended: Ended) -> None:
+def test_each_ending_of_a_child_is_told(body: Callable[[], bytes], ended: Ended) -> None:
     before = descriptors()
     assert call(body) == ended
     assert descriptors() == before
 
 
-def test_what_hangs_is_killed_with_all_that_it_started(tmp_path: Path) -> None:
+def test_a_hanging_child_is_killed_with_its_children(tmp_path: Path) -> None:
     told = tmp_path / "pid"
 
     def body() -> bytes:
@@ -303,7 +303,7 @@ def test_a_parent_that_died_before_the_child_could_ask_takes_it_along() -> None:
     assert call(body) == b"-9"
 
 
-def test_what_is_sent_comes_in_order_and_before_the_answer() -> None:
+def test_messages_come_in_order_and_before_the_answer() -> None:
     messages = [b"", b"a", os.urandom(1 << 17), b"b" * (1 << 20)]
     received: list[bytes] = []
 
@@ -316,7 +316,7 @@ def test_what_is_sent_comes_in_order_and_before_the_answer() -> None:
     assert received == messages
 
 
-def test_what_was_sent_before_the_end_of_the_time_is_not_lost() -> None:
+def test_messages_before_the_time_limit_are_not_lost() -> None:
     received: list[bytes] = []
 
     def body(send: Callable[[bytes], None]) -> bytes:

@@ -125,7 +125,7 @@ def test_a_step_of_ones_own_is_traced_or_read_as_it_was_extracted(tmp_path: Path
     assert "no function is called 'make_stop'" in recompute(f"{path}:make_stop").stderr
 
 
-def test_what_takes_long_runs_where_it_is_named() -> None:
+def test_slow_planners_run_only_if_named() -> None:
     named = {planner.name for planner in choose_planners("*")}
     assert {name for name in named if name.startswith("pytorch-partitioner")} == named - {
         planner.name for planner in choose_planners()

@@ -402,7 +402,7 @@ def test_a_planner_that_answers_something_else_is_invalid(answer: Any, said: str
     assert (result.status, said in result.reason) == (Status.INVALID, True), result.reason
 
 
-def test_what_a_third_party_says_is_one_line_without_control_characters() -> None:
+def test_reasons_of_third_parties_are_one_printable_line() -> None:
     result = result_of(lambda _question: LimitAnswer(None, reason="\x1b]0;title\x07a\n\x1b[2Jb"))
     assert (result.status, result.reason) == (Status.NO_PLAN_FOUND, "a b")
 

@@ -64,7 +64,7 @@ def test_a_node_that_read_a_tensor_before_its_change_may_not_run_again() -> None
     assert step.is_repeatable.tolist() == [True, False, False, False]
 
 
-def test_what_makes_a_chain_runs_again_as_a_whole_and_makes_another_chain() -> None:
+def test_nodes_of_a_chain_run_again_together_and_make_a_chain() -> None:
     # Node 4 reads tensors 0 and 2, which lie one behind the other.
     step = step_of([[1, 4], [2], [4], [4], []], [0, 0, 0, 0, 1], contiguous=[(0, 2)])
     assert step.unit_of_node.tolist() == [0, 1, 0, 2, 3]
@@ -103,7 +103,7 @@ def test_a_unit_runs_again_after_all_its_nodes(seed: int, may_send: bool) -> Non
         assert again.tolist() == sequence.tolist()
 
 
-def test_what_the_optimizer_reads_may_not_be_made_again() -> None:
+def test_tensors_that_the_optimizer_reads_are_not_repeatable() -> None:
     step = step_of([[1, 3], [2], [3], []], [0, 0, 1, 2])
     assert step.is_repeatable.tolist() == [False, True, False, False]
 

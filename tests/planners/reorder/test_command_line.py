@@ -55,7 +55,7 @@ def test_the_line_says_both_orders_and_the_proof(branches: Path) -> None:
     )
 
 
-def test_what_is_written_is_the_problem_in_the_new_order(branches: Path, tmp_path: Path) -> None:
+def test_writes_the_problem_in_the_new_order(branches: Path, tmp_path: Path) -> None:
     target = tmp_path / "new.json"
     done = reorder(branches, "-o", target, "--node-limit", "100")
     assert done.stdout.endswith(f"written: {target}\n")

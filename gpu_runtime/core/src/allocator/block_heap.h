@@ -168,7 +168,7 @@ class BlockHeap {
     // so much is idle, but nothing from the ranges `kept` of the arena. See Note [Two mappings of
     // one frame].
     void gather(std::size_t bytes, Stream stream, const std::vector<ArenaRange>& kept);
-    // Gathers, from anywhere else, what a range of the arena lacks.
+    // Gathers frames for a range of the arena from all other memory.
     void gather_for_arena(const ArenaRange& range, const std::vector<ArenaRange>& kept);
     // Puts back the gathered frames that were not needed.
     void put_back();

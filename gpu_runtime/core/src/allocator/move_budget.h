@@ -43,13 +43,13 @@ class MoveBudget {
     }
     double spent_seconds() const { return to_seconds(spent_); }
 
-    // Takes back a part of what was spent.
+    // Takes back a part of the time that was spent.
     void refund(double seconds) {
         spent_ -=
             std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
     }
 
-    // Adds the time of its life to what is spent.
+    // Adds the time of its life to the time that is spent.
     class Charge {
       public:
         explicit Charge(MoveBudget& budget) : budget_(budget) {}

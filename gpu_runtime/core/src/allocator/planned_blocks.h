@@ -54,7 +54,7 @@ class PlannedBlocks {
     // Throws what BlockHeap::free() throws.
     void free(BoundedHeap& heap, Block& block);
 
-    // begin_step() returns the outcome of what came between the steps.
+    // begin_step() returns the outcome of the requests between the steps.
     StepEnd begin_step(Lock& lock, std::int32_t label);
     StepEnd end_step(Lock& lock, bool completed);
 

@@ -134,7 +134,7 @@ class RepeatedSteps {
     };
     std::map<std::int32_t, Label> labels_;
     std::int64_t next_number_ = 0;
-    // The last kind of step, and the last kind of what came between two steps.
+    // The last kind of step, and the last kind of requests between two steps.
     std::int64_t last_step_ = -1, last_between_ = -1;
     // The kind that followed these two, by its label.
     std::map<std::tuple<std::int64_t, std::int64_t, std::int32_t>, std::int64_t> followed_by_;

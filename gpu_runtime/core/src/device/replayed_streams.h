@@ -26,7 +26,7 @@ class ReplayedStreams final : public ForwardingMemory {
     void stand_for(Stream recorded, Stream handle) { handles_[recorded] = handle; }
     // Marks all work of the recorded stream as done.
     void finish(Stream recorded) { progress_.finish(recorded); }
-    // Marks that work of the recorded stream as done that waits for nothing unfinished.
+    // Marks work of the recorded stream as done if all work that it waits for is done.
     void advance(Stream recorded) { progress_.advance(recorded); }
 
     bool is_captured(Stream recorded) override {

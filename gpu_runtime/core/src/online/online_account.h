@@ -28,7 +28,7 @@ class OnlineAccount {
   public:
     explicit OnlineAccount(OnlineAccount* whole = nullptr) : whole_(whole) {}
 
-    // Counts blocks in `statistics` as well from now on; null stops this.
+    // From now on counts blocks in `statistics` too; null stops this.
     void keep(BlockStatistics* statistics) { statistics_ = statistics; }
 
     void allocated(std::size_t requested, std::size_t bytes) {

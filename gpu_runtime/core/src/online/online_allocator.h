@@ -66,7 +66,7 @@ class OnlineAllocator {
     void reset_peaks() { account_.reset_peaks(); }
     // Returns what this allocator alone counts, by name; empty for most allocators.
     virtual OwnFigures own_figures() const { return {}; }
-    // Counts blocks by size in `statistics` as well from now on; null stops this.
+    // From now on counts blocks by size in `statistics` too; null stops this.
     void keep(BlockStatistics* statistics) { account_.keep(statistics); }
     // Returns all segments in the order of addresses.
     virtual std::vector<OnlineSegment> segments() const = 0;

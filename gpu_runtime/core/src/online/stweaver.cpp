@@ -71,7 +71,7 @@ void Stweaver::reserve_pool() {
 }
 
 void Stweaver::release_pool() {
-    // A stream may be at work yet in what was freed.
+    // A stream may still use the freed bytes.
     memory_.synchronize();
     memory_.release_plain(pool_);
     free_.take(0, profile_.pool_bytes);

@@ -129,13 +129,13 @@ class _NamesAsHost(_Mode):
         return moved
 
     def _is_gpu(self, value: Any) -> bool | None:
-        """Return what a device, or a tensor on one, names; None of anything else."""
+        """Return True if a device or a tensor is that of a GPU; None for any other object."""
         if isinstance(value, Tensor):
             return self.mode.is_on_gpu(value)
         return _is_cuda(value) if isinstance(value, (str, torch.device)) else None
 
     def place_of(self, tensor: Tensor) -> torch.device:
-        """Return the device that a program finds a tensor on."""
+        """Return the device that the program is told for a tensor."""
         if self.mode.is_on_gpu(tensor):
             return torch.device("cuda", torch.cuda.current_device())
         with torch._C.DisableTorchFunctionSubclass():

@@ -74,7 +74,7 @@ def read_graph(graph: torch.fx.Graph, phase_starts: Mapping[StepPhase, Set[str]]
 
     Kernels whose results nobody uses are left out, as any compiler would: leftovers of building
     an attention mask. In-place operators count as used. The graph's function returns one flat
-    sequence. `phase_starts` names, phase by phase, the nodes that were there when it began.
+    sequence. `phase_starts` has, for each phase, the nodes that existed when it began.
     """
     graph.eliminate_dead_code()
     storages = Storages()

@@ -49,9 +49,9 @@ from planners.errors import InstanceError
 class StepGraph:
     """The operators of a training step as a graph, and what it is given."""
 
-    # Of the batch, then buffers and untrained parameters, trained ones, and the optimizer's state.
+    # Its inputs: the batch, buffers and untrained parameters, trained ones, the optimizer's state.
     module: GraphModule
-    # Phase by phase, the nodes that were there when it began.
+    # For each phase, the nodes that existed when it began.
     phase_starts: Mapping[StepPhase, Set[str]]
     # Names of the tensors of the batch, and of the trained parameters.
     batch: tuple[str, ...]

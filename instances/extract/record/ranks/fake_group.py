@@ -3,7 +3,7 @@
 Note: how one rank is traced alone
 ----------------------------------
 Rationale. A rank asks its allocator for the same memory whether the others answer or not, because
-no size depends on what they send.
+no size depends on the data they send.
 
 Approach. PyTorch's own fake process group takes the place of NCCL's. Its collectives return at
 once, and all code around them is PyTorch's: buckets, buffers, shards and streams. A device mesh
@@ -40,7 +40,7 @@ from instances.extract.record.requests.allocation_mode import AllocationMode
 
 
 def group_facts(rank: Rank) -> GroupFacts:
-    """Return what is known of all ranks, once the program has made its model."""
+    """Return the facts about all ranks, once the program has made its model."""
     groups: Any = distributed.distributed_c10d._world.pg_map
     with _disable_current_modes():
         unlike = unlike_ranks(rank.ranks)

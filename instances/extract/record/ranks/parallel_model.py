@@ -81,7 +81,7 @@ def of_one_kind(parameters: Iterable[Tensor]) -> list[list[Tensor]]:
 
 
 def parallel_module(module: Module, parallel: Mapping[str, int], where: str) -> Module:
-    """Make a model parallel in place; return it, or what is called in its place."""
+    """Make a model parallel in place; return the model, or the wrapper to call instead."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import FSDPModule
     from torch.distributed.tensor import DTensor
@@ -103,7 +103,7 @@ def parallel_module(module: Module, parallel: Mapping[str, int], where: str) -> 
 
 
 def _shard(module: Module, mesh: Any) -> None:
-    """Shard each repeated block, then what is left of the model."""
+    """Shard each repeated block, then the rest of the model."""
     from torch import nn
     from torch.distributed.fsdp import fully_shard
 

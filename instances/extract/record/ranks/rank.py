@@ -58,7 +58,7 @@ class GroupFacts:
 
     @classmethod
     def of(cls, origin: Mapping[str, Scalar]) -> GroupFacts:
-        """Return those that a trace's origin holds; a program that is alone has rank 0 alone."""
+        """Return the ranks in a trace's origin; a program of one process has rank 0."""
         unlike, groups = (
             [int(number) for number in str(origin.get(name, "")).split()]
             for name in ("unlike_ranks", "groups")

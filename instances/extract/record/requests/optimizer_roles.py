@@ -57,7 +57,7 @@ class OptimizerRoles:
         if not any(map(callable, (*args, *kwargs.values()))):
             for request in self.mode.recorder.requests[self.first :]:
                 request.role = Role.UPDATE
-        # A closure has made gradients only now.
+        # If the optimizer ran a closure, the gradients exist only now.
         self._tell_gradients(optimizer)
         for parameter, state in optimizer.state.items():
             for value in state.values():

@@ -80,7 +80,7 @@ class RequestRecorder:
         self._in_use.clear()
 
     def forget_phases(self) -> None:
-        """Forget the phases until now: they were not those of a step."""
+        """Forget the phases so far: they do not belong to a step."""
         self._marks.clear()
 
     def take_back_last(self) -> None:

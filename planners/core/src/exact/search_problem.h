@@ -57,7 +57,7 @@ SearchProblem make_search_problem(SearchProblem columns, std::span<const std::in
 // The answer to the question whether a plan fits into a capacity.
 enum class Verdict { kFits, kRefuted, kNodeLimit };
 
-// Counts of what a search did.
+// Counts of a search's nodes and events.
 struct SearchCounters {
     std::int64_t nodes = 0;
     // Nodes that each rule refuted. The disjunctive search counts all of its refuted nodes as

@@ -14,7 +14,7 @@ namespace gapless {
 //
 // The gap above all placed tensors counts as unbounded, as in the paper. A chain may also reach
 // above `top` from a bounded range of starts, if a member in its middle meets a tensor there. Such
-// a range is no hole to fill, so it counts as unbounded too. (Under the paper's chain rule it keeps
+// a range is not a hole to fill, so it is unbounded too. (Under the paper's chain rule it keeps
 // its length, as published.)
 class FitChoice {
   public:

@@ -1,4 +1,4 @@
-// Local search over what runs again and what is sent away: fewest seconds within a limit.
+// Local search over units to repeat and tensors to send away: fewest seconds within a limit.
 #pragma once
 
 #include <cstdint>

@@ -243,7 +243,7 @@ class Beam {
         return sky.height[s] + sky.slack[s] == capacity_;
     }
 
-    // Adds the successors of the plan. A place that can only stay empty is no choice, so it is
+    // Adds the successors of the plan. A place that can only stay empty is not a choice, so it is
     // raised in the plan itself.
     void expand(std::int32_t k) {
         const Skyline sky = at(numbers_, bits_, k);

@@ -141,7 +141,7 @@ def test_a_compiler_with_options(cache: Path, monkeypatch: pytest.MonkeyPatch) -
     assert len(libraries(cache)) == 1
 
 
-def test_what_does_not_compile_leaves_nothing(cache: Path) -> None:
+def test_a_failed_compilation_leaves_no_library(cache: Path) -> None:
     module.SOURCE.write_text("int main() { return absent; }\n")
     with pytest.raises(DeviceError) as caught:
         load_decorator(PYTORCH)

@@ -85,7 +85,7 @@ def test_a_user_who_wants_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("with_cuda")
-def test_what_the_decorator_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refusal_of_the_decorator_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(table: int) -> bytes:
         assert table == _core.serving_table() != 0
         return b"PyTorch's allocator is decorated already"

@@ -111,7 +111,7 @@ def test_modules_of_one_column_are_not_told_apart() -> None:
     assert its.module == -1
 
 
-def test_what_is_refused() -> None:
+def test_refuses_wrong_arguments() -> None:
     visits = Program().visits
     with pytest.raises(IndexError, match="module: a number from -1 to 3 is needed, found 4"):
         visits.begin_forward(4)

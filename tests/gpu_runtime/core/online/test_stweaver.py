@@ -108,7 +108,7 @@ def test_the_pool_stays_while_a_block_or_a_captured_stream_needs_it() -> None:
     assert offset(allocator, 1000) == 0
 
 
-def test_what_is_kept_apart_lies_in_segments_of_its_own() -> None:
+def test_requests_kept_apart_have_their_own_segments() -> None:
     device = SimulatedMemory(PAGE, 1 << 30)
     counted = CountingMemory(device)
     allocator = Stweaver(counted)

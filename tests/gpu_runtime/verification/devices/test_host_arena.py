@@ -94,7 +94,7 @@ def test_the_pattern_of_a_tensor_that_does_not_exist_is_nobodys() -> None:
     assert [it.word for it in found.broken] == [0]
 
 
-def test_what_another_thread_writes_after_the_copy_does_not_count(
+def test_writes_after_the_copy_do_not_count(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The pattern is made between the copy and the comparison: there another thread writes."""

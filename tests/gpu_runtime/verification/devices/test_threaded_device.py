@@ -89,7 +89,7 @@ def one_tensor_a_node(seed: int) -> tuple[StampCheckProgram, list[set[int]]]:
     return replace(program, stamps=own, checks=own), descendants(problem.graph)
 
 
-def test_what_nothing_orders_is_in_progress_at_the_same_time(
+def test_unordered_nodes_run_at_the_same_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Any two nodes without a path between them wait for each other in the middle of their work."""

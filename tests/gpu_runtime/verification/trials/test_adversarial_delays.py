@@ -97,7 +97,7 @@ def test_on_one_stream_there_is_nothing_to_delay() -> None:
     assert DelayQueue(alone, [(0, 1)]).next(lambda _a, _b: False) is None
 
 
-def test_what_collides_in_any_order_needs_no_delay() -> None:
+def test_a_collision_in_any_order_needs_no_delay() -> None:
     #   stream 0   makes 0 and 1
     #   stream 1                    makes 2, reads 0 and 1
     both = StampCheckProgram((0, 1), ((0, 1), (2,)), ((), (0, 1, 2)), ((), (0,)))
