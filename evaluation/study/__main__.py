@@ -308,8 +308,7 @@ def _shown(study: Study) -> Callable[[Progress], None]:
 
 def _inputs(study: Study, runs: Sequence[AnyRun]) -> set[Path]:
     """Return the files that a study reads."""
-    files: list[Path | None] = [run.file for run in runs]
-    read = [file for file in files if file is not None]
+    read = {run.file for run in runs if run.file is not None}
     return {study.path, *(plugin.path for plugin in study.plugins), *read}
 
 

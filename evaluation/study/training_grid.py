@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 import msgspec
@@ -128,8 +129,6 @@ class TrainedRun:
 
     program: TrainedProgram
     allocator: Allocator
-    # No file of an instance is read.
-    file = None
 
     @property
     def key(self) -> str:
@@ -140,6 +139,11 @@ class TrainedRun:
     def asked(self) -> str:
         """Digest of everything that decides its results and its cost, except the allocator."""
         return self.program.digest
+
+    @property
+    def file(self) -> Path | None:
+        """None: a training reads no file of an instance."""
+        return None
 
     def changed_since(self, _record: object) -> str:
         """Name what has changed since a record of another question was made."""
