@@ -308,8 +308,9 @@ def _shown(study: Study) -> Callable[[Progress], None]:
 
 def _inputs(study: Study, runs: Sequence[AnyRun]) -> set[Path]:
     """Return the files that a study reads."""
-    read = {run.file for run in runs if run.file is not None}
-    return {study.path, *(plugin.path for plugin in study.plugins), *read}
+    inputs = {study.path, *(plugin.path for plugin in study.plugins)}
+    inputs.update(run.file for run in runs if run.file is not None)
+    return inputs
 
 
 @contextmanager
