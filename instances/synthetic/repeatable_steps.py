@@ -47,14 +47,8 @@ class _Step:
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng
         self._size: list[int] = []
-        self._producer: list[int] = []
-        self._consumers: list[list[int]] = []
-        self._op: list[str] = []
-        self._phase: list[int] = []
-        self._moved: list[int] = []
-        self._flops: list[int] = []
-        self._repeatable: list[int] = []
-        self._written: list[tuple[int, int]] = []
+        self._graph: dict[str, list[Any]] = {"op": [], "producer": [], "consumers": []}
+        self._work: dict[str, list[Any]] = {column: [] for column in (*Work.COLUMNS, "written")}
 
     def run_forward(
         self, layers: int, operations: int, skip_every: int
@@ -73,7 +67,7 @@ class _Step:
             if (layer + 1) % skip_every == 0:
                 earlier = outputs[self._rng.randrange(len(outputs))]
                 if earlier != current:
-                    self._written.append((len(self._op), current))
+                    self._work["written"].append((len(self._graph["op"]), current))
                     self._run("add_", [current, earlier], FORWARD)
             outputs.append(current)
         return saved, current
@@ -90,20 +84,8 @@ class _Step:
 
     def problem(self, **given: Any) -> Problem:
         """Return the step as a problem with one stream."""
-        work = Work(
-            flops=self._flops,
-            moved_bytes=self._moved,
-            phase=self._phase,
-            repeatable=self._repeatable,
-            written=self._written,
-        )
-        graph = Graph(
-            op=self._op,
-            stream=[0] * len(self._op),
-            producer=self._producer,
-            consumers=self._consumers,
-            work=work,
-        )
+        streams = [0] * len(self._graph["op"])
+        graph = Graph(**self._graph, stream=streams, work=Work(**self._work))
         return Problem(self._size, graph=graph, **given)
 
     def _some_bytes(self) -> int:
@@ -111,19 +93,19 @@ class _Step:
 
     def _run(self, name: str, reads: list[int], phase: int, makes: int = 0, again: int = 1) -> int:
         """Add a node, and return the tensor that it makes, or the first one that it reads."""
+        op, producer, consumers = self._graph.values()
         for tensor in dict.fromkeys(reads):
-            self._consumers[tensor].append(len(self._op))
+            consumers[tensor].append(len(op))
         moved = makes + sum(self._size[tensor] for tensor in reads)
         # Products compute much for a byte, the other operations little.
-        self._flops.append(moved * self._rng.choice((0, 1, 200)))
-        self._moved.append(moved)
-        self._phase.append(phase)
-        self._repeatable.append(again)
+        flops = moved * self._rng.choice((0, 1, 200))
+        row = {"flops": flops, "moved_bytes": moved, "phase": phase, "repeatable": again}
+        for column, value in row.items():
+            self._work[column].append(value)
+        op.append(name)
         if not makes:
-            self._op.append(name)
             return reads[0]
-        self._producer.append(len(self._op))
-        self._op.append(name)
+        producer.append(len(op) - 1)
         self._size.append(makes)
-        self._consumers.append([])
+        consumers.append([])
         return len(self._size) - 1
