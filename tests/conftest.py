@@ -13,7 +13,7 @@ from hypothesis import settings
 # "few" is the default, and CI takes "many". The numbers are guesses. No machine is too slow for an
 # example.
 settings.register_profile("few", max_examples=30, deadline=None)
-settings.register_profile("many", max_examples=300, deadline=None)
+settings.register_profile("many", max_examples=100, deadline=None)
 settings.load_profile("few")
 
 MOST_PROCESSES = 8
