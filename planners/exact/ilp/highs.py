@@ -113,6 +113,19 @@ def _rows_of(sparse: Any, model: MilpModel) -> Any:
     )
 
 
+def _matrix_of(model: MilpModel, sparse: Any) -> Any:
+    """Return the rows of a model as SciPy's compressed rows."""
+    lengths = [len(row) for row in model.row_columns]
+    return sparse.csr_array(
+        (
+            np.array([f for row in model.row_factors for f in row], dtype=np.float64),
+            np.array([c for row in model.row_columns for c in row], dtype=np.int32),
+            np.concatenate([[0], np.cumsum(lengths, dtype=np.int32)]),
+        ),
+        shape=(len(lengths), len(model.lower)),
+    )
+
+
 def _read_incumbents(begun: float, log: str) -> list[tuple[float, float]]:
     """Return times and objectives of solutions: log rows that begin with a heuristic's letter."""
     row = re.compile(r"^ [A-Za-z] +\d+ +\d+ +\d+ +\S+% +\S+ +(\S+) .* (\S+)s$", re.MULTILINE)
