@@ -22,7 +22,7 @@ from instances.extract.kernels.sharding import (
     shard_parameters,
 )
 from instances.extract.kernels.storages import Kernel, StepPhase, StorageTable, Trace, TracedOp
-from instances.extract.models import find_model
+from instances.extract.models.language_models import BERT_FIELDS, of_tokens
 from instances.extract.step_settings import StepSettings
 from planners import Problem, check, place
 from planners.errors import InstanceError
@@ -397,7 +397,7 @@ def test_two_layers_of_bert_sharded(checkpointing: bool) -> None:
     from instances.extract.record.graph.training_step import trace_training_step
 
     def build() -> tuple[torch.nn.Module, dict[str, torch.Tensor]]:
-        module, batch = find_model("bert-base").build(chosen)
+        module, batch = of_tokens(chosen, "BertForMaskedLM", *BERT_FIELDS, vocab_size=1000)
         if checkpointing:
             recompute_layers(module.bert.encoder.layer)
         return module.train(), batch
