@@ -267,8 +267,7 @@ def _read_entry(entry: CatalogueEntry) -> Content:
 
 
 def _dealt_again(entry: CatalogueEntry, nodes: int, scheme: StreamScheme) -> Content:
-    problem, _ = _read_entry(entry)
-    return dealt_again(problem, nodes, scheme), None
+    return dealt_again(_read_entry(entry)[0], nodes, scheme), None
 
 
 def _of_family(choice: FamilyChoice) -> Iterator[StudyInstance]:

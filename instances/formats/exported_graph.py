@@ -42,7 +42,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from instances.extract.kernels.call_effort import written_arguments
 from instances.extract.record.gpu.cuda_autocast import cuda_autocast_on_cpu
-from instances.extract.record.graph.traced_graph import Storages
+from instances.extract.record.graph.traced_graph import Storages, op_name
 from instances.formats.model_problem import Operators
 from planners.errors import InstanceError
 from planners.files.dimensions import Dimensions, require_dimensions
@@ -247,8 +247,7 @@ class ExportedGraph:
             makes = self._new(self._of(result, name))
             # An operator that neither creates nor writes a storage is a view.
             if makes or written:
-                kind = function._schema.name.split("::")[-1]
-                self.operators.add(kind, name, self.storages.of(given), makes, written)
+                self.operators.add(op_name(function), name, self.storages.of(given), makes, written)
 
     def _unwrap(self, node: Fields) -> None:
         """Begin a tensor within a quantised weight; the file has its shape."""
