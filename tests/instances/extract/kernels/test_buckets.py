@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,21 +21,6 @@ from instances.extract.step_settings import StepSettings
 from tests.instances.extract.hand_made import backward_of
 
 BACKWARD, OPTIMIZER = StepPhase.BACKWARD, StepPhase.OPTIMIZER
-
-
-@pytest.mark.parametrize(
-    ("sizes", "buckets"),
-    [
-        ([], []),
-        ([4, 6], [[0, 1]]),
-        ([4, 7], [[0], [1]]),
-        ([25, 1, 1], [[0], [1, 2]]),
-        ([1, 25, 1], [[0], [1], [2]]),
-        ([0, 10, 0], [[0, 1, 2]]),
-    ],
-)
-def test_buckets_of_ten_bytes(sizes: list[int], buckets: list[list[int]]) -> None:
-    assert fill_buckets(sizes, 10) == buckets
 
 
 @given(st.lists(st.integers(0, 30)), st.integers(1, 40), st.booleans())

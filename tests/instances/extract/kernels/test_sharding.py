@@ -180,15 +180,6 @@ def test_sizes_of_what_the_optimizer_has_are_divided() -> None:
     assert size["h0"] == 40
 
 
-def test_the_optimizer_reads_shards() -> None:
-    kernels, _, storages = four_layers().shard()
-    optimizer = [kernel for kernel in kernels if kernel.phase is OPTIMIZER]
-    touched = {storage for kernel in optimizer for storage in kernel.touches}
-    names = {storages.name[storage] for storage in touched}
-    assert {f"shard of grad layer.{index}.w" for index in range(4)} < names
-    assert not any(name.startswith(("grad", "full")) for name in names)
-
-
 def test_a_bucket_is_gathered_whole_and_is_a_chain_with_its_padding() -> None:
     sizes = {"layer.0.w": 16, "layer.0.b": 4, "layer.0.v": 24}
     step = write_step(sizes, [["layer.0.w", "layer.0.b"], ["layer.0.v"]], reread=False)
