@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 from collections.abc import Callable, Sequence
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -18,6 +20,7 @@ from planners.processes import standard_output
 from planners.version import __version__
 
 Body = TypeVar("Body", bound=Callable[..., Any])
+Options = TypeVar("Options")
 
 # The base of typer's errors about arguments. typer does not export this class, and has moved it
 # between packages.
@@ -47,6 +50,28 @@ class CommandLine(typer.Typer):
         """Run the command line as the program of this process, which ends with it."""
         command: Any = typer.main.get_command(self)
         leave(run_in_order(lambda: _run(command, args, prog_name)))
+
+
+def with_fields(
+    options: type[Options],
+) -> Callable[[Callable[[Options], None]], Callable[..., None]]:
+    """Return the decorator of a command whose options are the fields of a dataclass."""
+    hints = get_type_hints(options, include_extras=True)
+    fields = inspect.signature(options).parameters.values()
+
+    def decorate(body: Callable[[Options], None]) -> Callable[..., None]:
+        @wraps(body)
+        def command(**parsed: Any) -> None:
+            body(options(**parsed))
+
+        its: Any = command
+        its.__signature__ = inspect.Signature(
+            [field.replace(annotation=hints[field.name]) for field in fields]
+        )
+        its.__annotations__ = hints
+        return command
+
+    return decorate
 
 
 class _OneOfOurs(TyperCommand if TYPE_CHECKING else object):  # type: ignore[misc]
