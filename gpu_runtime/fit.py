@@ -51,7 +51,7 @@ from instances.extract.record.trace_settings import (
     Words,
     given,
 )
-from planners.command_line.typer_frame import PICTURE_FILE, AsJson, CommandLine, with_fields
+from planners.command_line.typer_frame import PICTURE_FILE, AsJson, CommandLine
 from planners.compare.plots import find_plot
 from planners.errors import GaplessError
 from planners.files.output_file import require_suffix, require_targets
@@ -269,8 +269,7 @@ class _Options:
         return drawn
 
 
-@app.command("fit")
-@with_fields(_Options)
+@app.command_of(_Options, "fit")
 def fit_program(options: _Options) -> None:
     """Say without a GPU whether a training step fits one, under PyTorch's allocators and a plan.
 

@@ -32,7 +32,6 @@ from planners.command_line.typer_frame import (
     AsJson,
     CommandLine,
     Plugins,
-    with_fields,
 )
 from planners.compare.plots import OnlinePlot, find_plot
 from planners.errors import GaplessError, InstanceError
@@ -155,12 +154,12 @@ class _Options:
         return OnlineTerms(self.device, capacity, has_series=has_series, is_verified=self.verify)
 
 
-@app.command(
+@app.command_of(
+    _Options,
     "replay",
     epilog="With the word verify before the name of an instance, a plan of it is run on real "
     "memory instead, and every word is checked; verify has a --help.",
 )
-@with_fields(_Options)
 def replay_requests(options: _Options) -> None:
     """Replay a run's requests to online allocators: peaks, efficiency, device calls, time.
 

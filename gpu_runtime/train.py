@@ -55,7 +55,7 @@ from instances.extract.record.trace_settings import (
 from instances.extract.step_settings import StepSettings
 from planners.command_line.ending import complain
 from planners.command_line.starting import EXIT_ERROR
-from planners.command_line.typer_frame import AsJson, CommandLine, with_fields
+from planners.command_line.typer_frame import AsJson, CommandLine
 from planners.errors import GaplessError, MissingDependencyError, near_names
 from planners.processes import standard_output
 from planners.registry import choose_one
@@ -132,8 +132,7 @@ class _Options:
         return check, timed, its
 
 
-@app.command("train")
-@with_fields(_Options)
+@app.command_of(_Options, "train")
 def train_model(options: _Options) -> None:
     """Train on the GPU under a plan: the same bits, how much memory, how long.
 

@@ -20,7 +20,7 @@ from gpu_runtime.verification.verification import (
 )
 from gpu_runtime.verification.verification_report import verification_record, verification_text
 from planners.command_line.ending import EXIT_INTERRUPTED
-from planners.command_line.typer_frame import AsJson, CommandLine, with_fields
+from planners.command_line.typer_frame import AsJson, CommandLine
 from planners.errors import GaplessError
 from planners.files.formats import read_problem
 from planners.files.plan_file import read_plan
@@ -86,8 +86,7 @@ class _Options:
             raise GaplessError("--inject: a right plan is needed; leave out --ignore-streams")
 
 
-@app.command("verify")
-@with_fields(_Options)
+@app.command_of(_Options, "verify")
 def verify_plan(options: _Options) -> None:
     """Verify a plan: stamp and check every tensor while the instance's streams run for real.
 

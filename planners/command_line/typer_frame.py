@@ -42,6 +42,25 @@ class CommandLine(typer.Typer):
         """Return the decorator of a command, see ``typer.Typer.command``."""
         return super().command(name, cls=_Command, **options)
 
+    def command_of(
+        self, fields: type[Options], name: str, **more: Any
+    ) -> Callable[[Callable[[Options], None]], Callable[..., None]]:
+        """Return the decorator of a command whose options are the fields of a dataclass."""
+        hints = get_type_hints(fields, include_extras=True)
+        parameters = inspect.signature(fields).parameters.values()
+
+        def decorate(body: Callable[[Options], None]) -> Callable[..., None]:
+            @wraps(body)
+            def command(**parsed: Any) -> None:
+                body(fields(**parsed))
+
+            its: Any = command
+            typed = [one.replace(annotation=hints[one.name]) for one in parameters]
+            its.__signature__, its.__annotations__ = inspect.Signature(typed), hints
+            return self.command(name, **more)(command)
+
+        return decorate
+
     def __call__(self, *args: Any, **options: Any) -> Any:
         """Run the command line, without the hook for exceptions that typer would install."""
         return typer.main.get_command(self)(*args, **options)
@@ -50,28 +69,6 @@ class CommandLine(typer.Typer):
         """Run the command line as the program of this process, which ends with it."""
         command: Any = typer.main.get_command(self)
         leave(run_in_order(lambda: _run(command, args, prog_name)))
-
-
-def with_fields(
-    options: type[Options],
-) -> Callable[[Callable[[Options], None]], Callable[..., None]]:
-    """Return the decorator of a command whose options are the fields of a dataclass."""
-    hints = get_type_hints(options, include_extras=True)
-    fields = inspect.signature(options).parameters.values()
-
-    def decorate(body: Callable[[Options], None]) -> Callable[..., None]:
-        @wraps(body)
-        def command(**parsed: Any) -> None:
-            body(options(**parsed))
-
-        its: Any = command
-        its.__signature__ = inspect.Signature(
-            [field.replace(annotation=hints[field.name]) for field in fields]
-        )
-        its.__annotations__ = hints
-        return command
-
-    return decorate
 
 
 class _OneOfOurs(TyperCommand if TYPE_CHECKING else object):  # type: ignore[misc]
