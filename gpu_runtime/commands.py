@@ -5,8 +5,10 @@ from __future__ import annotations
 from planners.commands import Command
 
 FIT = Command("does a training step fit a GPU, asked without one", "gpu_runtime.fit:main")
-REPLAY = Command("a run's requests, made again to online allocators", "gpu_runtime.replay:main")
-VERIFY = Command("run a plan on real memory and check every word", "gpu_runtime.verify:main")
+REPLAY = Command(
+    "a run's requests, made again to online allocators; or a plan, checked on real memory",
+    "gpu_runtime.replay:main",
+)
 TRAIN = Command(
     "train a model under a plan and under PyTorch's allocators", "gpu_runtime.train:main"
 )

@@ -7,7 +7,9 @@ from planners.command_line.starting import start
 if __name__ == "__main__":
     start()
 
-from dataclasses import replace
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -21,10 +23,16 @@ from gpu_runtime.replaying.recorded_check import (
     replay_json,
 )
 from gpu_runtime.replaying.replay_device import PAGE_BYTES
+from gpu_runtime.verify_command import app as verify_app
 from instances.traces.difference_report import difference_report
 from planners.command_line.ending import EXIT_INTERRUPTED
 from planners.command_line.starting import EXIT_ERROR, EXIT_INVALID_PLAN
-from planners.command_line.typer_frame import PICTURE_FILE, AsJson, CommandLine, Plugins
+from planners.command_line.typer_frame import (
+    PICTURE_FILE,
+    AsJson,
+    CommandLine,
+    Plugins,
+)
 from planners.compare.plots import OnlinePlot, find_plot
 from planners.errors import GaplessError, InstanceError
 from planners.files.formats import read_requests
@@ -54,12 +62,12 @@ PICTURE = "memory-over-time"
 app = CommandLine()
 
 
-@app.command("replay")
-def replay_requests(
+@dataclass(frozen=True)
+class _Options:
     trace: Annotated[
         Path | None,
         typer.Argument(metavar="TRACE", help="A recording, a snapshot, or any instance file."),
-    ] = None,
+    ] = None
     allocators: Annotated[
         str,
         typer.Option(
@@ -67,112 +75,119 @@ def replay_requests(
             help="Names or wildcards, separated by commas, or all; NAME:KEY=VALUE sets a "
             "parameter.",
         ),
-    ] = ALL,
+    ] = ALL
     device: Annotated[
         OnlineDevice,
         typer.Option(help="ledger (no memory), simulated (host memory), or the first GPU."),
-    ] = OnlineDevice.LEDGER,
+    ] = OnlineDevice.LEDGER
     settings: Annotated[
         str,
         typer.Option(
             metavar="KEY:VALUE,...",
             help="Settings of PyTorch's allocator, as in PYTORCH_CUDA_ALLOC_CONF.",
         ),
-    ] = "",
+    ] = ""
     capacity: Annotated[
         str | None,
         typer.Option(metavar="BYTES", help="Memory of the device; more than enough by default."),
-    ] = None,
+    ] = None
     check: Annotated[
         bool,
         typer.Option("--check", help="Compare with recorded segments and addresses."),
-    ] = False,
+    ] = False
     verify: Annotated[
         bool,
         typer.Option("--verify", help="Stamp every block, and check that it stays whole."),
-    ] = False,
+    ] = False
     against: Annotated[
         Path | None,
         typer.Option(
             metavar="OTHER.npz",
             help="Replay nothing; compare the recording with another one of the same program.",
         ),
-    ] = None,
+    ] = None
     iteration: Annotated[
         int, typer.Option(help="Iteration that --against compares: 0 is the first, -1 the last.")
-    ] = -1,
+    ] = -1
     plot: Annotated[
         Path | None,
         typer.Option(metavar=PICTURE_FILE, help="Draw reserved and allocated bytes over time."),
-    ] = None,
-    as_json: AsJson = False,
-    plugin: Plugins = None,
+    ] = None
+    as_json: AsJson = False
+    plugin: Plugins = None
     list_allocators: Annotated[
         bool, typer.Option("--list", help="List the online allocators, one line each, and stop.")
-    ] = False,
-) -> None:
+    ] = False
+
+    def chosen(self) -> list[ChosenOnline]:
+        """Return the allocators, those of PyTorch with the settings."""
+        with standard_output.kept_for_the_answer():
+            for path in self.plugin or []:
+                load_plugin(path)
+            chosen = choose_online("*" if self.allocators == ALL else self.allocators)
+        if not self.settings or self.list_allocators:
+            return chosen
+        pytorch_settings(self.settings)
+        return [
+            replace(allocator, parameters={**allocator.parameters, "settings": self.settings})
+            if "settings" in allocator.info.defaults
+            else allocator
+            for allocator in chosen
+        ]
+
+    def picture(self, trace: Path) -> OnlinePlot | None:
+        require_targets({"--plot": self.plot}, [trace, *(self.plugin or [])])
+        if self.plot is None:
+            return None
+        picture = find_plot(PICTURE, OnlinePlot)
+        require_suffix("--plot", self.plot, "a picture", picture.suffixes)
+        return picture
+
+    def terms(self) -> OnlineTerms:
+        capacity = None if self.capacity is None else parse_bytes("--capacity", self.capacity)
+        if capacity is not None and capacity < PAGE_BYTES:
+            raise GaplessError(
+                f"--capacity: a page of {human_bytes(PAGE_BYTES)} is needed at least, found "
+                f"{given_bytes(capacity)}"
+            )
+        has_series = self.plot is not None
+        return OnlineTerms(self.device, capacity, has_series=has_series, is_verified=self.verify)
+
+
+@app.command_of(
+    _Options,
+    "replay",
+    epilog="With the word verify before the name of an instance, a plan of it is run on real "
+    "memory instead, and every word is checked; verify has a --help.",
+)
+def replay_requests(options: _Options) -> None:
     """Replay a run's requests to online allocators: peaks, efficiency, device calls, time.
 
     Exits with 130 after Ctrl-C, which keeps the complete rows; with 2 after an error, also of an
     allocator; and with 1 if an allocator's answer is invalid, or --check finds a difference.
     """
-    with standard_output.kept_for_the_answer():
-        for path in plugin or []:
-            load_plugin(path)
-        chosen = choose_online("*" if allocators == ALL else allocators)
-    if list_allocators:
+    chosen, trace = options.chosen(), options.trace
+    if options.list_allocators:
         standard_output.write(aligned_pairs(listing(chosen)))
         return
-    if settings:
-        chosen = _with_settings(chosen, settings)
     if trace is None:
         raise GaplessError("no trace named; give one, or --list for the online allocators")
-    if against is not None:
-        standard_output.write(difference_report(trace, against, iteration))
+    if options.against is not None:
+        standard_output.write(difference_report(trace, options.against, options.iteration))
         return
-    if check and device is not OnlineDevice.LEDGER:
+    if options.check and options.device is not OnlineDevice.LEDGER:
         raise GaplessError("--check: --device ledger is needed; no other can repeat addresses")
-    require_targets({"--plot": plot}, [trace, *(plugin or [])])
-    picture = None if plot is None else find_plot(PICTURE, OnlinePlot)
-    if plot is not None and picture is not None:
-        require_suffix("--plot", plot, "a picture", picture.suffixes)
-    terms = OnlineTerms(
-        device,
-        None if capacity is None else _parse_capacity(capacity),
-        has_series=picture is not None,
-        is_verified=verify,
-    )
+    picture, terms = options.picture(trace), options.terms()
     with Interrupt() as interrupt:
         requests = _read(trace)
-        if check:
+        if options.check:
             chosen = _as_recorded(requests, chosen)
         run = _run(requests, chosen, terms, interrupt)
-        checked = _check(run) if check else None
-        _print(run, checked, str(trace), as_json=as_json)
-        if plot is not None and picture is not None and run.rows:
-            picture.draw(run, plot)
+        checked = _check(run) if options.check else None
+        _print(run, checked, str(trace), as_json=options.as_json)
+        if options.plot is not None and picture is not None and run.rows:
+            picture.draw(run, options.plot)
     raise typer.Exit(_exit_code(run, checked))
-
-
-def _with_settings(chosen: list[ChosenOnline], settings: str) -> list[ChosenOnline]:
-    """Return the allocators, those of PyTorch with the settings."""
-    pytorch_settings(settings)
-    return [
-        replace(allocator, parameters={**allocator.parameters, "settings": settings})
-        if "settings" in allocator.info.defaults
-        else allocator
-        for allocator in chosen
-    ]
-
-
-def _parse_capacity(text: str) -> int:
-    capacity = parse_bytes("--capacity", text)
-    if capacity < PAGE_BYTES:
-        raise GaplessError(
-            f"--capacity: a page of {human_bytes(PAGE_BYTES)} is needed at least, found "
-            f"{given_bytes(capacity)}"
-        )
-    return capacity
 
 
 def _read(trace: Path) -> RequestSequence:
@@ -261,7 +276,15 @@ def _exit_code(run: OnlineRun, checked: RecordedCheck | None) -> int:
     return EXIT_DIFFERENT if checked is not None and checked.difference else 0
 
 
-main = app.run
+def main(args: Sequence[str] | None = None, prog_name: str | None = None) -> None:
+    """Run the command that the first word names, else replay the recording of that name."""
+    words = list(sys.argv[1:] if args is None else args)
+    name = prog_name or "python -m gpu_runtime.replay"
+    if words[:1] == ["verify"]:
+        verify_app.run(words[1:], f"{name} verify")
+    else:
+        app.run(words, name)
+
 
 if __name__ == "__main__":
     main()

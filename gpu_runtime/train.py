@@ -9,9 +9,10 @@ if __name__ == "__main__":
 
 import json
 import math
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from msgspec.structs import replace
@@ -69,71 +70,85 @@ STEPS = 5
 app = CommandLine()
 
 
-@app.command("train")
-def train_model(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="Model, such as bert-base.")],
-    planner: Annotated[str, typer.Option(metavar="NAME", help="Planner.")] = "auto",
+@dataclass(frozen=True)
+class _Options:
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="Model, such as bert-base.")]
+    planner: Annotated[str, typer.Option(metavar="NAME", help="Planner.")] = "auto"
     steps: Annotated[
         int, typer.Option(help="Steps to compare bit by bit; the plan comes after three.")
-    ] = STEPS,
-    timed_steps: Annotated[int, typer.Option(help="Steps to time.")] = 30,
-    warm_up: Annotated[int, typer.Option(help="Steps before the timed ones.")] = FEWEST_WARM_UP,
-    time_limit: Annotated[float, typer.Option(help="Most seconds of planning.")] = 10.0,
-    seed: Annotated[int, typer.Option(help="Seed of weights, inputs and dropout.")] = 0,
-    batch: Batch = None,
-    seq: Seq = None,
-    image: Image = None,
-    layers: Layers = None,
-    checkpointing: Checkpointing = None,
-    microbatches: Microbatches = None,
-    precision: Precision = None,
-    optimizer: Optimizer = None,
-    models: Models = None,
+    ] = STEPS
+    timed_steps: Annotated[int, typer.Option(help="Steps to time.")] = 30
+    warm_up: Annotated[int, typer.Option(help="Steps before the timed ones.")] = FEWEST_WARM_UP
+    time_limit: Annotated[float, typer.Option(help="Most seconds of planning.")] = 10.0
+    seed: Annotated[int, typer.Option(help="Seed of weights, inputs and dropout.")] = 0
+    batch: Batch = None
+    seq: Seq = None
+    image: Image = None
+    layers: Layers = None
+    checkpointing: Checkpointing = None
+    microbatches: Microbatches = None
+    precision: Precision = None
+    optimizer: Optimizer = None
+    models: Models = None
     allocators: Annotated[
         str, typer.Option(metavar="NAMES", help=f"Some of {', '.join(Allocator)}, in run order.")
-    ] = ",".join(JUDGED),
+    ] = ",".join(JUDGED)
     turns: Annotated[
         int,
         typer.Option(
             min=1,
             help="Rounds of timed steps; with several, all allocators hold memory at once.",
         ),
-    ] = 1,
-    as_json: AsJson = False,
-) -> None:
+    ] = 1
+    as_json: AsJson = False
+
+    def __post_init__(self) -> None:
+        if self.timed_steps % self.turns:
+            raise GaplessError(
+                f"--turns: {self.timed_steps} timed steps are to be split evenly, found "
+                f"{self.turns}"
+            )
+
+    def runs(self) -> tuple[TrainingRun, TrainingRun, RegisteredModel]:
+        """Return the run that checks bits, the one that takes times, and their model."""
+        shape, loop = (
+            given(**{name: getattr(self, name) for name in names})
+            for names in (
+                ("batch", "seq", "image", "layers", "checkpointing"),
+                ("microbatches", "precision", "optimizer"),
+            )
+        )
+        files = tuple(map(str, self.models or ()))
+        its = RegisteredModel(self.model, shape, TraceSettings(self.steps, **loop), files)
+        check, timed = (
+            replace(
+                model_run(purpose, its),
+                seed=self.seed, planner=self.planner, time_limit=self.time_limit,
+            )
+            for purpose in (Purpose.CHECK, Purpose.TIME)
+        )  # fmt: skip
+        turns, turn_steps = self.turns, self.timed_steps // self.turns
+        timed = replace(timed, warm_up=self.warm_up, turns=turns, turn_steps=turn_steps)
+        return check, timed, its
+
+
+@app.command_of(_Options, "train")
+def train_model(options: _Options) -> None:
     """Train on the GPU under a plan: the same bits, how much memory, how long.
 
     Every allocator has processes of its own. Exits with 1 if losses, gradients or parameters
     differ or the plan served no step, and with 2 after an error.
     """
-    if timed_steps % turns:
-        raise GaplessError(f"--turns: {timed_steps} timed steps are to be split evenly, found "
-                           f"{turns}")  # fmt: skip
-    loop: dict[str, Any] = given(
-        microbatches=microbatches, precision=precision, optimizer=optimizer
-    )
-    its = RegisteredModel(
-        model,
-        given(batch=batch, seq=seq, image=image, layers=layers, checkpointing=checkpointing),
-        TraceSettings(steps, **loop),
-        tuple(str(file) for file in models or ()),
-    )
-    chosen = _parse_allocators(allocators)
-    options: dict[str, Any] = {"seed": seed, "planner": planner, "time_limit": time_limit}
-    timed = replace(
-        model_run(Purpose.TIME, its),
-        warm_up=warm_up, turns=turns, turn_steps=timed_steps // turns, **options,
-    )  # fmt: skip
+    check, timed, its = options.runs()
+    chosen = _parse_allocators(options.allocators)
     require_sound(timed, its)
     findings = AllocatorComparison()
     try:
-        _compare(replace(model_run(Purpose.CHECK, its), **options), timed, chosen, findings)
+        _compare(check, timed, chosen, findings)
     except KeyboardInterrupt:
-        show_progress("")
-        _print(timed, its, findings, as_json)
+        _print(timed, its, findings, options.as_json)
         raise
-    show_progress("")
-    _print(timed, its, findings, as_json)
+    _print(timed, its, findings, options.as_json)
     for label, message in findings.failures.items():
         complain(GaplessError(f"{label}: {message}"))
     code = EXIT_ERROR if findings.failures else 0 if findings.passed else EXIT_DIFFERENT
@@ -203,6 +218,7 @@ def _progress(run: TrainingRun) -> None:
 def _print(
     run: TrainingRun, model: RegisteredModel, findings: AllocatorComparison, as_json: bool
 ) -> None:
+    show_progress("")
     if as_json:
         record = study_record(run, model, findings)
         standard_output.write(json.dumps(record, indent=1) + "\n")

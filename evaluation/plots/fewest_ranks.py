@@ -18,9 +18,9 @@ from planners.text.byte_units import binary_unit
 def fewest_ranks_figure(fewest: FewestRanks) -> Figure:
     """Return the picture; a dashed line is the memory of a GPU that PyTorch may use."""
     tried = fewest.tried
-    labels = [row.label for row in next(iter(tried.values())).check.rows]
+    labels = next(iter(tried.values())).labels
     scale, unit = binary_unit(max(
-        row.reserved_peak for fit in tried.values() for row in fit.check.rows
+        row.reserved_peak for fit in tried.values() for row in fit.rows
     ))  # fmt: skip
 
     def draw(axes: Any, label: str, look: Look) -> None:

@@ -12,9 +12,9 @@ from evaluation.plots.plan_rectangles import CLASS_COLOURS, OTHERS_COLOUR, Tenso
 from evaluation.report.html_page import render_page
 from evaluation.report.memory_map import MappedPlan, memory_map
 from gpu_runtime.fitting.fit_answer import FitAnswer, FitPage
-from gpu_runtime.fitting.fit_check import LIVE, FitCheck
 from gpu_runtime.fitting.fit_report import fit_notes, fit_sections, peak_line
 from gpu_runtime.fitting.live_peak import Kind, kind_of
+from gpu_runtime.fitting.rank_fit import LIVE, RankFit
 from instances.traces.allocation_trace import NO_MODULE, iteration_window
 from instances.traces.trace_requests import requests_of_trace
 from planners.files.output_file import write_output
@@ -37,13 +37,13 @@ def fit_page(answer: FitAnswer) -> str:
     """Return the page of an answer."""
     worst = answer.worst
     title, _, facts = peak_line(worst).partition(": ")
-    notes = fit_notes(worst, answer.memory, answer.found)
+    notes = fit_notes(worst, answer.found)
     return render_page(
         "fit.html",
-        {MAP: _map_of(place_step(worst.check))},
+        {MAP: _map_of(place_step(worst))},
         title=title,
         about=facts.split("; "),
-        answer="" if answer.memory is None else notes.pop(),
+        answer="" if worst.memory is None else notes.pop(),
         sections=list(fit_sections(answer)),
         notes=notes,
     )
@@ -60,9 +60,9 @@ class PlacedStep:
     moment: int
 
 
-def place_step(check: FitCheck) -> PlacedStep:
-    """Replay a trace under the allocators of a check, and return the step of its peak."""
-    trace, peak = check.trace, check.peak
+def place_step(fit: RankFit) -> PlacedStep:
+    """Replay a trace under the allocators of a fit, and return the step of its peak."""
+    trace, peak = fit.traced.trace, fit.peak
     begin, end = iteration_window(trace, peak.step - 1) if peak.step else (0, trace.event_count)
     asked = np.flatnonzero(trace.size > 0)
     # A replay has the requests of more than 0 bytes. As in the live peak, a block ends when the
@@ -80,7 +80,7 @@ def place_step(check: FitCheck) -> PlacedStep:
         tensor_name=[name or kind for name, kind in zip(names, kinds, strict=True)],
         name=trace.name,
     )
-    labels = ",".join(row.label for row in check.rows if row.label != LIVE)
+    labels = ",".join(label for label in fit.labels if label != LIVE)
     rows = run_online(requests_of_trace(trace), labels).rows
     plans = [
         MappedPlan(row.label, feasible(Plan.of(problem, _offsets(row.result)[replayed])))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -39,15 +38,16 @@ def verified_plan(
     """Verify a plan that is right, has moved tensors, or ignores streams; return the right one."""
     right = place_in_objects(problem, "size", "first")
     wrong = place_in_objects(without_streams(problem), "size", "first")
-    injections = inject(problem, right, MOVED, budget.seed) if plan == "moved" else []
-    offsets = {"right": right.offsets, "moved": moved(right, injections)}.get(plan, wrong.offsets)
-    overlaps: Sequence[tuple[int, int]] = [(its.tensor, its.partner) for its in injections]
-    unsafe = unsafe_overlaps(problem, offsets)
-    if plan == "attacked":
-        overlaps = unsafe
+    injections = inject(problem, right, MOVED if plan == "moved" else 0, budget.seed)
+    offsets = (right if plan in ("right", "moved") else wrong).offsets
+    unsafe = unsafe_overlaps(problem, moved(offsets, injections))
     kind = DeviceKind(device)
     request = VerificationRequest(
-        trials, budget.seed, is_compressed=kind.is_host, overlaps=tuple(overlaps)
+        trials,
+        budget.seed,
+        is_compressed=kind.is_host,
+        injections=tuple(injections),
+        overlaps=tuple(unsafe) if plan == "attacked" else (),
     )
     found = verify(problem, offsets, open_device(kind), request)
     seen = {frozenset((its.victim, its.writer)) for its in found.corruptions if its.unsafe}
@@ -71,7 +71,7 @@ def verified_plan(
             "seen": len(seen),
             "injected": len(injections),
             "caught": sum(bool(found.caught(its)) for its in injections),
-            "false_alarms": len(found.false_alarms(injections)),
+            "false_alarms": len(found.false_alarms()),
         },
     )
 

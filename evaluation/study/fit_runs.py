@@ -24,7 +24,7 @@ from evaluation.study.run_task import (
 )
 from evaluation.study.sent_instance import SentTraining
 from evaluation.study.study import RunLimits
-from gpu_runtime.fitting.fit_check import LIVE
+from gpu_runtime.fitting.rank_fit import LIVE
 from gpu_runtime.training.run_processes import answer_of
 from gpu_runtime.training.run_result import Failure
 from gpu_runtime.training.training_run import (

@@ -21,11 +21,6 @@ BLOCK_ELEMENTS = 256
 FLOAT32_BYTES = 4
 
 
-def has_wide_states(trace: AllocationTrace) -> bool:
-    """Return True if states of more than 8 bits are known."""
-    return bool((trace.element_bytes > 1).any())
-
-
 def with_eight_bit_states(trace: AllocationTrace) -> AllocationTrace:
     """Return the requests that the same steps would make with states in 8 bits."""
     kept = np.flatnonzero(trace.role != Role.UPDATE)

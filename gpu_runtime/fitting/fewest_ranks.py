@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from gpu_runtime.fitting.fit_check import AllocatorFit, RankFit
+from gpu_runtime.fitting.rank_fit import AllocatorFit, RankFit
+from gpu_runtime.fitting.traced_program import RANKS, Changes
 from planners.errors import InstanceError
 
 # The largest number of processes that is tried; a guess.
@@ -16,16 +17,13 @@ MOST_RANKS = 1024
 class FewestRanks:
     """The numbers of processes that were tried, ascending, each with its worst rank."""
 
-    tried: dict[int, RankFit] = field(default_factory=dict)
+    tried: dict[int, RankFit]
     # Why no larger number was tried; empty if all fits, or at `MOST_RANKS`.
     ended: str = ""
 
     def rows(self, label: str) -> dict[int, AllocatorFit]:
         """Return the row of an allocator by the number of processes."""
-        return {
-            ranks: row for ranks, fit in self.tried.items() for row in fit.check.rows
-            if row.label == label
-        }  # fmt: skip
+        return {ranks: fit.row(label) for ranks, fit in self.tried.items()}
 
     def fewest(self, label: str) -> int | None:
         """Return the number from which on all that were tried fit."""
@@ -37,20 +35,17 @@ class FewestRanks:
         return fewest
 
 
-def search_fewest_ranks(
-    fewest: FewestRanks, start: int, first: RankFit, check: Callable[[int], RankFit]
-) -> None:
+def search_fewest_ranks(fewest: FewestRanks, check: Callable[[Changes], RankFit]) -> None:
     """Double the number of processes until it fits under every allocator, or no longer helps."""
-    fewest.tried[start] = first
-    ranks, fit = start, first
-    while not all(row.fits for row in fit.check.rows) and 2 * ranks <= MOST_RANKS:
-        fewer, ranks = fit.check.rows, 2 * ranks
+    ((ranks, fit),) = fewest.tried.items()
+    while not all(row.fits for row in fit.rows) and 2 * ranks <= MOST_RANKS:
+        fewer, ranks = fit.rows, 2 * ranks
         try:
-            fit = fewest.tried[ranks] = check(ranks)
+            fit = fewest.tried[ranks] = check({RANKS: ranks})
         except InstanceError as error:
             fewest.ended = str(error)
             return
-        pairs = zip(fewer, fit.check.rows, strict=True)
+        pairs = zip(fewer, fit.rows, strict=True)
         # One process alone needs no buffers to communicate.
         if ranks > 2 and all(more.reserved_peak >= less.reserved_peak for less, more in pairs):
             fewest.ended = f"{ranks} need as much memory as {ranks // 2}"

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import ClassVar
 
 from gpu_runtime.fitting.fewest_ranks import FewestRanks
-from gpu_runtime.fitting.fit_check import RankFit, worst_rank
 from gpu_runtime.fitting.frontier import Frontier
 from gpu_runtime.fitting.largest_value import LargestValues
+from gpu_runtime.fitting.rank_fit import RankFit, worst_rank
 from gpu_runtime.fitting.remedies import Remedies
 
 
@@ -20,8 +20,6 @@ class FitAnswer:
 
     # One of each kind of rank; of a program that is alone, one.
     every: Sequence[RankFit]
-    # Bytes of the GPU.
-    memory: int | None = None
     found: LargestValues | None = None
     frontier: Frontier | None = None
     fewest: FewestRanks | None = None

@@ -11,8 +11,8 @@ from typing import Annotated, Any
 
 import msgspec
 
-from gpu_runtime.fitting.fit_check import Fits
 from gpu_runtime.fitting.fit_report import ANSWERS, OUTSIDE, SCHEMA, SCHEMA_VERSION
+from gpu_runtime.fitting.rank_fit import Fits
 from planners.errors import InstanceError, errors_at
 from planners.files.json_file import read_json
 from planners.model.problem_fields import MOST_SHOWN_NAME

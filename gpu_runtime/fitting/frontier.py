@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 
-from gpu_runtime.fitting.fit_check import FitCheck
 from gpu_runtime.fitting.largest_value import MOST, LargestValues, search_largest
+from gpu_runtime.fitting.rank_fit import RankFit
+from gpu_runtime.fitting.traced_program import Changes
 from planners.errors import InstanceError
 
 
@@ -24,9 +24,7 @@ class Frontier:
 
     @property
     def labels(self) -> list[str]:
-        rows = (row for one in self.found.values() for check in one.tried.values()
-                for row in check.rows)  # fmt: skip
-        return list(dict.fromkeys(row.label for row in rows))
+        return next((one.labels for one in self.found.values() if one.tried), [])
 
     @property
     def fits(self) -> bool:
@@ -39,19 +37,19 @@ def search_frontier(
     found: LargestValues,
     labels: Sequence[str],
     start: tuple[int, int],
-    check: Callable[[int, int], FitCheck],
+    check: Callable[[Changes], RankFit],
 ) -> None:
     """Double one parameter until no value of the other fits under any label.
 
     `found` has what is known for the first value. `start` has the first value and, for the other
-    parameter, the value with which the search begins. `check` takes such a pair. A larger value
-    that cannot be traced, of a model with so many positions say, is the last.
+    parameter, the value with which the search begins. A larger value that
+    cannot be traced, of a model with so many positions say, is the last.
     """
     value, guess = start
     while True:
         frontier.found[value] = found
         try:
-            search_largest(found, labels, guess, partial(check, value))
+            search_largest(found, labels, guess, check, {frontier.doubled: value})
         except InstanceError as error:
             if value == start[0]:
                 raise

@@ -16,11 +16,11 @@ violation only among the values that it tried.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import floor
 
-from gpu_runtime.fitting.fit_check import AllocatorFit, FitCheck
+from gpu_runtime.fitting.rank_fit import AllocatorFit, RankFit
 from planners.errors import InstanceError
 from planners.text.byte_units import both_bytes
 
@@ -45,16 +45,15 @@ class LargestValues:
     # Only multiples of this are tried.
     by: int
     # By value, in the order of the tries.
-    tried: dict[int, FitCheck] = field(default_factory=dict)
+    tried: dict[int, RankFit] = field(default_factory=dict)
+
+    @property
+    def labels(self) -> list[str]:
+        return next((fit.labels for fit in self.tried.values()), [])
 
     def fits(self, label: str) -> dict[int, AllocatorFit]:
         """Return the row of an allocator by value, in ascending order."""
-        return {
-            value: row
-            for value in sorted(self.tried)
-            for row in self.tried[value].rows
-            if row.label == label
-        }
+        return {value: self.tried[value].row(label) for value in sorted(self.tried)}
 
     def least_too_large(self, label: str) -> int | None:
         return next((value for value, row in self.fits(label).items() if not row.fits), None)
@@ -75,19 +74,20 @@ class LargestValues:
 
     def fitting_above(self, label: str) -> list[int]:
         """Return values that fit though a smaller one does not."""
-        limit = self.least_too_large(label)
-        known = self.fits(label).items()
-        return [value for value, row in known if row.fits and limit is not None and value > limit]
+        limit = self.least_too_large(label) or MOST
+        return [value for value, row in self.fits(label).items() if row.fits and value > limit]
 
 
 def search_largest(
     found: LargestValues,
     labels: Sequence[str],
     start: int,
-    check: Callable[[int], FitCheck],
+    check: Callable[[Mapping[str, int]], RankFit],
+    fixed: Mapping[str, int] | None = None,
 ) -> None:
     """Try values until the largest that fits is found for each label.
 
+    `check` gets the value by its parameter, after the `fixed` values of others.
     ``InstanceError`` if memory does not grow with the parameter under any label.
     """
     for label in labels:
@@ -95,7 +95,7 @@ def search_largest(
         while not found.tried or not found.is_found(label):
             _require_growth(found)
             value = _next_value(found, label, start, is_middle=tries % MIDDLE_EVERY == 2)
-            found.tried[value] = check(value)
+            found.tried[value] = check({**(fixed or {}), found.parameter: value})
             tries += 1
 
 

@@ -50,3 +50,7 @@ class OutsideMemory:
     @property
     def total(self) -> int:
         return self.libraries + self.nccl
+
+    def room_in(self, memory: int) -> int:
+        """Return the bytes of a GPU that are left to PyTorch's allocator."""
+        return max(memory - self.total, 0)

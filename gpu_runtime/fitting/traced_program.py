@@ -1,116 +1,144 @@
-"""Programs that are traced again with other values: a registered model, or a user's step."""
+"""From a model's name, or a file of one's own, to the trace of a process that trains it."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Protocol
+from typing import Any
 
 from instances.extract.models import find_model
-from instances.extract.own.own_function import OwnFunction
-from instances.extract.record.own_extraction import trace_own
+from instances.extract.models.model_registry import register_own_models
+from instances.extract.models.required_packages import require_packages
+from instances.extract.own.own_function import is_own
+from instances.extract.record.own_extraction import open_own, trace_own
+from instances.extract.record.ranks.parallel_model import parse_parallel
 from instances.extract.record.ranks.rank import Rank
 from instances.extract.record.recording import SHAPE, record
 from instances.extract.record.trace_settings import TraceSettings
-from instances.extract.step_settings import COUNTS, StepSettings
+from instances.extract.step_settings import COUNTS
 from instances.formats.recorded_trace import read_recorded_trace_file, write_recorded_trace
 from instances.traces.allocation_trace import AllocationTrace
 from planners.errors import InstanceError, near_names
 from planners.model.problem import Scalar
 from planners.processes.isolated_process import answer_apart
 from planners.text.plain_text import shown
+from planners.text.progress_line import show_progress
 
+# The word for the number of processes among the values that change.
+RANKS = "ranks"
 # Parameters of a user's function that a remedy changes, and the types of their values.
 REMEDIED: dict[str, type] = {"batch": int, "checkpointing": bool}
 # Settings of a model that are whole numbers.
 VARIED = tuple(option for option in SHAPE if option in COUNTS)
-
-
-class TracedProgram(Protocol):
-    """A training program whose requests can be traced for any value of its parameters."""
-
-    @property
-    def label(self) -> str: ...
-
-    @property
-    def changeable(self) -> Mapping[str, int]: ...
-
-    def value_of(self, parameter: str) -> int: ...
-
-    def trace(self, changes: Mapping[str, int]) -> AllocationTrace: ...
+Changes = Mapping[str, int]
+# The types of a child process's answer, beside the trace.
+_ANSWER = {"label": str, "origin": dict, "values": list, "changeable": dict}
 
 
 @dataclass(frozen=True)
-class RegisteredProgram:
+class Traced:
+    """A trace, and its name in its program."""
+
+    label: str
+    trace: AllocationTrace
+    # The settings that make the trace again.
+    origin: Mapping[str, Scalar] = field(default_factory=dict)
+    # Values of the parameters that were asked for.
+    values: Sequence[int] = ()
+    # The parameters that a remedy may change, by their values.
+    changeable: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class AskedProgram:
+    """A program as a user names it; it is opened anew for each trace."""
+
+    # A model, its configuration file, or a file of one's own.
     name: str
-    settings: TraceSettings
-    shape: Mapping[str, Any]
-    # The traced process; None if not distributed.
-    rank: Rank | None = None
+    settings: TraceSettings = field(default_factory=TraceSettings)
+    # Settings of a model.
+    shape: Mapping[str, Any] = field(default_factory=dict)
+    # Arguments of a function of one's own, and the words behind its file.
+    arguments: Sequence[str] = ()
+    words: Sequence[str] = ()
+    # Files that register models.
+    models: Sequence[Path] = ()
+    ranks: int = 1
+    # The kinds of parallelism to add, as :func:`parse_parallel` reads them.
+    parallel: str | None = None
+
+    def __post_init__(self) -> None:
+        self._kinds(self.ranks)
 
     @property
-    def label(self) -> str:
-        return _with_values(find_model(self.name).name, self.shape)
+    def is_distributed(self) -> bool:
+        return self.ranks > 1 or self.parallel is not None
 
     @property
-    def changeable(self) -> Mapping[str, int]:
-        model, shape = find_model(self.name), self._settings
-        recomputes = {"checkpointing": shape.checkpointing, "selective": bool(shape.selective)}
-        return {"batch": shape.batch, **(recomputes if model.recomputed else {})}
+    def can_change_ranks(self) -> bool:
+        return self.is_distributed and "=" not in (self.parallel or "")
 
-    @property
-    def _settings(self) -> StepSettings:
-        precision = self.settings.weights_precision
-        return find_model(self.name).settings(**self.shape, precision=precision)
+    def trace(self, changes: Changes, vary: Sequence[str] = (), number: int = 0) -> Traced:
+        """Trace a process with changed values, and ask the program for its own values of others."""
+        changes = dict(changes)
+        # A function that is not distributed may have a parameter of this name.
+        ranks = changes.pop(RANKS, self.ranks) if self.is_distributed else self.ranks
+        rank = Rank(number, ranks, self._kinds(ranks)) if ranks > 1 else None
+        which = f", rank {number} of {ranks}" if rank else ""
+        show_progress(f"{with_values(self.name, changes)}{which}: tracing")
+        if not (is_own(self.name) or self.models):
+            return self._traced(rank, changes, vary)
+        require_packages()  # imported here, for all forked processes
+        return _trace_apart(self.name, lambda: self._traced(rank, changes, vary), len(vary))
 
-    def value_of(self, parameter: str) -> int:
-        """Return the value of a setting; ``InstanceError`` if the model has none of this name."""
-        if parameter not in VARIED:
-            raise InstanceError(
-                f"--vary: {self.name} has no setting {parameter!r} that is a whole number; "
-                f"{near_names(parameter, VARIED)}"
-            )
-        return _whole_number(parameter, getattr(self._settings, parameter), self.name)
+    def _kinds(self, ranks: int) -> dict[str, int]:
+        return {} if self.parallel is None else parse_parallel(self.parallel, ranks)
 
-    def trace(self, changes: Mapping[str, int]) -> AllocationTrace:
-        return record(self.name, self.settings, rank=self.rank, **{**self.shape, **changes})
+    def _traced(self, rank: Rank | None, changes: Changes, vary: Sequence[str]) -> Traced:
+        register_own_models(self.models)
+        trace = self._trace_own if is_own(self.name) else self._trace_model
+        return trace(rank, changes, vary)
 
+    def _trace_model(self, rank: Rank | None, changes: Changes, vary: Sequence[str]) -> Traced:
+        model = find_model(self.name)
+        trace = record(self.name, self.settings, rank=rank, **{**self.shape, **changes})
+        settings = model.settings(**self.shape, precision=self.settings.weights_precision)
+        changeable = {"batch": settings.batch}
+        if model.recomputed:
+            changeable["checkpointing"] = settings.checkpointing
+            changeable["selective"] = bool(settings.selective)
+        for parameter in vary:
+            if parameter not in VARIED:
+                raise InstanceError(
+                    f"--vary: {self.name} has no setting {parameter!r} that is a whole number; "
+                    f"{near_names(parameter, VARIED)}"
+                )
+        values = [_whole_number(name, getattr(settings, name), self.name) for name in vary]
+        return Traced(with_values(model.name, self.shape), trace, trace.origin, values, changeable)
 
-@dataclass(frozen=True)
-class OwnProgram:
-    function: OwnFunction
-    steps: int
-    # The process of a distributed program that is traced; None of a program that is alone.
-    rank: Rank | None = None
-
-    @property
-    def label(self) -> str:
-        return _with_values(self.function.label, self.function.arguments)
-
-    @property
-    def changeable(self) -> Mapping[str, int]:
-        found: dict[str, int] = {}
+    def _trace_own(self, rank: Rank | None, changes: Changes, vary: Sequence[str]) -> Traced:
+        if rank is not None:
+            os.environ.update(rank.variables)  # those of the process of the user's file
+        function = open_own(self.name, self.arguments, show_progress, self.words)
+        trace = trace_own(function.with_arguments(changes), self.settings.steps, rank=rank)
+        # The user's file has run now, and knows its parameters.
+        where = f"{function.where}, parameter"
+        values = [_whole_number(name, function.value_of(name), where) for name in vary]
+        changeable: dict[str, int] = {}
         for parameter, kind in REMEDIED.items():
             with suppress(InstanceError):  # the function has no such parameter
-                value = self.function.value_of(parameter)
+                value = function.value_of(parameter)
                 if type(value) is kind and isinstance(value, int):
-                    found[parameter] = value
-        return found
-
-    def value_of(self, parameter: str) -> int:
-        """Return an argument of the function; ``InstanceError`` if it has none of this name."""
-        return _whole_number(
-            parameter, self.function.value_of(parameter), f"{self.function.where}, parameter"
-        )
-
-    def trace(self, changes: Mapping[str, int]) -> AllocationTrace:
-        return trace_own(self.function.with_arguments(changes), self.steps, rank=self.rank)
+                    changeable[parameter] = value
+        label = with_values(function.label, function.arguments)
+        return Traced(label, trace, trace.origin, values, changeable)
 
 
-def _with_values(name: str, values: Mapping[str, object]) -> str:
+def with_values(name: str, values: Mapping[str, object]) -> str:
     return " ".join([name, *(f"{parameter}={value}" for parameter, value in values.items())])
 
 
@@ -123,56 +151,18 @@ def _whole_number(parameter: str, value: object, where: str) -> int:
     return value
 
 
-# The types of a child process's answer, beside the trace.
-_ANSWER = {"label": str, "origin": dict, "values": list, "changeable": dict}
-
-
-@dataclass(frozen=True)
-class Traced:
-    """A trace, and its name in its program."""
-
-    label: str
-    # The settings that make the trace again.
-    origin: Mapping[str, Scalar]
-    # Values of the parameters that were asked for.
-    values: list[int]
-    trace: AllocationTrace
-    # The parameters that a remedy may change, by their values.
-    changeable: Mapping[str, int] = field(default_factory=dict)
-
-
-def trace_program(
-    program: TracedProgram, changes: Mapping[str, int], vary: Sequence[str]
-) -> Traced:
-    """Trace a program with other values, and ask for its own values of some parameters."""
-    trace = program.trace(changes)
-    # A user's file runs while it is traced.
-    values = [program.value_of(parameter) for parameter in vary]
-    return Traced(program.label, trace.origin, values, trace, program.changeable)
-
-
-def trace_apart(
-    name: str, opened: Callable[[], TracedProgram], changes: Mapping[str, int], vary: Sequence[str]
-) -> Traced:
-    """Open and trace a program as :func:`trace_program` does, in a process of its own.
-
-    The process hands over the trace in a file, which is checked like any other.
-    """
+def _trace_apart(name: str, trace: Callable[[], Traced], varied: int) -> Traced:
+    """Trace in a process of its own, which hands over a file that is checked like any other."""
     with TemporaryDirectory(prefix="gapless-fit-") as folder:
         path = Path(folder) / "trace.npz"
 
         def traced_to_file() -> dict[str, Any]:
-            traced = trace_program(opened(), changes, vary)
+            traced = trace()
             write_recorded_trace(traced.trace, path)
-            return {
-                "label": traced.label,
-                "origin": dict(traced.origin),
-                "values": traced.values,
-                "changeable": dict(traced.changeable),
-            }
+            return {name: getattr(traced, name) for name in _ANSWER}
 
         said = answer_apart(name, traced_to_file, _ANSWER)
-        is_valid = [type(value) for value in said["values"]] == [int] * len(vary)
+        is_valid = [type(value) for value in said["values"]] == [int] * varied
         if not (is_valid and all(isinstance(one, int) for one in said["changeable"].values())):
             raise InstanceError(f"{name}: its process sent no valid answer")
         return Traced(**said, trace=read_recorded_trace_file(path))

@@ -14,8 +14,8 @@ from gpu_runtime._core import (
     OnlineAllocator,
     OnlineReplay,
     PlannedAllocator,
+    PlannedReplay,
     RecordedAction,
-    ReplayOutcome,
     RequestLog,
 )
 from gpu_runtime.replaying.replay_device import ReplayDevice, open_replay_device
@@ -50,55 +50,56 @@ def replay_online(
     if isinstance(device.memory, LedgerMemory):
         _dictate(device.memory, requests, dictated)
     allocator = make(device.served)
-    replay = OnlineReplay(
-        core_log(requests, visits),
-        allocator,
-        device.memory,
-        device.logged,
-        terms.has_series,
-        device.stamps,
-    )
-    try:
-        early_seconds = 0.0
-        begun = []
-        for row in np.unique(requests.iteration_rows).tolist():
-            replay.run_to(row)
-            early_seconds = replay.seconds
-            begun.append(device.calls)
-            allocator.begin_iteration()
-        replay.run_to(requests.row_count)
-        outcome = replay.end()
-    except OSError as error:
-        raise DeviceError(f"device {terms.device}: {error}") from None
-    result = replace(
-        replay_result(device, allocator, outcome, outcome.seconds - early_seconds, begun),
-        statistics=dict(allocator.own_figures()),
-    )
+    log = core_log(requests, visits)
+    layers = (device.memory, device.logged, terms.has_series, device.stamps)
+    begins = np.unique(requests.iteration_rows).tolist()
+    replay = OnlineReplay(log, allocator, *layers)
+    result = serve_rows(requests, device, allocator, replay, begins, allocator.begin_iteration)
+    result = replace(result, statistics=dict(allocator.own_figures()))
     return_memory(requests, device, allocator, result)
-    device.require_apart(requests)
     return result
 
 
-def replay_result(
+def serve_rows(
+    requests: RequestSequence,
     device: ReplayDevice,
     allocator: OnlineAllocator | PlannedAllocator,
-    outcome: ReplayOutcome,
-    last_iteration_seconds: float,
-    begun: Sequence[Mapping[str, int]],
+    replay: OnlineReplay | PlannedReplay,
+    begins: Sequence[int],
+    begin_iteration: Callable[[], None],
+    end: Callable[[], None] = lambda: None,
 ) -> OnlineResult:
-    """Return the result of a replay that has just ended; it empties the arrays of `outcome`.
+    """Serve all rows, or the rows until the device has no memory.
 
-    `begun` has the device calls so far at the begin of each iteration.
+    `begin_iteration` is called at the rows `begins`, and `end` after the last row. Of their time
+    only the device calls at the begin of iterations count as the allocator's.
     """
+    begun: list[Mapping[str, int]] = []
+    early = beginning = 0.0
+    try:
+        for row in begins:
+            replay.run_to(row)
+            if replay.out_of_memory_row >= 0:
+                break
+            begun.append(device.calls)
+            taken = device.total_seconds
+            begin_iteration()
+            beginning += device.total_seconds - taken
+            early = replay.seconds
+        replay.run_to(requests.row_count)
+        end()
+        outcome = replay.end()
+    except OSError as error:
+        raise DeviceError(f"device {device.kind}: {error}") from None
     figures, ended = allocator.figures(), outcome.out_of_memory_row
     return OnlineResult(
         requested_peak=figures.requested_peak,
         allocated_peak=figures.allocated_peak,
         reserved_peak=figures.reserved_peak,
         device_calls=device.calls,
-        seconds=outcome.seconds,
+        seconds=outcome.seconds + beginning,
         device_seconds=device.seconds,
-        last_iteration_seconds=last_iteration_seconds if ended < 0 else 0.0,
+        last_iteration_seconds=outcome.seconds - early if ended < 0 else 0.0,
         iteration_calls=[
             {kind: more for kind, count in after.items() if (more := count - before.get(kind, 0))}
             for before, after in pairwise([*begun, device.calls])
@@ -117,14 +118,17 @@ def return_memory(
     allocator: OnlineAllocator | PlannedAllocator,
     result: OnlineResult,
 ) -> None:
-    """Give all memory back for the next allocator, unless the device is a ledger."""
-    if isinstance(device.memory, LedgerMemory):
-        return
-    ended = result.out_of_memory_row
-    live = requests.live_after(requests.row_count if ended is None else ended)
-    for address in result.addresses[live].tolist():
-        allocator.free(address)
-    allocator.give_back()
+    """Give all memory back for the next allocator, unless the device is a ledger.
+
+    Raises if a stamped block was overwritten while it lived.
+    """
+    if not isinstance(device.memory, LedgerMemory):
+        ended = result.out_of_memory_row
+        live = requests.live_after(requests.row_count if ended is None else ended)
+        for address in result.addresses[live].tolist():
+            allocator.free(address)
+        allocator.give_back()
+    device.require_apart(requests)
 
 
 def too_few_marks(requests: RequestSequence) -> str:

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping
 from dataclasses import replace
-from itertools import pairwise
 
 from gpu_runtime._core import PlannedAllocator, PlannedReplay
 from gpu_runtime.allocator.step_planner import StepPlanner
 from gpu_runtime.replaying.online_replay import (
     core_log,
-    replay_result,
     return_memory,
+    serve_rows,
     too_few_marks,
 )
-from gpu_runtime.replaying.replay_device import ReplayDevice, open_replay_device
-from planners.errors import DeviceError
+from gpu_runtime.replaying.replay_device import open_replay_device
 from planners.model.budget import Budget
 from planners.model.online_result import OnlineResult, OnlineTerms
 from planners.model.request_sequence import RequestSequence
@@ -44,7 +41,7 @@ def replay_planned(
     step_planner = StepPlanner(
         allocator, chosen, Budget(time_limit_seconds=time_limit), planning="between"
     )
-    made = PlannedReplay(
+    replay = PlannedReplay(
         core_log(requests),
         allocator,
         device.memory,
@@ -52,56 +49,29 @@ def replay_planned(
         terms.has_series,
         device.stamps,
     )
-    try:
-        with warnings.catch_warnings():
-            # The figures of a replay show if a plan is not worth it, so a warning is not needed.
-            warnings.simplefilter("ignore", RuntimeWarning)
-            stepping_seconds, last_seconds, begun = _serve(requests, device, made, step_planner)
-        outcome = made.end()
-    except OSError as error:
-        raise DeviceError(f"device {terms.device}: {error}") from None
-    result = replay_result(device, allocator, outcome, last_seconds, begun)
+    in_step = False
+
+    def end_step() -> None:
+        if in_step:
+            step_planner.end_step(completed=replay.out_of_memory_row < 0)
+
+    def begin_step() -> None:
+        nonlocal in_step
+        end_step()
+        step_planner.begin_step(STEP_LABEL)
+        in_step = True
+
+    with warnings.catch_warnings():
+        # The figures of a replay show if a plan is not worth it, so a warning is not needed.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        begins = sorted(set(requests.iteration_rows.tolist()) - {requests.row_count})
+        result = serve_rows(requests, device, allocator, replay, begins, begin_step, end_step)
     allocator.adopt([], 0)
     return_memory(requests, device, allocator, result)
-    device.require_apart(requests)
-    return replace(
-        result,
-        seconds=result.seconds + stepping_seconds,
-        not_done="" if step_planner.plans else _why_unplanned(requests, step_planner),
-    )
+    why = "" if step_planner.plans else _why_unplanned(requests, step_planner)
+    return replace(result, not_done=why)
 
 
 def _why_unplanned(requests: RequestSequence, step_planner: StepPlanner) -> str:
     why = step_planner.reason or "no step repeated"
     return too_few_marks(requests) or f"planned nothing: {why}"
-
-
-def _serve(
-    requests: RequestSequence, device: ReplayDevice, made: PlannedReplay, step_planner: StepPlanner
-) -> tuple[float, float, list[Mapping[str, int]]]:
-    """Serve all rows, or the rows until the device has no memory.
-
-    Returns the seconds of device calls between steps, the seconds of the last iteration's rows, and
-    the device calls before each iteration.
-    """
-    begins = sorted({row for row in requests.iteration_rows.tolist() if row < requests.row_count})
-    stepping = early = 0.0
-    made.run_to(begins[0] if begins else requests.row_count)
-    in_step = False
-    begun: list[Mapping[str, int]] = []
-    for _, behind in pairwise([*begins, requests.row_count]):
-        if made.out_of_memory_row >= 0:
-            break
-        # Planning takes no time of the allocator; adopting a plan calls the device.
-        taken = device.total_seconds
-        begun.append(device.calls)
-        if in_step:
-            step_planner.end_step(completed=True)
-        step_planner.begin_step(STEP_LABEL)
-        in_step = True
-        stepping += device.total_seconds - taken
-        early = made.seconds
-        made.run_to(behind)
-    if in_step:
-        step_planner.end_step(completed=made.out_of_memory_row < 0)
-    return stepping, made.seconds - early, begun

@@ -44,6 +44,7 @@ class ReplayDevice:
     logged: SegmentLog
     # The layer that stamps every block; None if blocks are not stamped.
     stamps: BlockStamps | None
+    kind: OnlineDevice
 
     @property
     def served(self) -> DeviceMemory:
@@ -107,7 +108,7 @@ def open_replay_device(requests: RequestSequence, terms: OnlineTerms) -> ReplayD
     asked = CountingMemory(memory, is_timed=terms.device is not OnlineDevice.LEDGER)
     logged = SegmentLog(asked)
     stamps = BlockStamps(logged, device) if terms.is_verified else None
-    return ReplayDevice(memory, asked, logged, stamps)
+    return ReplayDevice(memory, asked, logged, stamps, terms.device)
 
 
 def open_gpu() -> CudaMemory:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,9 +62,9 @@ def inject(problem: Problem, plan: Plan, count: int, seed: int) -> list[Injectio
     return injections
 
 
-def moved(plan: Plan, injections: list[Injection]) -> IntColumn:
+def moved(offsets: IntColumn, injections: Iterable[Injection]) -> IntColumn:
     """Return the offsets of a plan after its injections."""
-    offsets = plan.offsets.copy()
+    offsets = offsets.copy()
     for injection in injections:
         offsets[injection.tensor] = injection.offset
     return offsets

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from gpu_runtime.verification.corruption import Corruption, CorruptionLedger
 from gpu_runtime.verification.devices.device import Device, DeviceFigures, OpenDevice
-from gpu_runtime.verification.injection import Injection
+from gpu_runtime.verification.injection import Injection, moved
 from gpu_runtime.verification.trials.adversarial_delays import DelayQueue
 from gpu_runtime.verification.trials.arena_layout import compressed, full_layout
 from gpu_runtime.verification.trials.stamp_check_program import (
@@ -34,9 +33,11 @@ class VerificationRequest:
     seed: int = 0
     # True if one word of arena stands for all bytes that the same tensors cover.
     is_compressed: bool = False
-    # Pairs of tensors that trials make collide on purpose, until each collision was seen. Every
-    # second trial does so, and every trial but the first while at least as many pairs are left as
-    # trials.
+    # Tensors that are moved onto a partner, with which trials make them collide.
+    injections: tuple[Injection, ...] = ()
+    # More pairs of tensors that trials make collide on purpose, until each collision was seen.
+    # Every second trial does so, and every trial but the first while at least as many pairs are
+    # left as trials.
     overlaps: tuple[tuple[int, int], ...] = ()
 
     def __post_init__(self) -> None:
@@ -70,6 +71,7 @@ class Verification:
     lost: int
     # True if Ctrl-C ended the verification early.
     interrupted: bool = False
+    injections: tuple[Injection, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -90,13 +92,13 @@ class Verification:
             if injection.tensor in (corruption.victim, corruption.writer) and corruption.unsafe
         ]
 
-    def false_alarms(self, injections: Iterable[Injection] = ()) -> list[Corruption]:
+    def false_alarms(self) -> list[Corruption]:
         """Return the corruptions that neither an unsafe pair nor an injection explains.
 
         Their pair is safe, or has no writer, or neither of its tensors was moved though others
         were.
         """
-        moved = {injection.tensor for injection in injections}
+        moved = {injection.tensor for injection in self.injections}
         return [
             corruption
             for corruption in self.corruptions
@@ -108,10 +110,10 @@ class Verification:
 def verify(
     problem: Problem, offsets: IntColumn, open_device: OpenDevice, request: VerificationRequest
 ) -> Verification:
-    """Run all trials of a problem with its tensors at the given offsets, which may be wrong."""
+    """Run all trials at the given offsets, which may be wrong, and after the injections."""
     begun = time.perf_counter()
     program = make_stamp_check_program(problem)
-    layout = full_layout(problem, offsets)
+    layout = full_layout(problem, moved(offsets, request.injections))
     peak = layout.arena_bytes
     if request.is_compressed:
         layout = compressed(layout)
@@ -136,6 +138,7 @@ def verify(
         corruptions=ledger.corruptions(),
         lost=ledger.lost,
         interrupted=runs.interrupted,
+        injections=request.injections,
     )
 
 
@@ -154,7 +157,8 @@ def _run_trials(
 ) -> _Runs:
     """Run all trials, until the last one or Ctrl-C."""
     runs = _Runs()
-    queue = DelayQueue(program, request.overlaps)
+    injected = tuple((injection.tensor, injection.partner) for injection in request.injections)
+    queue = DelayQueue(program, injected + request.overlaps)
     try:
         for number in range(request.trials):
             left = request.trials - number

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 from gpu_runtime.verification.corruption import Corruption
-from gpu_runtime.verification.injection import Injection
 from gpu_runtime.verification.verification import Verification
 from planners.model.problem import Problem
 from planners.text.byte_units import both_bytes, counted, exact_bytes, three_digits
@@ -23,17 +21,13 @@ COLUMNS = (
 _GIGA = 1e9
 
 
-def verification_text(
-    verification: Verification, plan_name: str, injections: Sequence[Injection] = ()
-) -> str:
-    lines = [*_circumstances(verification, plan_name), *_injections(verification, injections)]
+def verification_text(verification: Verification, plan_name: str) -> str:
+    lines = [*_circumstances(verification, plan_name), *_injections(verification)]
     lines += _corruption_table(verification)
-    return "\n".join([*lines, _verdict(verification, injections)]) + "\n"
+    return "\n".join([*lines, _verdict(verification)]) + "\n"
 
 
-def verification_record(
-    verification: Verification, plan_name: str, injections: Sequence[Injection] = ()
-) -> dict[str, Any]:
+def verification_record(verification: Verification, plan_name: str) -> dict[str, Any]:
     figures = asdict(verification.figures)
     return {
         "schema": "gapless-verification",
@@ -57,9 +51,9 @@ def verification_record(
         "lost": verification.lost,
         "injections": [
             {**asdict(injection), "caught": bool(verification.caught(injection))}
-            for injection in injections
+            for injection in verification.injections
         ],
-        "false_alarms": len(verification.false_alarms(injections)),
+        "false_alarms": len(verification.false_alarms()),
         "corruptions": [_corruption_record(found) for found in verification.corruptions],
     }
 
@@ -119,16 +113,14 @@ def _compression(verification: Verification) -> str:
     return ", one word for all bytes that the same tensors cover"
 
 
-def _injections(verification: Verification, injections: Sequence[Injection]) -> list[str]:
+def _injections(verification: Verification) -> list[str]:
     # Injections that were not caught come first.
-    rows = sorted(
-        (bool(verification.caught(injection)), index) for index, injection in enumerate(injections)
-    )
+    rows = sorted(verification.injections, key=lambda one: bool(verification.caught(one)))
     lines = [
-        f"injected: {_name(verification.problem, injections[index].tensor)} onto "
-        f"{_name(verification.problem, injections[index].partner)} at "
-        f"{injections[index].offset:,}: {'caught' if caught else 'NOT CAUGHT'}"
-        for caught, index in rows[:SHOWN_ROWS]
+        f"injected: {_name(verification.problem, one.tensor)} onto "
+        f"{_name(verification.problem, one.partner)} at {one.offset:,}: "
+        f"{'caught' if verification.caught(one) else 'NOT CAUGHT'}"
+        for one in rows[:SHOWN_ROWS]
     ]
     return lines + and_more(len(rows), SHOWN_ROWS)
 
@@ -156,8 +148,9 @@ def _corruption_table(verification: Verification) -> list[str]:
     return Table(COLUMNS, rows).plain(most=SHOWN_ROWS).splitlines()
 
 
-def _verdict(verification: Verification, injections: Sequence[Injection]) -> str:
-    alarms = len(verification.false_alarms(injections))
+def _verdict(verification: Verification) -> str:
+    injections = verification.injections
+    alarms = len(verification.false_alarms())
     if injections:
         caught = sum(bool(verification.caught(injection)) for injection in injections)
         return f"{caught} of {len(injections)} injected caught, {counted(alarms, 'false alarm')}"

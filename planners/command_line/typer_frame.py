@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 from collections.abc import Callable, Sequence
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -18,6 +20,7 @@ from planners.processes import standard_output
 from planners.version import __version__
 
 Body = TypeVar("Body", bound=Callable[..., Any])
+Options = TypeVar("Options")
 
 # The base of typer's errors about arguments. typer does not export this class, and has moved it
 # between packages.
@@ -38,6 +41,25 @@ class CommandLine(typer.Typer):
     def command(self, name: str | None = None, **options: Any) -> Callable[[Body], Body]:
         """Return the decorator of a command, see ``typer.Typer.command``."""
         return super().command(name, cls=_Command, **options)
+
+    def command_of(
+        self, fields: type[Options], name: str, **more: Any
+    ) -> Callable[[Callable[[Options], None]], Callable[..., None]]:
+        """Return the decorator of a command whose options are the fields of a dataclass."""
+        hints = get_type_hints(fields, include_extras=True)
+        parameters = inspect.signature(fields).parameters.values()
+
+        def decorate(body: Callable[[Options], None]) -> Callable[..., None]:
+            @wraps(body)
+            def command(**parsed: Any) -> None:
+                body(fields(**parsed))
+
+            its: Any = command
+            typed = [one.replace(annotation=hints[one.name]) for one in parameters]
+            its.__signature__, its.__annotations__ = inspect.Signature(typed), hints
+            return self.command(name, **more)(command)
+
+        return decorate
 
     def __call__(self, *args: Any, **options: Any) -> Any:
         """Run the command line, without the hook for exceptions that typer would install."""

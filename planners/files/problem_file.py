@@ -110,7 +110,7 @@ def problem_from_fields(fields: Any) -> Problem:
     if isinstance(fields, dict) and fields.get("format") == PLAN_FORMAT:
         raise InstanceError(
             f"this file is a plan for the instance {shown(fields.get('instance'))}: give that "
-            f"instance here; instances.convert and gpu_runtime.verify read a plan as --plan, "
+            f"instance here; instances.convert and gapless replay verify read a plan as --plan, "
             f"planners.read_plan reads it in Python"
         )
     if isinstance(fields, dict) and fields.get("format", FORMAT) != FORMAT:

@@ -137,12 +137,6 @@ def test_all_behind_two_hyphens_is_the_scripts(function: str, tmp_path: Path) ->
     assert found["origin"]["command"].endswith("-- 'a b' -b 4000 --memory 1 -- --last")
 
 
-def test_a_registered_model_has_no_words() -> None:
-    assert "bert-base is a registered model, which has options, found '24GiB'" in refused(
-        "bert-base", "24GiB"
-    )
-
-
 @pytest.mark.torch
 def test_prints_the_need_without_a_limit(tmp_path: Path) -> None:
     answer = fit(script(tmp_path), "--set", "parts=2")
@@ -264,48 +258,64 @@ def test_json_says_how_the_trace_is_made_again(tmp_path: Path) -> None:
     assert found["peak"]["size"] == 100 * MIB
 
 
-@pytest.mark.torch
-def test_refuses_parameters_that_cannot_be_varied(tmp_path: Path) -> None:
-    name = script(tmp_path)
-    vary = ("--memory", "1GiB", "--vary")
-    assert f"{name.rpartition(':')[0]}:7: make_step has no parameter 'pats'; did you mean" in (
-        refused(name, *vary, "pats")
-    )
-    for parameter, found in (("most", "None"), ("names", "'none'")):
-        assert f"{parameter}: a whole number from 1 on is needed to begin with, found {found}" in (
-            refused(name, *vary, parameter)
+# Command lines, and what is said of them.
+REFUSED = (
+    ("bert-base 24GiB", "bert-base is a registered model, which has options, found '24GiB'"),
+    ("bert-base --vary batch", "--vary: --memory is needed"),
+    (
+        "bert-base --memory 100MiB",
+        "--memory: more than the 250.0 MiB of --beside are needed, found",
+    ),
+    ("bert-base --memory much", "--memory: bytes are needed, such as 24GiB"),
+    ("bert-base --by 0", "--by: at least 1 is needed, found 0"),
+    ("bert-base --groups -1", "--groups: at least 0 is needed, found -1"),
+    ("bert-base --ranks 0", "--ranks: at least 1"),
+    ("bert-base --allocators pytroch", "no online allocator matches 'pytroch'"),
+    ("bert-base --set batch=3", "bert-base is a registered model, which has options"),
+    ("bert-base --steps 0", "setting steps: at least 1, found 0"),
+    ("bert-base --model gpt2-medium", "one program is needed: NAME, or --model, or two files"),
+    ("bert-base --diff old.json new.json", "--diff: two files are compared; leave out NAME"),
+    ("bert-base --threshold 0", "--threshold: two files to compare are needed, after --diff"),
+    ("bert-base --memory 1GiB --vary a,b,c", "--vary: one name or two are needed, found a,b"),
+    ("bert-base --plot a.png --vary batch", "--plot: --vary with ranks or two names is needed"),
+    ("bert-base --plot a.docx --vary batch,seq", "--plot a.docx: a picture is written as"),
+    ("bert-base --plot a.png --vary batch,seq", "--vary: --memory is needed"),
+    ("bert-base --ranks 2", "the model bert-base is not parallel by itself"),
+    ("bert-base --ranks 8 --parallel tp=2", "multiply to those of --ranks, 8"),
+    *(
+        (
+            f"bert-base --ranks 2 --memory 1GiB {wrong}",
+            "--vary ranks: it goes alone, and --parallel without num",
         )
-    assert "bert-base has no setting 'microbatches' that is a whole number" in (
-        refused("bert-base", *vary, "microbatches")
-    )
-    assert "bert-base image: a whole number from 1 on" in refused("bert-base", *vary, "image")
+        for wrong in ("--vary ranks,batch --parallel fsdp2", "--vary ranks --parallel fsdp2=2")
+    ),
+)
+# Those that PyTorch is needed for; PARTS and STEP are files.
+REFUSED_AT_WORK = (
+    ("bert-base --memory 1GiB --vary microbatches", "bert-base has no setting 'microbatches' that"),
+    ("bert-base --memory 1GiB --vary image", "bert-base image: a whole number from 1 on"),
+    ("PARTS --memory 1GiB --vary pats", "my_script.py:7: make_step has no parameter 'pats'; did"),
+    (
+        "PARTS --memory 1GiB --vary most",
+        "most: a whole number from 1 on is needed to begin with, found None",
+    ),
+    (
+        "PARTS --memory 1GiB --vary names",
+        "names: a whole number from 1 on is needed to begin with, found 'none'",
+    ),
+    ("STEP --batch 3", "--batch: "),
+    ("STEP --ranks 2 --parallel tp", "a base_model_tp_plan, found Network without one"),
+)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["--vary", "batch"], "--vary: --memory is needed"),
-        (["--memory", "100MiB"], "--memory: more than the 250.0 MiB of --beside are needed, found"),
-        (["--memory", "much"], "--memory: bytes are needed, such as 24GiB"),
-        (["--by", "0"], "--by: at least 1 is needed, found 0"),
-        (["--groups", "-1"], "--groups: at least 0 is needed, found -1"),
-        (["--allocators", "pytroch"], "no online allocator matches 'pytroch'"),
-        (["--set", "batch=3"], "bert-base is a registered model, which has options"),
-        (["--steps", "0"], "setting steps: at least 1, found 0"),
-        (["--model", "gpt2-medium"], "one program is needed: NAME, or --model, or two files"),
-        (["--diff", "old.json", "new.json"], "--diff: two files are compared; leave out NAME"),
-        (["--threshold", "0"], "--threshold: two files to compare are needed, after --diff"),
-        (["--memory", "1GiB", "--vary", "a,b,c"], "--vary: one name or two are needed, found a,b"),
-        (
-            ["--plot", "a.png", "--vary", "batch"],
-            "--plot: --vary with ranks or two names is needed",
-        ),
-        (["--plot", "a.docx", "--vary", "batch,seq"], "--plot a.docx: a picture is written as"),
-        (["--plot", "a.png", "--vary", "batch,seq"], "--vary: --memory is needed"),
-    ],
+    ("command", "said"),
+    [*REFUSED, *(pytest.param(*one, marks=pytest.mark.torch) for one in REFUSED_AT_WORK)],
 )
-def test_options_that_make_no_sense(arguments: list[str], said: str) -> None:
-    assert said in refused("bert-base", *arguments)
+def test_refuses(command: str, said: str, tmp_path: Path) -> None:
+    name, *options = command.split()
+    text = {"PARTS": FRAGMENTING, "STEP": STEP}.get(name)
+    assert said in refused(name if text is None else script(tmp_path, text), *options)
 
 
 def test_without_pytorch_the_error_has_the_install_command(
@@ -314,11 +324,6 @@ def test_without_pytorch_the_error_has_the_install_command(
     monkeypatch.setitem(sys.modules, "torch", None)
     for name in ("bert-base", script(tmp_path)):
         assert refused(name).endswith("pip install 'gapless[torch]'\n")
-
-
-@pytest.mark.torch
-def test_options_of_registered_models_are_refused_for_a_function(tmp_path: Path) -> None:
-    assert "--batch: " in refused(script(tmp_path, STEP), "--batch", "3")
 
 
 @pytest.mark.torch
@@ -452,17 +457,3 @@ def test_a_users_function_is_halved_and_what_it_lacks_is_said(tmp_path: Path) ->
     caching = next(line for line in second if "pytorch-caching" in line)
     # Bytes stand behind a name, a number and a unit.
     assert half.split()[5] == caching.split()[3 + caching.startswith("*")]
-
-
-@pytest.mark.torch
-def test_refuses_impossible_ranks(tmp_path: Path) -> None:
-    own = script(tmp_path, STEP)
-    assert "--ranks: at least 1" in refused(own, "--ranks", "0")
-    assert "multiply to those of --ranks, 8" in refused(own, "--ranks", "8", "--parallel", "tp=2")
-    assert "the model bert-base is not parallel by itself" in refused("bert-base", "--ranks", "2")
-    for wrong in (("ranks,batch", "fsdp2"), ("ranks", "fsdp2=2")):
-        vary, kind = wrong
-        asked = ("--vary", vary, "--parallel", kind, "--ranks", "2", "--memory", "1GiB")
-        assert "--vary ranks: it goes alone, and --parallel without num" in refused(own, *asked)
-    said = refused(own, "--ranks", "2", "--parallel", "tp")
-    assert "a base_model_tp_plan, found Network without one" in said

@@ -205,7 +205,7 @@ def run_without_torch(*arguments: str) -> subprocess.CompletedProcess[str]:
     code = (
         "import runpy, sys; sys.modules['torch'] = sys.modules['transformers'] = None; "
         f"sys.argv = ['train', *{list(arguments)!r}]; "
-        "runpy.run_module('gpu_runtime.train', run_name='__main__')"
+        "runpy.run_module('gpu_runtime.train', run_name='__main__', alter_sys=True)"
     )
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
 

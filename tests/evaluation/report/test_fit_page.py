@@ -9,25 +9,16 @@ import pytest
 
 from evaluation.report.fit_page import fit_page, place_step
 from gpu_runtime.fitting.fit_answer import FitAnswer
-from gpu_runtime.fitting.fit_check import FitCheck, RankFit, check_fit
 from gpu_runtime.fitting.live_peak import Kind, find_live_peak
-from gpu_runtime.fitting.outside_memory import OutsideMemory
 from gpu_runtime.fitting.remedies import Remedies
-from gpu_runtime.fitting.traced_program import Traced
 from instances.traces.allocation_trace import REQUEST_FIELDS, AllocationTrace, Phase
 from planners.model.problem import Problem
 from planners.referee.naive import check
-from planners.registry import choose_online
-from tests.gpu_runtime.fitting.test_fit_check import fragmenting_trace
 from tests.gpu_runtime.fitting.test_live_peak import two_steps
+from tests.gpu_runtime.fitting.test_replayed_program import fragmenting_trace, replayed
 from tests.gpu_runtime.replaying.recordings import MIB, random_trace
 
-ALLOCATORS = "pytorch-caching,pytorch-expandable,planned"
 HOSTILE = "</script><script>alert(1)</script>"
-
-
-def checked(trace: AllocationTrace, room: int | None = None) -> FitCheck:
-    return check_fit(trace, choose_online(ALLOCATORS), room)
 
 
 def in_two_steps(trace: AllocationTrace) -> AllocationTrace:
@@ -41,9 +32,9 @@ def in_two_steps(trace: AllocationTrace) -> AllocationTrace:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_no_two_blocks_of_a_map_lie_on_each_other(seed: int) -> None:
-    found = checked(in_two_steps(random_trace(seed)))
+    found = replayed(in_two_steps(random_trace(seed)))
     step = place_step(found)
-    assert step.problem.tensor_count < found.trace.request_count
+    assert step.problem.tensor_count < found.traced.trace.request_count
     _, *rows = found.rows
     for mapped, row in zip(step.plans, rows, strict=True):
         assert mapped.result.plan is not None
@@ -61,7 +52,7 @@ def live_at(problem: Problem, moment: int) -> int:
 
 def test_the_map_ends_where_the_reserved_bytes_do() -> None:
     """Of the step of the peak alone, closed up: what a plan reserves, PyTorch's 40 and 20 MiB."""
-    found = checked(fragmenting_trace())
+    found = replayed(fragmenting_trace())
     step = place_step(found)
     assert step.problem.size.tolist() == [40 * MIB, 30 * MIB, 20 * MIB]
     assert (step.problem.start.tolist(), step.moment) == ([1, 3, 4], 4)
@@ -70,7 +61,7 @@ def test_the_map_ends_where_the_reserved_bytes_do() -> None:
 
 
 def test_blocks_from_before_the_step_are_there_from_its_begin() -> None:
-    step = place_step(checked(two_steps()))
+    step = place_step(replayed(two_steps()))
     assert step.problem.size.tolist() == [100, 50, 20, 30, 25]
     assert step.problem.start.tolist() == [0, 0, 1, 2, 5]
     assert step.problem.end.tolist() == [8, 8, 4, 4, 6]
@@ -78,11 +69,10 @@ def test_blocks_from_before_the_step_are_there_from_its_begin() -> None:
 
 
 def test_the_page_has_the_tables_and_the_answer() -> None:
-    found = checked(fragmenting_trace(), 40 * MIB)
-    traced = Traced(HOSTILE, {}, [], found.trace)
-    fit = RankFit(traced, found, OutsideMemory(0), 40 * MIB)
-    remedies = Remedies(fit, left_out=["a reason"])
-    page = fit_page(FitAnswer([fit], 40 * MIB, remedies=remedies, groups=3))
+    found = replayed(fragmenting_trace(), 40 * MIB)
+    fit = replace(found, traced=replace(found.traced, label=HOSTILE))
+    remedies = Remedies([fit], left_out=["a reason"])
+    page = fit_page(FitAnswer([fit], remedies=remedies, groups=3))
     assert HOSTILE not in page
     assert "<p><b>does not fit: 40.00 MiB (41,943,040)</b></p>" in page
     assert re.findall("<h2>(.*?)</h2>", page) == [
@@ -92,5 +82,5 @@ def test_the_page_has_the_tables_and_the_answer() -> None:
     assert "<td>pytorch-caching</td>" in page
     assert "<p>left out: a reason</p>" in page
     assert '[["0","pytorch-caching"],["1","pytorch-expandable"],["2","planned"]]' in page
-    without = fit_page(FitAnswer([replace(fit, room=None)]))
+    without = fit_page(FitAnswer([replace(fit, memory=None)]))
     assert "does not fit" not in without

@@ -18,10 +18,7 @@ from evaluation.report.fit_page import write_fit_page
 from evaluation.report.replanned import map_of_file
 from evaluation.report.slots import PageMaterial
 from gpu_runtime.fitting.fit_answer import FitAnswer
-from gpu_runtime.fitting.fit_check import RankFit
-from gpu_runtime.fitting.outside_memory import OutsideMemory
 from gpu_runtime.fitting.remedies import Remedies, Remedy
-from gpu_runtime.fitting.traced_program import Traced
 from planners import run
 from planners.compare.comparison import compare_planners
 from planners.compare.report import SortBy, sorted_rows
@@ -30,9 +27,8 @@ from planners.model.budget import Budget
 from planners.model.problem import Problem
 from planners.registry import choose
 from planners.text.byte_units import human_bytes
-from tests.evaluation.report.test_fit_page import checked
 from tests.evaluation.study.made_up_records import record
-from tests.gpu_runtime.fitting.test_fit_check import fragmenting_trace
+from tests.gpu_runtime.fitting.test_replayed_program import fragmenting_trace, replayed
 from tests.gpu_runtime.replaying.recordings import MIB
 
 if TYPE_CHECKING:
@@ -289,14 +285,13 @@ def test_a_report_is_drawn_and_asks_for_nothing(
 
 
 def test_words_of_a_prediction_wrap_and_no_column_is_cut(browser: Browser, tmp_path: Path) -> None:
-    found = checked(fragmenting_trace(), 40 * MIB)
-    fit = RankFit(Traced("model.py", {}, [], found.trace), found, OutsideMemory(0), 40 * MIB)
+    fit = replayed(fragmenting_trace(), 40 * MIB)
     remedies = [
         Remedy("a remedy of some words", f"{30 * 'long_'} with {30 * 'words '}", fit, label)
         for label in ("pytorch-caching", "planned")
     ]
     page = tmp_path / "fit.html"
-    write_fit_page(FitAnswer([fit], 40 * MIB, remedies=Remedies(fit, remedies), groups=9), page)
+    write_fit_page(FitAnswer([fit], remedies=Remedies([fit], found=remedies), groups=9), page)
     browser.open(page, *DESKTOP)
     browser.keep_picture(page.with_suffix(".png"))
     tables = "[...document.querySelectorAll('.scrolled')]"

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gpu_runtime.fitting.eight_bit_states import has_wide_states, with_eight_bit_states
+from gpu_runtime.fitting.eight_bit_states import with_eight_bit_states
 from gpu_runtime.fitting.live_peak import Kind, find_live_peak
 from instances.extract.own.own_function import find_own_function
 from instances.extract.record.own_extraction import trace_own
@@ -62,9 +62,6 @@ def test_blocks_have_the_sizes_of_eight_bit_states() -> None:
     narrow = with_eight_bit_states(trace)
     assert narrow.size.tolist() == [5000, 4 * 20, 4096, 4 * 16, 4 * 4095, 999, 123]
     assert narrow.alloc.tolist() == [0, 0, 1, 1, 2, 3, 6]
-    assert (has_wide_states(trace), has_wide_states(AllocationTrace(1, [], [], [], []))) == (
-        True, False,
-    )  # fmt: skip
 
 
 @pytest.mark.torch

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -11,13 +11,10 @@ import pytest
 from evaluation.plots.fewest_ranks import FEWEST_RANKS, fewest_ranks_figure
 from gpu_runtime.fitting.fewest_ranks import MOST_RANKS, FewestRanks, search_fewest_ranks
 from gpu_runtime.fitting.fit_answer import FitAnswer
-from gpu_runtime.fitting.fit_check import LIVE, AllocatorFit, FitCheck, RankFit
-from gpu_runtime.fitting.fit_report import fewest_ranks_table, fit_json, fit_table
-from gpu_runtime.fitting.live_peak import LivePeak
-from gpu_runtime.fitting.outside_memory import OutsideMemory
-from gpu_runtime.fitting.traced_program import Traced
+from gpu_runtime.fitting.fit_report import fit_json, fit_table, ranks_table
+from gpu_runtime.fitting.rank_fit import LIVE, RankFit
 from planners.errors import InstanceError
-from tests.gpu_runtime.fitting.test_largest_value import NOTHING
+from tests.gpu_runtime.fitting.made_fits import Need, made_fit
 
 ROOM = 100
 
@@ -36,17 +33,13 @@ def split_by_eight_heads(ranks: int) -> int:
     return 1600 // ranks
 
 
-def searched(need: Callable[[int], int], start: int = 1) -> FewestRanks:
-    def check(ranks: int) -> RankFit:
-        rows = (
-            AllocatorFit(label, size, size <= ROOM)
-            for label, size in ((LIVE, 8), ("lean", need(ranks)), ("greedy", 2 * need(ranks)))
-        )
-        found = FitCheck(NOTHING, LivePeak(8, 0, "", ()), tuple(rows))
-        return RankFit(Traced("net", {}, [], NOTHING), found, OutsideMemory(0), ROOM)
+def searched(need: Need, start: int = 1) -> FewestRanks:
+    def check(values: Mapping[str, int]) -> RankFit:
+        size = need(values["ranks"])
+        return made_fit({LIVE: 8, "lean": size, "greedy": 2 * size}, ROOM)
 
-    fewest = FewestRanks()
-    search_fewest_ranks(fewest, start, check(start), check)
+    fewest = FewestRanks({start: check({"ranks": start})})
+    search_fewest_ranks(fewest, check)
     return fewest
 
 
@@ -54,15 +47,15 @@ def test_it_is_doubled_until_it_fits_under_every_allocator() -> None:
     fewest = searched(sharded)
     assert list(fewest.tried) == [1, 2, 4, 8, 16, 32]
     assert (fewest.fewest("lean"), fewest.fewest("greedy"), fewest.ended) == (8, 32, "")
-    table = fewest_ranks_table(fewest)
+    table = ranks_table("ranks", fewest.tried)
     assert list(table.rows[3].cells) == ["8", "8 B", "100 B", "200 B", "fits only when planned"]
-    cells = [row.cells[-1] for row in fit_table(fewest.tried[1], None, fewest).rows]
+    cells = [row.cells[-1] for row in fit_table(fewest.tried[1], fewest=fewest).rows]
     assert cells == ["1", "8", "32"]
 
 
 def test_a_search_that_begins_with_what_fits_knows_a_bound() -> None:
     fewest = searched(sharded, start=16)
-    cells = [row.cells[-1] for row in fit_table(fewest.tried[16], None, fewest).rows]
+    cells = [row.cells[-1] for row in fit_table(fewest.tried[16], fewest=fewest).rows]
     assert cells == ["<= 16", "<= 16", "32"]
 
 
@@ -74,16 +67,16 @@ def test_a_search_that_begins_with_what_fits_knows_a_bound() -> None:
         (lambda ranks: 10**7 - ranks, MOST_RANKS, ""),
     ],
 )
-def test_it_ends_where_more_do_not_help(need: Callable[[int], int], most: int, ended: str) -> None:
+def test_it_ends_where_more_do_not_help(need: Need, most: int, ended: str) -> None:
     fewest = searched(need)
     assert (max(fewest.tried), fewest.ended) == (most, ended)
     assert fewest.fewest("lean") is None
-    assert fit_table(fewest.tried[1], None, fewest).rows[1].cells[-1] == f"> {most:,}"
+    assert fit_table(fewest.tried[1], fewest=fewest).rows[1].cells[-1] == f"> {most:,}"
 
 
 def test_json_has_every_number_and_the_picture_a_line_for_each(tmp_path: Path) -> None:
     fewest = searched(sharded)
-    answer = FitAnswer([fewest.tried[1]], ROOM, fewest=fewest)
+    answer = FitAnswer([fewest.tried[1]], fewest=fewest)
     found = json.loads(fit_json(answer))["fewest_ranks"]
     assert found["fewest"] == {LIVE: 1, "lean": 8, "greedy": 32}
     assert [rows[1]["reserved_peak"] for rows in found["tried"].values()] == [

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gpu_runtime.fit import app
 from gpu_runtime.fitting.fit_answer import FitAnswer
-from gpu_runtime.fitting.fit_check import LIVE, AllocatorFit, FitCheck, RankFit
 from gpu_runtime.fitting.fit_difference import (
     FitDifference,
     Threshold,
@@ -18,12 +18,11 @@ from gpu_runtime.fitting.fit_difference import (
     reserved_table,
 )
 from gpu_runtime.fitting.fit_report import fit_json
-from gpu_runtime.fitting.live_peak import LiveGroup, LivePeak
-from gpu_runtime.fitting.outside_memory import OutsideMemory
-from gpu_runtime.fitting.traced_program import Traced
+from gpu_runtime.fitting.live_peak import LiveGroup
+from gpu_runtime.fitting.rank_fit import LIVE
 from planners.errors import GaplessError, InstanceError
 from tests.command_line import require_one_line, run_command
-from tests.gpu_runtime.fitting.test_fit_check import fragmenting_trace
+from tests.gpu_runtime.fitting.made_fits import NOTHING, made_fit
 from tests.gpu_runtime.replaying.recordings import MIB
 
 CACHING = "pytorch-caching"
@@ -32,14 +31,9 @@ NEW = {("forward", "Net.layers.*"): 5, ("before the steps", ""): 3, ("backward",
 
 
 def written(path: Path, groups: dict[tuple[str, str], int], reserved: int, **origin: int) -> Path:
-    live = sum(groups.values()) * MIB
-    peak = LivePeak(
-        live, 1, "forward", tuple(LiveGroup(*key, size * MIB, 1) for key, size in groups.items())
-    )
-    rows = (AllocatorFit(LIVE, live, None), AllocatorFit(CACHING, reserved * MIB, None))
-    trace = fragmenting_trace()
-    traced, check = Traced("net", origin, [], trace), FitCheck(trace, peak, rows)
-    fit = RankFit(traced, check, OutsideMemory(0), None)
+    sizes = {LIVE: sum(groups.values()) * MIB, CACHING: reserved * MIB}
+    alive = [LiveGroup(*key, size * MIB, 1) for key, size in groups.items()]
+    fit = made_fit(sizes, traced=replace(NOTHING, origin=origin), groups=alive)
     path.write_text(fit_json(FitAnswer([fit])))
     return path
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from gpu_runtime.fitting.fit_check import LIVE, AllocatorFit, FitCheck, RankFit, worst_rank
 from gpu_runtime.fitting.fit_report import fit_notes, fit_table, peak_table
 from gpu_runtime.fitting.largest_value import LargestValues
-from gpu_runtime.fitting.live_peak import LiveGroup, LivePeak
-from gpu_runtime.fitting.outside_memory import OutsideMemory
-from gpu_runtime.fitting.traced_program import Traced
-from tests.gpu_runtime.fitting.test_fit_check import fragmenting_trace
+from gpu_runtime.fitting.live_peak import LiveGroup
+from gpu_runtime.fitting.rank_fit import LIVE, RankFit, worst_rank
+from tests.gpu_runtime.fitting.made_fits import made_fit
 from tests.gpu_runtime.replaying.recordings import MIB
 
 CACHING = "pytorch-caching"
@@ -19,28 +17,21 @@ GROUPS = (
 )
 
 
-def checked(reserved: int, *, fits: bool | None) -> FitCheck:
-    live = AllocatorFit(LIVE, 10 * MIB, True)
-    peak = LivePeak(10 * MIB, 1, "forward", GROUPS)
-    row = AllocatorFit(CACHING, reserved * MIB, fits)
-    return FitCheck(fragmenting_trace(), peak, (live, row))
+def fit(reserved: int, *, fits: bool | None = None, live: int = 10, beside: int = 0) -> RankFit:
+    sizes = {LIVE: live * MIB, CACHING: reserved * MIB}
+    return made_fit(sizes, 12 * MIB, groups=GROUPS, beside=beside, fits=fits)
 
 
-def fit_of(check: FitCheck, beside: int = 0) -> RankFit:
-    traced = Traced("step", {}, [], check.trace)
-    return RankFit(traced, check, OutsideMemory(beside), 12 * MIB)
-
-
-def cells(check: FitCheck, found: LargestValues | None = None) -> list[str]:
+def cells(of: RankFit, found: LargestValues | None = None) -> list[str]:
     """Return the allocator's cells behind its bytes."""
-    return list(fit_table(fit_of(check), found).rows[1].cells[3:])
+    return list(fit_table(of, found).rows[1].cells[3:])
 
 
 def test_a_fit_that_needs_memory_back_says_so() -> None:
-    assert cells(checked(11, fits=True)) == ["10.00 %", "yes"]
-    assert cells(checked(13, fits=False)) == ["30.00 %", "no"]
-    assert cells(checked(13, fits=True)) == ["30.00 %", "giving back"]
-    lines = fit_notes(fit_of(checked(13, fits=True), 2 * MIB), 14 * MIB, None)
+    assert cells(fit(11)) == ["10.00 %", "yes"]
+    assert cells(fit(13)) == ["30.00 %", "no"]
+    assert cells(fit(13, fits=True)) == ["30.00 %", "giving back"]
+    lines = fit_notes(fit(13, fits=True, beside=2 * MIB))
     assert [line.partition(":")[0] for line in lines] == [
         "giving back", "fits under pytorch-caching",
     ]  # fmt: skip
@@ -48,40 +39,36 @@ def test_a_fit_that_needs_memory_back_says_so() -> None:
 
 def test_a_search_says_how_far_it_came() -> None:
     found = LargestValues("batch", 12 * MIB, 1)
-    check = checked(11, fits=True)
-    assert cells(check, found)[-1] == "?"
-    found.tried[8] = check
-    assert cells(check, found)[-1] == ">= 8"
-    found.tried[16] = checked(20, fits=False)
-    assert cells(check, found)[-1] == ">= 8"
-    found.tried[9] = checked(13, fits=False)
-    assert cells(check, found)[-1] == "8"
+    assert cells(fit(11), found)[-1] == "?"
+    found.tried[8] = fit(11)
+    assert cells(fit(11), found)[-1] == ">= 8"
+    found.tried[16] = fit(20)
+    assert cells(fit(11), found)[-1] == ">= 8"
+    found.tried[9] = fit(13)
+    assert cells(fit(11), found)[-1] == "8"
     del found.tried[8]
-    assert cells(check, found)[-1] == "< 9"
-    found.tried = {1: checked(13, fits=False)}
-    assert cells(check, found)[-1] == "none"
+    assert cells(fit(11), found)[-1] == "< 9"
+    found.tried = {1: fit(13)}
+    assert cells(fit(11), found)[-1] == "none"
 
 
 def test_values_that_break_the_rule_are_named() -> None:
     found = LargestValues("batch", 12 * MIB, 1)
-    found.tried = {
-        8: checked(11, fits=True), 9: checked(13, fits=False), 12: checked(12, fits=True),
-    }  # fmt: skip
-    tried, broken, _ = fit_notes(fit_of(checked(11, fits=True)), 12 * MIB, found)
+    found.tried = {8: fit(11), 9: fit(13), 12: fit(12)}
+    tried, broken, _ = fit_notes(fit(11), found)
     assert tried == "batch: tried 8, 9, 12"
     assert broken.startswith("pytorch-caching: batch 9 does not fit, though 12 does")
 
 
 def test_a_last_row_sums_the_groups_that_are_left_out() -> None:
-    assert [list(row.cells) for row in peak_table(checked(11, fits=True).peak, 1).rows] == [
+    assert [list(row.cells) for row in peak_table(fit(11).peak, 1).rows] == [
         ["6.000 MiB", "60.0 %", "3", "forward", "Net.layers.*"],
         ["4.000 MiB", "40.0 %", "3", "", "... and 2 more"],
     ]
-    assert len(peak_table(checked(11, fits=True).peak, 3).rows) == len(GROUPS)
+    assert len(peak_table(fit(11).peak, 3).rows) == len(GROUPS)
 
 
 def test_the_worst_rank_fits_least_and_then_holds_most() -> None:
-    fits, does_not = fit_of(checked(11, fits=True)), fit_of(checked(13, fits=False))
+    fits, does_not, more = fit(11), fit(13), fit(11, live=11)
     assert worst_rank([fits, does_not, fits]) is does_not
-    more = fit_of(FitCheck(fits.check.trace, LivePeak(11 * MIB, 1, "", ()), fits.check.rows))
     assert worst_rank([fits, more]) is more

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from evaluation.plots.frontier import draw_frontier, frontier_figure
 from gpu_runtime.fitting.fit_answer import FitAnswer
-from gpu_runtime.fitting.fit_check import FitCheck, RankFit
 from gpu_runtime.fitting.fit_report import fit_json, frontier_table
 from gpu_runtime.fitting.frontier import Frontier, search_frontier
 from gpu_runtime.fitting.largest_value import LargestValues
-from gpu_runtime.fitting.outside_memory import OutsideMemory
-from gpu_runtime.fitting.traced_program import Traced
+from gpu_runtime.fitting.rank_fit import RankFit
 from planners.errors import InstanceError
-from tests.gpu_runtime.fitting.test_largest_value import NOTHING, ROOM, checking
+from tests.gpu_runtime.fitting.made_fits import by_formula
 
 MOST_SEQ = 1000
+ROOM = 100_000
 
 
-def check(seq: int, batch: int) -> FitCheck:
+def check(values: Mapping[str, int]) -> RankFit:
+    seq = values["seq"]
     if seq > MOST_SEQ:
         raise InstanceError(f"seq {seq} is too long")
 
@@ -31,7 +32,7 @@ def check(seq: int, batch: int) -> FitCheck:
     def greedy(value: int) -> int:
         return 1000 + 60 * seq * value
 
-    return checking(lean, greedy)(batch)
+    return by_formula(ROOM, lean, greedy)(values)
 
 
 def searched(seq: int) -> Frontier:
@@ -53,9 +54,8 @@ def test_it_ends_at_a_value_that_cannot_be_traced() -> None:
 
 def test_json_has_every_value() -> None:
     frontier = searched(300)
-    traced, first = Traced("net", {}, [1, 300], NOTHING), frontier.found[300].tried[1]
-    fit = RankFit(traced, first, OutsideMemory(0), ROOM)
-    text = fit_json(FitAnswer([fit], ROOM, frontier.found[300], frontier))
+    fit = frontier.found[300].tried[1]
+    text = fit_json(FitAnswer([fit], frontier.found[300], frontier))
     found = json.loads(text)["frontier"]
     assert (found["doubled"], found["ended"]) == ("seq", "seq 1200 is too long")
     assert {seq: one["largest"]["lean"]["value"] for seq, one in found["found"].items()} == {

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 
 import pytest
 
-from gpu_runtime.fitting.fit_check import AllocatorFit, FitCheck
 from gpu_runtime.fitting.largest_value import FLAT, MOST, LargestValues, search_largest
-from gpu_runtime.fitting.live_peak import LivePeak
-from instances.traces.allocation_trace import AllocationTrace
+from gpu_runtime.fitting.rank_fit import RankFit
 from planners.errors import InstanceError
+from tests.gpu_runtime.fitting.made_fits import Need, by_formula
 
-Need = Callable[[int], int]
 ROOM = 100_000
-NOTHING = AllocationTrace(1, [], [], [], [])
 
 
 def line(value: int) -> int:
@@ -37,17 +34,9 @@ def steep(value: int) -> int:
 NEEDS: dict[str, Need] = {need.__name__: need for need in (line, stairs, parabola, steep)}
 
 
-def checking(*needs: Need) -> Callable[[int], FitCheck]:
-    def check(value: int) -> FitCheck:
-        rows = (AllocatorFit(one.__name__, one(value), one(value) <= ROOM) for one in needs)
-        return FitCheck(NOTHING, LivePeak(0, 0, "", ()), tuple(rows))
-
-    return check
-
-
 def searched(*needs: Need, start: int = 32, by: int = 1) -> LargestValues:
     found = LargestValues("batch", ROOM, by)
-    search_largest(found, [need.__name__ for need in needs], start, checking(*needs))
+    search_largest(found, [need.__name__ for need in needs], start, by_formula(ROOM, *needs))
     return found
 
 
@@ -78,9 +67,9 @@ def test_allocators_share_what_was_tried() -> None:
 def test_no_value_is_tried_twice() -> None:
     tried: list[int] = []
 
-    def check(value: int) -> FitCheck:
-        tried.append(value)
-        return checking(*NEEDS.values())(value)
+    def check(values: Mapping[str, int]) -> RankFit:
+        tried.append(values["batch"])
+        return by_formula(ROOM, *NEEDS.values())(values)
 
     search_largest(LargestValues("batch", ROOM, 1), list(NEEDS), 32, check)
     assert len(tried) == len(set(tried))
@@ -89,10 +78,10 @@ def test_no_value_is_tried_twice() -> None:
 def test_an_interrupted_search_keeps_tried_values() -> None:
     found = LargestValues("batch", ROOM, 1)
 
-    def check(value: int) -> FitCheck:
+    def check(values: Mapping[str, int]) -> RankFit:
         if len(found.tried) == 2:
             raise KeyboardInterrupt
-        return checking(line)(value)
+        return by_formula(ROOM, line)(values)
 
     with pytest.raises(KeyboardInterrupt):
         search_largest(found, ["line"], 32, check)
@@ -116,7 +105,7 @@ def test_a_parameter_that_memory_does_not_grow_with_is_refused() -> None:
     found = LargestValues("seed", ROOM, 1)
     said = r"--vary seed: a parameter that memory grows with .* 1\.000 KiB \(1,024\) at 32 and "
     with pytest.raises(InstanceError, match=said):
-        search_largest(found, ["flat"], 32, checking(flat))
+        search_largest(found, ["flat"], 32, by_formula(ROOM, flat))
     assert max(found.tried) < 16 * FLAT * 32
 
 
@@ -133,6 +122,6 @@ def test_a_value_that_fits_above_one_that_does_not_is_seen() -> None:
 
     found = LargestValues("batch", ROOM, 1)
     for value in (32, 40, 64):
-        found.tried[value] = checking(bumpy)(value)
+        found.tried[value] = by_formula(ROOM, bumpy)({"batch": value})
     assert found.fitting_above("bumpy") == [64]
     assert (found.largest("bumpy"), found.least_too_large("bumpy")) == (32, 40)

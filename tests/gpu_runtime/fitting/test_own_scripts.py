@@ -8,28 +8,19 @@ from pathlib import Path
 import pytest
 
 from gpu_runtime.fitting.live_peak import find_live_peak
-from gpu_runtime.fitting.traced_program import OwnProgram, trace_apart
-from instances.extract.models.required_packages import require_packages
-from instances.extract.record.own_extraction import open_own
-from instances.extract.record.ranks.rank import Rank
+from gpu_runtime.fitting.traced_program import AskedProgram
 from instances.traces.allocation_trace import AllocationTrace, iteration_window
 from planners.errors import InstanceError
 
 pytestmark = pytest.mark.torch
 
 SCRIPTS = Path(__file__).parents[2] / "instances" / "extract" / "own" / "scripts"
-STEPS = 3
 # Libraries keep counters, flags and sums beside the training, and copy labels once more.
 SMALL_BYTES = 64
 
 
-def trace_of(name: str, *settings: str, rank: Rank | None = None) -> AllocationTrace:
-    require_packages()  # imported here, for all forked processes
-
-    def opened() -> OwnProgram:
-        return OwnProgram(open_own(name, list(settings)), STEPS, rank)
-
-    return trace_apart(name, opened, {}, []).trace
+def trace_of(name: str, ranks: int = 1) -> AllocationTrace:
+    return AskedProgram(name, ranks=ranks).trace({}).trace
 
 
 def requests(trace: AllocationTrace, step: int) -> Counter[int]:
@@ -52,9 +43,8 @@ def test_a_script_is_traced_unchanged_as_the_step_that_it_makes(
     script: str, name: str, ranks: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    rank = Rank(0, ranks) if ranks > 1 else None
-    found = trace_of(f"{SCRIPTS / script}.py:{name}", rank=rank)
-    step = trace_of(f"{SCRIPTS / 'as_steps'}.py:{script}", rank=rank)
+    found = trace_of(f"{SCRIPTS / script}.py:{name}", ranks)
+    step = trace_of(f"{SCRIPTS / 'as_steps'}.py:{script}", ranks)
     # The first step makes the optimizer's states; a library may read a batch ahead in it.
     assert not requests(step, 0) - requests(found, 0)
     assert requests(found, 1) == requests(step, 1)

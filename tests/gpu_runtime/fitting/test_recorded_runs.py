@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpu_runtime.fitting.fit_check import check_fit
-from gpu_runtime.fitting.traced_program import RegisteredProgram
+from gpu_runtime.fitting.replayed_program import ReplayedProgram
+from gpu_runtime.fitting.traced_program import AskedProgram
 from instances.extract.record.trace_settings import TraceSettings
 from planners.registry import choose_online
 
@@ -17,8 +17,9 @@ DEFAULT, EXPANDABLE = 15_378_415_616, 14_277_410_816
 
 def test_bert_reserves_what_it_reserved() -> None:
     # The second step is the first steady one; a third changes nothing.
-    program = RegisteredProgram("bert-base", TraceSettings(2), {"batch": 32, "seq": 512})
+    program = AskedProgram("bert-base", TraceSettings(2), {"batch": 32, "seq": 512})
     allocators = choose_online("pytorch-caching,pytorch-expandable")
-    live, *rows = check_fit(program.trace({}), allocators, None).rows
+    (fit,) = ReplayedProgram(program, allocators).each_rank({})
+    live, *rows = fit.rows
     assert live.reserved_peak == 13_144_504_196
     assert [row.reserved_peak for row in rows] == [DEFAULT, EXPANDABLE]

@@ -4,34 +4,29 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from gpu_runtime.fitting.fit_answer import FitAnswer
-from gpu_runtime.fitting.fit_check import LIVE, AllocatorFit, FitCheck, RankFit
 from gpu_runtime.fitting.fit_report import fit_json, remedies_table
 from gpu_runtime.fitting.largest_value import LargestValues
-from gpu_runtime.fitting.live_peak import LivePeak
-from gpu_runtime.fitting.outside_memory import OutsideMemory
-from gpu_runtime.fitting.remedies import EIGHT_BITS, Program, Remedies, Remedy, seek_remedies
+from gpu_runtime.fitting.rank_fit import LIVE, RankFit
+from gpu_runtime.fitting.remedies import EIGHT_BITS, Remedies, Remedy, seek_remedies
 from gpu_runtime.fitting.traced_program import Traced
 from instances.traces.allocation_trace import AllocationTrace, Role
 from planners.errors import InstanceError
+from tests.gpu_runtime.fitting.made_fits import made_fit
 
 ROOM = 100
 WITH_STATES = AllocationTrace(2, [8], [0], [2], [2], role=[Role.STATE], element_bytes=[4])
 NOTHING = AllocationTrace(1, [], [], [], [])
 
 
-def check(caching: int, planned: int) -> FitCheck:
-    sizes = {LIVE: 10, "pytorch-caching": caching, "planned:planner=pressure": planned}
-    rows = (AllocatorFit(label, size, size <= ROOM) for label, size in sizes.items())
-    return FitCheck(NOTHING, LivePeak(10, 0, "", ()), tuple(rows))
-
-
 def fit(caching: int, planned: int, trace: AllocationTrace = NOTHING, **changeable: int) -> RankFit:
-    traced = Traced("net", {}, [64], trace, changeable)
-    return RankFit(traced, check(caching, planned), OutsideMemory(0), ROOM)
+    sizes = {LIVE: 10, "pytorch-caching": caching, "planned:planner=pressure": planned}
+    return made_fit(sizes, ROOM, traced=Traced("net", trace, {}, [64], changeable))
 
 
 def sought(
@@ -40,9 +35,9 @@ def sought(
     ranks: int | None = None,
     largest: LargestValues | None = None,
 ) -> Remedies:
-    remedies = Remedies(now)
-    narrow = fit(150, 95)
-    seek_remedies(remedies, Program(again, lambda _change: narrow, ranks, largest))
+    remedies = Remedies([now], ranks, largest)
+    program: Any = SimpleNamespace(worst=again, replayed=lambda _: fit(150, 95))
+    seek_remedies(remedies, program)
     return remedies
 
 
@@ -73,7 +68,7 @@ def test_sufficient_remedies_of_least_change_come_first() -> None:
         ],
     ]  # fmt: skip
     assert remedies.left_out == []
-    found = json.loads(fit_json(FitAnswer([remedies.now], ROOM, remedies=remedies)))["remedies"]
+    found = json.loads(fit_json(FitAnswer([remedies.now], remedies=remedies)))["remedies"]
     assert [one["reserved_peak"] for one in found["found"]] == [90, 80, 150, 120, 300, 300]
     assert [one["fits"] for one in found["found"]] == [True, True, False, False, False, False]
 
@@ -121,6 +116,6 @@ def test_the_least_is_that_of_the_remedy_alone(*, is_allocator: bool, least: int
 
 
 def test_the_largest_value_that_fits_is_known_after_a_search() -> None:
-    largest = LargestValues("seq", ROOM, 1, {64: check(200, 120), 20: check(99, 98)})
+    largest = LargestValues("seq", ROOM, 1, {64: fit(200, 120), 20: fit(99, 98)})
     (remedy,) = [one for one in sought(fit(200, 120), largest=largest).found if "seq" in one.name]
     assert (remedy.name, remedy.row.reserved_peak) == ("seq 20 in place of 64", 99)

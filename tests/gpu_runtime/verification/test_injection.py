@@ -20,7 +20,7 @@ def test_each_tensor_lies_on_an_unsafe_partner_within_the_arena() -> None:
     plan = place(PROBLEM, "size", "first")
     for seed in range(10):
         injections = inject(PROBLEM, plan, 8, seed)
-        offsets = moved(plan, injections)
+        offsets = moved(plan.offsets, injections)
         sharing = set(unsafe_overlaps(PROBLEM, offsets))
         touched = [tensor for it in injections for tensor in (it.tensor, it.partner)]
         assert len(set(touched)) == 16

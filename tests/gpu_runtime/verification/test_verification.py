@@ -20,7 +20,6 @@ from gpu_runtime.verification.devices.simulated_device import SimulatedDevice
 from gpu_runtime.verification.injection import (
     Injection,
     inject,
-    moved,
     unsafe_overlaps,
     without_streams,
 )
@@ -73,17 +72,6 @@ def most_injections(problem: Problem, plan: Plan, seed: int) -> list[Injection]:
     return []
 
 
-def verify_with(
-    problem: Problem,
-    plan: Plan,
-    injections: list[Injection],
-    device: OpenDevice,
-    request: VerificationRequest,
-) -> Verification:
-    overlaps = tuple((injection.tensor, injection.partner) for injection in injections)
-    return verify(problem, moved(plan, injections), device, replace(request, overlaps=overlaps))
-
-
 def require_a_right_judgement(
     device: OpenDevice, seeds: range, unit: int, *, is_compressed: bool = False
 ) -> None:
@@ -96,8 +84,9 @@ def require_a_right_judgement(
         assert untouched.corruptions == []
         assert untouched.passed
         injections = most_injections(problem, plan, seed)
-        found = verify_with(problem, plan, injections, device, request)
-        assert found.false_alarms(injections) == []
+        request = replace(request, injections=tuple(injections))
+        found = verify(problem, plan.offsets, device, request)
+        assert found.false_alarms() == []
         unseen += [(seed, it.tensor) for it in injections if not found.caught(it)]
         injected += len(injections)
     assert injected > 1.5 * len(seeds)
@@ -126,10 +115,12 @@ def test_a_tensor_that_leaves_its_chain_is_caught(is_compressed: bool) -> None:
     left = 0
     for seed in range(12):
         injections = inject(problem, plan, 4, seed)
-        request = VerificationRequest(seed=seed, is_compressed=is_compressed)
-        found = verify_with(problem, plan, injections, SimulatedDevice, request)
+        request = VerificationRequest(
+            seed=seed, is_compressed=is_compressed, injections=tuple(injections)
+        )
+        found = verify(problem, plan.offsets, SimulatedDevice, request)
         assert all(found.caught(injection) for injection in injections)
-        assert found.false_alarms(injections) == []
+        assert found.false_alarms() == []
         left += len(in_chains & {injection.tensor for injection in injections})
     assert left > 3
 
@@ -160,9 +151,9 @@ def test_compressed_memory_reports_the_same_corruptions_and_bytes() -> None:
         injections = most_injections(problem, plan, seed)
         aligned = [replace(it, offset=it.offset // 8 * 8) for it in injections]
         full, small = (
-            verify_with(
-                problem, plan, aligned, SimulatedDevice,
-                VerificationRequest(trials=4, seed=seed, is_compressed=is_compressed),
+            verify(
+                problem, plan.offsets, SimulatedDevice,
+                VerificationRequest(4, seed, is_compressed, tuple(aligned)),
             )
             for is_compressed in (False, True)
         )  # fmt: skip
@@ -316,7 +307,11 @@ def test_alarms_are_false_where_nothing_that_was_moved_has_part_in_them(
         return {(it.victim, it.writer) for it in alarms}
 
     assert pairs(found.false_alarms()) == {(0, 4), (1, None)}
-    assert pairs(found.false_alarms([injection])) == {(2, 3), (0, 4), (1, None)}
+    assert pairs(replace(found, injections=(injection,)).false_alarms()) == {
+        (2, 3),
+        (0, 4),
+        (1, None),
+    }
     assert pairs(found.caught(injection)) == {(0, 1)}
     assert found.caught(Injection(4, 0, 0)) == []
 

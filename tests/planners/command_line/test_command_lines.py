@@ -16,8 +16,9 @@ from typer.testing import CliRunner
 
 from evaluation.study.__main__ import app as study
 from gpu_runtime.fit import app as fit
+from gpu_runtime.replay import app as replay
 from gpu_runtime.train import app as train
-from gpu_runtime.verify import app as verify
+from gpu_runtime.verify_command import app as verify
 from instances.__main__ import app as instances
 from instances.convert.__main__ import app as convert
 from instances.extract.__main__ import app as extract
@@ -38,12 +39,12 @@ PATIENCE_SECONDS = 60
 
 APPS = {
     "compare": compare, "convert": convert, "doctor": doctor, "extract": extract, "fit": fit,
-    "instances": instances, "referee": referee, "study": study,
+    "instances": instances, "referee": referee, "replay": replay, "study": study,
     "synthetic": synthetic, "trace": trace, "train": train, "verify": verify,
 }  # fmt: skip
 MODULES = (
     "evaluation.study", "gpu_runtime.fit", "gpu_runtime.train",
-    "gpu_runtime.verify", "instances", "instances.convert", "instances.extract",
+    "gpu_runtime.replay", "instances", "instances.convert", "instances.extract",
     "planners.compare",
     "planners.referee",
 )  # fmt: skip
@@ -254,8 +255,8 @@ def test_a_conversion_keeps_the_best_plan_there_is(
     "arguments",
     [
         ["instances.convert", "toy.json", "-o", "old.csv", "--planner", "lost"],
-        ["gpu_runtime.verify", "toy.json", "--planner", "lost"],
-        ["gpu_runtime.verify", "toy.json", "--planner", "kept"],
+        ["gpu_runtime.replay", "verify", "toy.json", "--planner", "lost"],
+        ["gpu_runtime.replay", "verify", "toy.json", "--planner", "kept"],
         ["instances", "update", "toy", "--catalogue", "catalogue.toml", "--planners", "lost"],
     ],
     ids=lambda arguments: "-".join([arguments[0], arguments[-1]]),

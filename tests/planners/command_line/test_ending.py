@@ -56,7 +56,7 @@ NO_SPACE = "error: standard output cannot be written: No space left on device\n"
     [
         ("planners.compare --list", FULL, (2, NO_SPACE)),
         ("planners.compare FILE --planners naive", FULL, (2, NO_SPACE)),
-        ("gpu_runtime.verify FILE", FULL, (2, NO_SPACE)),
+        ("gpu_runtime.replay verify FILE", FULL, (2, NO_SPACE)),
         ("instances list bert", CLOSED, (141, "")),
         ("planners.compare FILE --planners homosize", CLOSED, (141, "")),
     ],

@@ -13,7 +13,7 @@ from gpu_runtime.verification.devices.cuda import cuda_device
 from gpu_runtime.verification.devices.cuda.cuda_device import CudaDevice
 from gpu_runtime.verification.devices.cuda.work_table import LEAST_CHUNK_BYTES
 from gpu_runtime.verification.devices.simulated_device import SimulatedDevice
-from gpu_runtime.verification.injection import inject, moved
+from gpu_runtime.verification.injection import inject
 from gpu_runtime.verification.trials.adversarial_delays import AdversarialDelays
 from gpu_runtime.verification.trials.arena_layout import Layout, full_layout
 from gpu_runtime.verification.trials.stamp_check_program import (
@@ -62,11 +62,14 @@ def what_one_stream_corrupts_is_found_with_its_writer(_host: CDLL) -> None:
             injections = inject(problem, plan, 2, seed)
         except GaplessError:
             continue
-        offsets, request = moved(plan, injections), VerificationRequest(trials=3, seed=seed)
-        found = verify(problem, offsets, CudaDevice, request)
-        assert found.corruptions == verify(problem, offsets, SimulatedDevice, request).corruptions
+        request = VerificationRequest(trials=3, seed=seed, injections=tuple(injections))
+        found, simulated = (
+            verify(problem, plan.offsets, device, request)
+            for device in (CudaDevice, SimulatedDevice)
+        )
+        assert found.corruptions == simulated.corruptions
         assert all(found.caught(injection) for injection in injections)
-        assert found.false_alarms(injections) == []
+        assert found.false_alarms() == []
         injected += 2
     assert injected > 40
 

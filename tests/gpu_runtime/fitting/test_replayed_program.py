@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from gpu_runtime.fitting.fit_check import LIVE, FitCheck, Fits, check_fit
+from gpu_runtime.fitting.rank_fit import LIVE, Fits, RankFit
+from gpu_runtime.fitting.replayed_program import ReplayedProgram
+from gpu_runtime.fitting.traced_program import AskedProgram, Traced
 from instances.traces.allocation_trace import AllocationTrace, Phase
 from planners.errors import GaplessError, InstanceError
 from planners.model.online_result import OnlineResult, OnlineTerms
@@ -41,8 +43,17 @@ def fragmenting_trace() -> AllocationTrace:
     )  # fmt: skip
 
 
-def checked(room: int | None, allocators: str = "pytorch-caching,planned") -> FitCheck:
-    return check_fit(fragmenting_trace(), choose_online(allocators), room)
+def replayed(
+    trace: AllocationTrace,
+    memory: int | None = None,
+    allocators: str = "pytorch-caching,pytorch-expandable,planned",
+) -> RankFit:
+    program = ReplayedProgram(AskedProgram("net"), choose_online(allocators), memory)
+    return program.replayed(Traced("net", trace))
+
+
+def checked(room: int | None, allocators: str = "pytorch-caching,planned") -> RankFit:
+    return replayed(fragmenting_trace(), room, allocators)
 
 
 def test_without_a_limit_it_says_what_is_needed() -> None:
@@ -73,18 +84,18 @@ def test_the_answer_changes_where_the_room_does(
 def test_idle_memory_that_goes_back_makes_room() -> None:
     """A segment of 40 MiB that nothing uses any more stands in the way of one of 50 MiB."""
     trace = AllocationTrace(5, [40 * MIB, 50 * MIB], [0, 2], [1, 4], [1, 4], address=[1, 2])
-    _, caching = check_fit(trace, choose_online("pytorch-caching"), 60 * MIB).rows
+    _, caching = replayed(trace, 60 * MIB, "pytorch-caching").rows
     assert (caching.reserved_peak, caching.fits) == (90 * MIB, True)
     assert caching.gives_back(60 * MIB)
     assert not caching.gives_back(None)
-    _, tight = check_fit(trace, choose_online("pytorch-caching"), 49 * MIB).rows
+    _, tight = replayed(trace, 49 * MIB, "pytorch-caching").rows
     assert tight.fits is False
 
 
 def test_refuses_a_trace_without_requests() -> None:
     nothing = AllocationTrace(1, [], [], [], [], name="empty")
     with pytest.raises(InstanceError, match="empty: at least one request for memory is needed"):
-        check_fit(nothing, choose_online("pytorch-caching"), None)
+        replayed(nothing)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""``python -m gpu_runtime.verify`` in this process: options, output, exit codes."""
+"""``gapless replay verify`` in this process: options, output, exit codes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gpu_runtime.verification.devices.cuda.context import open_context
 from gpu_runtime.verification.devices.host_arena import HostArena
 from gpu_runtime.verification.devices.simulated_device import SimulatedDevice
 from gpu_runtime.verification.trials.stamp_check_program import make_stamp_check_program
-from gpu_runtime.verify import app
+from gpu_runtime.verify_command import app
 from instances.synthetic import training_graph
 from planners import (
     Plan,
@@ -214,7 +214,7 @@ def test_a_plan_that_ignores_streams_is_corrupted(graph: Path) -> None:
 def test_a_judged_plan_is_not_searched_for_mistakes(
     graph: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gpu_runtime.verify.unsafe_overlaps", lambda *_arguments: 1 / 0)
+    monkeypatch.setattr("gpu_runtime.verify_command.unsafe_overlaps", lambda *_arguments: 1 / 0)
     assert verify(graph, "--trials", "1").exit_code == 0
 
 
@@ -298,9 +298,9 @@ def test_ctrl_c_ends_the_process_though_a_search_goes_on(
 ) -> None:
     ended = []
     monkeypatch.setattr(os, "_exit", ended.append)
-    monkeypatch.setattr(sys, "argv", ["verify", str(graph)])
-    monkeypatch.delitem(sys.modules, "gpu_runtime.verify")  # it is run once more
+    monkeypatch.setattr(sys, "argv", ["replay", "verify", str(graph)])
+    monkeypatch.delitem(sys.modules, "gpu_runtime.replay", raising=False)  # it is run once more
     monkeypatch.setattr(HostArena, "check", lambda *_arguments: signal.raise_signal(signal.SIGINT))
     with pytest.raises(SystemExit):
-        runpy.run_module("gpu_runtime.verify", run_name="__main__")
+        runpy.run_module("gpu_runtime.replay", run_name="__main__", alter_sys=True)
     assert ended == [130]
