@@ -51,8 +51,6 @@ app = CommandLine(
     help="The catalogue of instances, what makes them, and what lets them need fewer bytes.",
 )
 app.add_typer(synthetic_app, name="synthetic")
-app.command("reorder")(reorder_file)
-app.command("recompute")(keep_within)
 
 Catalogue = Annotated[
     Path,
@@ -250,6 +248,9 @@ def _places(catalogue: Path, folder: Path | None) -> list[Path]:
     """Return the folders of instances: those of the catalogue, and the one that a user names."""
     return [*folders_of(catalogue), *([] if folder is None else [folder])]
 
+
+app.command("reorder")(reorder_file)
+app.command("recompute")(keep_within)
 
 main = app.run
 

@@ -388,14 +388,3 @@ def test_a_plan_is_written_and_read_zipped(toy: Path, tmp_path: Path) -> None:
     answer = CliRunner().invoke(verify, [str(toy), "--plan", str(path), "--trials", "1"])
     assert answer.exit_code == 0, answer.output
     assert read_problem(toy).name == "toy"
-
-
-def test_no_planner_runs_for_a_picture_that_cannot_be(tmp_path: Path) -> None:
-    path = tmp_path / "pairs.json"
-    write_problem(Problem([1, 2], unsafe_pairs=[(0, 1)], name="pairs"), path)
-    answer = CliRunner().invoke(
-        compare, [str(path), "--planners", "naive", "--plot", str(tmp_path / "a.png")]
-    )
-    assert answer.exit_code == 2
-    assert answer.stdout == ""
-    assert "lifetimes are needed, found explicit unsafe pairs" in answer.stderr

@@ -197,20 +197,6 @@ def test_an_invalid_plan_is_named_and_exits_1(
     assert next(line for line in answer.stdout.splitlines() if "*" in line).split()[1] == "naive"
 
 
-def test_output_of_plugins_stays_out_of_json(compare: Compare, small: Path, plugin: Plugin) -> None:
-    path = plugin(
-        "print('hello')\n"
-        "@planners.register('chatty')\n"
-        "def chatty(problem, budget):\n"
-        "    print('thinking')\n"
-        "    return planners.place(problem)\n"
-    )
-    answer = compare(small, "--planners", "chatty", "--plugin", path, "--json")
-    assert only_object(answer.stdout)["instances"][0]["results"][0]["status"] == "optimal"
-    assert "hello" in answer.stderr
-    assert "thinking" in answer.stderr
-
-
 def test_parameters_that_json_cannot_hold_become_text(
     compare: Compare, small: Path, plugin: Plugin
 ) -> None:
@@ -252,6 +238,10 @@ def test_list_has_one_line_for_each_planner(compare: Compare, plugin: Plugin) ->
         (["SMALL", "--plugin", "missing.py"], "plugin missing.py: a Python file is needed"),
         (["SMALL", "SMALL", "--save-plan", "x.json"], "--save-plan: one instance is needed"),
         (["SMALL", "--save-plan", "no/where.json"], "the folder no does not exist"),
+        (["SMALL", "--plot", "a.xyz"], ".svg or .svgz or .tif or .tiff"),
+        (["SMALL", "--html", "a.pdf"], "a page is written as .html or .htm, found the name"),
+        (["SMALL", "--memory-limit", "5"], "--memory-limit: it needs --isolate, give both"),
+        (["SMALL", "--isolate", "--memory-limit", "-5"], "--memory-limit: "),
         (["SMALL", *QUICK, "--capacity", "1", "--save-plan", "x.json"], "no plan that fits"),
         (["missing.json"], "missing.json: the file cannot be read: No such file or directory"),
         (["/"], "/: the file cannot be read: Is a directory"),
@@ -294,11 +284,6 @@ def test_the_best_plan_is_saved_and_read_back(
     )  # fmt: skip
 
 
-def test_two_instances_are_told_apart(compare: Compare, small: Path, empty: Path) -> None:
-    answer = compare(small, empty, "--planners", "naive")
-    assert "\n\nempty: 0 tensors, 1 stream, 0 chains; " in answer.stdout
-
-
 def test_a_csv_of_minimalloc_is_compared(compare: Compare, tmp_path: Path) -> None:
     path = tmp_path / "tiny.12.csv"
     path.write_text("id,lower,upper,size\na,0,2,4\nb,1,3,5\n")
@@ -307,9 +292,11 @@ def test_a_csv_of_minimalloc_is_compared(compare: Compare, tmp_path: Path) -> No
     assert "capacity" not in answer.stdout
 
 
-def test_two_files_of_one_name_are_told_apart(
-    compare: Compare, small: Path, tmp_path: Path
+def test_instances_and_files_of_one_name_are_told_apart(
+    compare: Compare, small: Path, empty: Path, tmp_path: Path
 ) -> None:
+    answer = compare(small, empty, "--planners", "naive")
+    assert "\n\nempty: 0 tensors, 1 stream, 0 chains; " in answer.stdout
     other = tmp_path / "other" / small.name
     other.parent.mkdir()
     other.write_bytes(small.read_bytes())

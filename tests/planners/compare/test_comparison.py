@@ -100,10 +100,6 @@ def test_a_narrow_terminal_gets_fewer_columns_and_whole_numbers() -> None:
         assert any("2,000,000,000" in line for line in lines)
 
 
-def compared(problem: Problem) -> Comparison:
-    return compare_planners(problem, [get("naive")], Budget())
-
-
 def unsafe_pairs(problem: Problem) -> int:
     """Lay two tensors over each other, all others apart, and let the referee object."""
     tensors = problem.tensor_count
@@ -129,7 +125,7 @@ def test_the_share_is_what_the_referee_objects_to(safety: Safety) -> None:
     shares = set()
     for _ in range(40):
         problem = random_problem(rng, safety, (2, 8))
-        share = compared(problem).unsafe_share
+        share = comparison(problem, ["naive"]).unsafe_share
         pairs = problem.tensor_count * (problem.tensor_count - 1) // 2
         assert share == unsafe_pairs(problem) / pairs
         shares.add(share)
@@ -138,9 +134,9 @@ def test_the_share_is_what_the_referee_objects_to(safety: Safety) -> None:
 
 @pytest.mark.parametrize("tensors", [0, 1])
 def test_without_pairs_there_is_no_share(tensors: int) -> None:
-    comparison = compared(Problem([1] * tensors, [0] * tensors, [1] * tensors))
-    assert comparison.unsafe_share is None
-    assert "pairs" not in report.instance_line(comparison)
+    alone = comparison(Problem([1] * tensors, [0] * tensors, [1] * tensors), ["naive"])
+    assert alone.unsafe_share is None
+    assert "pairs" not in report.instance_line(alone)
 
 
 def test_lifetimes_take_no_matrix() -> None:

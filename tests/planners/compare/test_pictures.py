@@ -15,7 +15,7 @@ from matplotlib.image import imread
 from evaluation.plots.layout import draw_layout, layout_figure
 from planners import get, run
 from planners.compare import plots
-from planners.errors import GaplessError, MissingDependencyError
+from planners.errors import MissingDependencyError
 from planners.files.problem_file import write_problem
 from planners.model.bounds import bounds_of
 from planners.model.graph import Graph
@@ -116,22 +116,6 @@ def test_nothing_to_draw_is_drawn(size: list[int], tmp_path: Path) -> None:
     assert (tmp_path / "empty.png").stat().st_size > 1000
 
 
-def test_refuses_to_draw_explicit_pairs(tmp_path: Path) -> None:
-    problem = Problem(size=[1, 2], unsafe_pairs=[(0, 1)])
-    with pytest.raises(GaplessError, match="lifetimes are needed, found explicit unsafe pairs"):
-        draw_layout(problem, result_of(problem), bounds_of(problem), tmp_path / "pairs.png")
-
-
-def test_a_format_that_is_not_known_is_refused(
-    compare: Compare, small: Path, tmp_path: Path
-) -> None:
-    answer = compare(small, "--planners", "naive", "--plot", tmp_path / "layout.xyz")
-    assert answer.exit_code == 2
-    assert "a picture is written as .eps or " in answer.stderr
-    assert "found the name 'layout.xyz'" in answer.stderr
-    assert answer.stderr.count("\n") == 1
-
-
 def test_the_page_is_written(compare: Compare, small: Path, tmp_path: Path) -> None:
     target = tmp_path / "page.html"
     answer = compare(small, "--planners", "naive,greedy-size-first", "--html", target)
@@ -141,18 +125,12 @@ def test_the_page_is_written(compare: Compare, small: Path, tmp_path: Path) -> N
     assert "greedy-size-first" in answer.stdout
 
 
-def test_a_name_that_is_no_page_is_refused(compare: Compare, small: Path, tmp_path: Path) -> None:
-    answer = compare(small, "--planners", "naive", "--html", tmp_path / "page.pdf")
-    assert answer.exit_code == 2
-    assert "a page is written as .html or .htm, found the name 'page.pdf'" in answer.stderr
-    assert answer.stderr.count("\n") == 1
-
-
-def test_a_page_of_what_has_no_time_is_refused_before_anything_runs(
-    compare: Compare, tmp_path: Path
+@pytest.mark.parametrize(("option", "name"), [("--html", "page.html"), ("--plot", "a.png")])
+def test_a_drawing_of_pairs_without_lifetimes_is_refused_before_anything_runs(
+    compare: Compare, tmp_path: Path, option: str, name: str
 ) -> None:
     write_problem(Problem(size=[1, 2], unsafe_pairs=[(0, 1)]), tmp_path / "pairs.json")
-    answer = compare(tmp_path / "pairs.json", "--html", tmp_path / "page.html")
+    answer = compare(tmp_path / "pairs.json", option, tmp_path / name)
     assert answer.exit_code == 2
     assert "lifetimes are needed, found explicit unsafe pairs" in answer.stderr
     assert answer.stdout == ""

@@ -121,17 +121,21 @@ def test_ctrl_c_ends_a_search_in_compiled_code(tmp_path: Path, plugin: Plugin) -
     assert "interrupted; not run: naive\n" in out
 
 
-def test_compiled_code_cannot_print_into_the_answer(small: Path, plugin: Plugin) -> None:
+def test_neither_plugins_nor_compiled_code_print_into_the_answer(
+    small: Path, plugin: Plugin
+) -> None:
     path = plugin(
         "import os\n"
+        "print('hello')\n"
         "@planners.register('noisy')\n"
         "def noisy(problem, budget):\n"
+        "    print('thinking', flush=True)\n"
         "    os.write(1, b'from below')\n"
         "    return planners.place(problem)\n"
     )
     answer = run(small, "--planners", "noisy", "--plugin", path, "--json")
     assert json.loads(answer.stdout)["instances"][0]["results"][0]["planner"] == "noisy"
-    assert answer.stderr == "from below"
+    assert answer.stderr == "hello\nthinking\nfrom below"
 
 
 def test_a_reader_that_leaves_is_no_error(small: Path) -> None:

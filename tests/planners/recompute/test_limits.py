@@ -60,6 +60,15 @@ def budget() -> Budget:
     return Budget(node_limit=20_000).started()
 
 
+def question_of(step: RepeatableStep, limit: int) -> LimitQuestion:
+    return LimitQuestion(step, limit, budget(), staged_bound(step, limit, budget()))
+
+
+def answer_of(name: str, step: RepeatableStep, limit: int) -> LimitResult:
+    (planner,) = choose_planners(name)
+    return run_under_limit(question_of(step, limit), planner)
+
+
 @pytest.mark.parametrize("skip_every", [1, 2])
 @pytest.mark.parametrize("seed", range(12))
 def test_the_exact_model_finds_the_best_of_all_schedules(seed: int, skip_every: int) -> None:
@@ -142,18 +151,17 @@ def test_a_bound_is_close_to_the_optimum_of_larger_steps() -> None:
 @pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("may_send", [False, True])
 def test_every_planner_answers_within_the_limit(name: str, may_send: bool) -> None:
-    (planner,) = choose_planners(name)
     met = 0
     for seed in range(4):
         step = small_step(seed, layers=8, operations=2, may_send=may_send)
         for limit in [*limits(step)[1:], held_bytes(step) - 1]:
-            bound = staged_bound(step, limit, budget())
-            result = run_under_limit(LimitQuestion(step, limit, budget(), bound), planner)
+            result = answer_of(name, step, limit)
             assert result.status is not Status.INVALID, result.reason
             if result.plan is not None:
                 met += 1
                 assert result.plan.peak <= limit
-                assert result.extra_seconds >= bound.seconds - 1e-9 * step.seconds
+                bound = staged_bound(step, limit, budget()).seconds
+                assert result.extra_seconds >= bound - 1e-9 * step.seconds
             if limit < held_bytes(step):
                 assert result.status is Status.INFEASIBLE
     # CP-SAT sends nothing away, and PyTorch's partitioner needs a model to trace.
@@ -166,9 +174,7 @@ def test_local_search_is_optimal_on_small_steps() -> None:
         step = small_step(seed, layers=8, operations=2)
         limit = limits(step)[2]
         exact = exact_schedule(step, limit, Budget().started())
-        bound = staged_bound(step, limit, budget())
-        (planner,) = choose_planners("local-search")
-        result = run_under_limit(LimitQuestion(step, limit, budget(), bound), planner)
+        result = answer_of("local-search", step, limit)
         if exact.sequence is None:
             assert result.plan is None
         elif result.plan is not None:
@@ -181,23 +187,18 @@ LOOPING = ("greedy", "knapsack", "block-programming", "local-search", "cp-sat")
 @pytest.mark.parametrize("name", LOOPING)
 def test_a_planner_without_time_says_so(name: str) -> None:
     step = small_step(1, layers=8, operations=2)
-    over = Budget(time_limit_seconds=0)
-    bound = staged_bound(step, limits(step)[3], budget())
+    question = replace(question_of(step, limits(step)[3]), budget=Budget(time_limit_seconds=0))
     (planner,) = choose_planners(name)
-    result = run_under_limit(LimitQuestion(step, limits(step)[3], over, bound), planner)
+    result = run_under_limit(question, planner)
     assert (result.status, result.plan) == (Status.NO_PLAN_FOUND, None)
     assert result.reason.startswith("the time limit passed")
 
 
 def test_a_planner_with_time_does_not_blame_it() -> None:
     step = small_step(1, layers=8, operations=2)
-    limit = held_bytes(step)
     for name in LOOPING[:4]:
-        (planner,) = choose_planners(name)
-        question = LimitQuestion(step, limit, budget(), staged_bound(step, limit, budget()))
-        assert (
-            run_under_limit(question, planner).reason == "no choice that was tried meets the limit"
-        )
+        result = answer_of(name, step, held_bytes(step))
+        assert result.reason == "no choice that was tried meets the limit"
 
 
 def test_greedy_counts_less_than_in_proportion_to_the_step(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -248,9 +249,8 @@ def chained_step() -> tuple[RepeatableStep, int]:
 
 def test_a_chain_that_is_made_again_is_a_chain() -> None:
     step, limit = chained_step()
-    question = LimitQuestion(step, limit, budget(), staged_bound(step, limit, budget()))
-    for planner in choose_planners("greedy,local-search,cp-sat"):
-        result = run_under_limit(question, planner)
+    for name in ("greedy", "local-search", "cp-sat"):
+        result = answer_of(name, step, limit)
         assert result.plan is not None
         assert result.problem is not None
         # Each copy of the second tensor begins where the copy of the first one ends.
@@ -271,22 +271,17 @@ def test_the_judge_sees_a_chain_that_is_torn(monkeypatch: pytest.MonkeyPatch) ->
     step, limit = chained_step()
     monkeypatch.setattr(limit_result, "repeated_problem", torn)
     monkeypatch.setattr(limit_result, "run", apart)
-    question = LimitQuestion(step, limit, budget(), staged_bound(step, limit, budget()))
-    (greedy,) = choose_planners("greedy")
-    result = run_under_limit(question, greedy)
+    result = answer_of("greedy", step, limit)
     assert result.status is Status.INVALID
     assert "must be at 13, the end of tensor 1 of its chain, found at 0" in result.reason
 
 
 @pytest.mark.parametrize("name", [name for name in ALL if not name.startswith("pytorch")])
 def test_passes_that_are_interleaved(name: str) -> None:
-    (planner,) = choose_planners(name)
     reasons = set()
     for seed in range(1, 40, 2):
         step = mixed_step(seed)
-        limit = int(step.live_bytes.max()) - 1
-        question = LimitQuestion(step, limit, budget(), staged_bound(step, limit, budget()))
-        result = run_under_limit(question, planner)
+        result = answer_of(name, step, int(step.live_bytes.max()) - 1)
         assert result.status is not Status.INVALID, result.reason
         if result.status is Status.UNSUPPORTED:
             reasons.add(result.reason)
@@ -300,7 +295,7 @@ def test_local_search_never_answers_less_than_those_it_starts_from(
     # Local search finds a faster sequence than greedy here, whose addresses do not fit.
     step = small_step(9, layers=8, operations=2)
     limit = limits(step)[3]
-    question = LimitQuestion(step, limit, budget(), staged_bound(step, limit, budget()))
+    question = question_of(step, limit)
     greedy, search = choose_planners("greedy,local-search")
     known = run_under_limit(question, greedy)
     assert known.problem is not None
@@ -323,9 +318,8 @@ def test_local_search_never_answers_less_than_those_it_starts_from(
 
 def test_the_planning_of_addresses_has_a_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     step = small_step(1, layers=8, operations=2)
-    limit = limits(step)[4]
     asked = Budget(time_limit_seconds=1, seed=7)
-    question = LimitQuestion(step, limit, asked, staged_bound(step, limit, budget()))
+    question = replace(question_of(step, limits(step)[4]), budget=asked)
     given: list[Budget] = []
     run = limit_result.run
 
@@ -342,31 +336,23 @@ def test_the_planning_of_addresses_has_a_share_of_the_time(monkeypatch: pytest.M
 
 def test_the_same_seed_gives_the_same_answer() -> None:
     step = small_step(2, layers=12, operations=3, may_send=True)
-    limit = limits(step)[2]
-    bound = staged_bound(step, limit, budget())
     (planner,) = choose_planners("local-search")
-    first, second = (planner.answer(LimitQuestion(step, limit, budget(), bound)) for _ in range(2))
+    first, second = (planner.answer(question_of(step, limits(step)[2])) for _ in range(2))
     assert first.sequence is not None
     assert second.sequence is not None
     assert first.sequence.tolist() == second.sequence.tolist()
 
 
-def test_a_planner_that_cheats_is_invalid() -> None:
-    step = small_step(1, layers=8, operations=2)
-    limit = limits(step)[2]
-    nothing_kept = np.arange(step.graph.node_count - 1, dtype=np.int32)
-    cheat = LimitPlanner("cheat", "", "", lambda _question: LimitAnswer(nothing_kept))
-    question = LimitQuestion(step, limit, budget(), staged_bound(step, limit, budget()))
-    result = run_under_limit(question, cheat)
-    assert result.status is Status.INVALID
-    assert "first runs are needed" in result.reason
-
-
 def result_of(answer: Callable[[LimitQuestion], Any]) -> LimitResult:
     step = small_step(1, layers=8, operations=2)
-    limit = limits(step)[2]
-    question = LimitQuestion(step, limit, budget(), staged_bound(step, limit, budget()))
+    question = question_of(step, limits(step)[2])
     return run_under_limit(question, LimitPlanner("a third party's", "", "", answer))
+
+
+def test_a_planner_that_cheats_is_invalid() -> None:
+    result = result_of(lambda _question: LimitAnswer(np.arange(3, dtype=np.int32)))
+    assert result.status is Status.INVALID
+    assert "first runs are needed" in result.reason
 
 
 @pytest.mark.parametrize(
