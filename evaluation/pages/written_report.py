@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from os.path import isfile
 from pathlib import Path
 
-from evaluation.report.document import IMAGES, ReportMap, write_pictures, write_report
-from evaluation.report.slots import PageMaterial, fill
+from evaluation.pages.document import IMAGES, ReportMap, write_pictures, write_report
+from evaluation.pages.page_material import PageMaterial
+from evaluation.pages.slots import fill
 from evaluation.study.record import AnyRecord
 from evaluation.study.records_file import read_records
 from evaluation.study.study import Study
@@ -49,7 +50,7 @@ def _maps(paths: Sequence[Path], material: PageMaterial) -> dict[str, ReportMap]
     if not paths:
         return {}
     # Imported here because maps alone need Bokeh.
-    from evaluation.report.replanned import map_of_file
+    from evaluation.pages.replanned import map_of_file
 
     names = {f"map-{number}": path for number, path in enumerate(paths, 1)}
     return {name: map_of_file(path, material.cases, name) for name, path in names.items()}

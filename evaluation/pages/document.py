@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evaluation.report.html_page import TEMPLATES, render_page
-from evaluation.report.slots import PageMaterial, fill
+from evaluation.pages.html_page import TEMPLATES, render_page
+from evaluation.pages.page_material import PageMaterial
+from evaluation.pages.slots import fill
 from planners.errors import GaplessError
 from planners.files.output_file import write_output
 from planners.missing_core import broken_import
