@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from statistics import median_low
 
 from evaluation.study.record import (
     ANSWERED,
@@ -123,6 +124,16 @@ def has_plan(record: Record) -> bool:
     return (
         isinstance(record, OffsetsRecord) and record.status in ANSWERED and record.peak is not None
     )
+
+
+def middle_peak(records: Sequence[Record]) -> int | None:
+    """Return the lower median of the peaks of repetitions; None if some has no plan."""
+    peaks = [
+        its.peak
+        for its in records
+        if its.peak is not None and (has_plan(its) or not isinstance(its, OffsetsRecord))
+    ]
+    return median_low(peaks) if len(peaks) == len(records) else None
 
 
 def gaps_of(record: Record, facts: InstanceFacts) -> Gaps:

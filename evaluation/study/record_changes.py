@@ -18,10 +18,10 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from statistics import median, median_low
+from statistics import median
 
-from evaluation.study.gaps import has_plan
-from evaluation.study.record import InstanceRecord, Machine, OffsetsRecord, Record, RunStatus
+from evaluation.study.gaps import has_plan, middle_peak
+from evaluation.study.record import InstanceRecord, Machine, Record, RunStatus
 from planners.errors import GaplessError
 from planners.files.json_file import compact_json
 from planners.text.byte_units import counted, exact_bytes
@@ -112,14 +112,12 @@ class _Run:
 
     @property
     def peak(self) -> int | None:
-        """The lower median of the peaks; None if some repetition has no plan."""
-        peaks = [peak for record in self.records if (peak := _peak_of(record)) is not None]
-        return median_low(peaks) if len(peaks) == len(self.records) else None
+        return middle_peak(self.records)
 
     @property
     def ending(self) -> RunStatus:
         """The status of the first repetition without a plan, or else of the first repetition."""
-        without = (record for record in self.records if _peak_of(record) is None)
+        without = (record for record in self.records if middle_peak([record]) is None)
         return next(without, self.first).status
 
     @property
@@ -192,10 +190,6 @@ def _runs(records: Iterable[Record]) -> dict[str, _Run]:
         )  # fmt: skip
         grouped.setdefault(key, []).append(record)
     return {key: _Run(found) for key, found in grouped.items()}
-
-
-def _peak_of(record: Record) -> int | None:
-    return record.peak if has_plan(record) or not isinstance(record, OffsetsRecord) else None
 
 
 def _best_peaks(runs: Sequence[_Run]) -> dict[str, int]:
