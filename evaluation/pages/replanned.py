@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from evaluation.pages.cases import Case
-from evaluation.pages.document import ReportMap
+from evaluation.pages.html_page import ReportMap
 from evaluation.pages.memory_map import MappedPlan, memory_map
 from evaluation.plots.plan_rectangles import require_time
 from planners import bounds_of, get, read_problem, run

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from evaluation.pages.comparison_page import write_comparison_page
-from evaluation.pages.document import write_report
 from evaluation.pages.fit_page import write_fit_page
 from evaluation.pages.page_material import PageMaterial
 from evaluation.pages.replanned import map_of_file
+from evaluation.pages.written_report import write_report
 from gpu_runtime.fitting.fit_answer import FitAnswer
 from gpu_runtime.fitting.fit_check import RankFit
 from gpu_runtime.fitting.outside_memory import OutsideMemory

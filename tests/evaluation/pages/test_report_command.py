@@ -10,9 +10,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from evaluation.pages import written_report
-from evaluation.pages.document import write_report
 from evaluation.pages.page_material import PageMaterial
 from evaluation.pages.slots import fill
+from evaluation.pages.written_report import write_report
 from evaluation.study.__main__ import app
 from evaluation.study.record import Record, RunStatus
 from planners.files.problem_file import problem_digest, write_problem

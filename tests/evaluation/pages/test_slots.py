@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.pages.document import REPORT_WORDS
 from evaluation.pages.page_material import PageMaterial
 from evaluation.pages.slots import PLACE, fill, fillers_of
+from evaluation.pages.written_report import REPORT_WORDS
 from evaluation.study.study_file import FOLDER, find_study
 from planners.errors import GaplessError
 from tests.evaluation.study.made_up_records import record
