@@ -14,11 +14,6 @@ from pathlib import Path
 WAIT_SECONDS = 0.02
 
 
-def pin_to_one_core() -> None:
-    """Keep this thread, and all that it starts, on one core, so that nothing runs in parallel."""
-    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-
-
 def use_every_core() -> None:
     """Let this process and its workers run on every core that the system grants them."""
     os.sched_setaffinity(0, range(os.cpu_count() or 1))

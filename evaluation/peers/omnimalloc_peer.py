@@ -19,8 +19,6 @@ from planners.model.problem import Problem
 from planners.registry import UnsupportedProblemError
 
 SUPERMALLOC = "supermalloc"
-# Greedy allocators that omnimalloc defines outside of the module of its first-fit allocators.
-OTHER_GREEDY = ("best_fit", "omni")
 # Number of the allocation that stands for no tensor; see Peer._fit.
 STOPPER = -1
 
@@ -36,19 +34,6 @@ def require_omnimalloc() -> None:
         raise MissingDependencyError(
             f"this study compares with omnimalloc ({error})", "bench"
         ) from None
-
-
-def greedy_allocators() -> tuple[str, ...]:
-    """Return the names of the peer's greedy allocators, in the order of its registry."""
-    require_omnimalloc()
-    from omnimalloc.allocators import BaseAllocator, GreedyAllocator
-
-    # Subclasses do not tell: omnimalloc's searches derive from the greedy allocator as well.
-    return tuple(
-        name
-        for name, kind in BaseAllocator.registry().items()
-        if kind.__module__ == GreedyAllocator.__module__ or name in OTHER_GREEDY
-    )
 
 
 def require_expressible(problem: Problem) -> None:

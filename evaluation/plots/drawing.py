@@ -40,6 +40,9 @@ MOST_LABEL_CHARACTERS = 48
 # So many characters of eight points fit above one of `PANEL_COLUMNS` panels.
 PANEL_TITLE_CHARACTERS = 38
 
+# The endings that the file of a figure may have.
+SUFFIXES = tuple(f".{name}" for name in FigureCanvasAgg.get_supported_filetypes())
+
 Look = Mapping[str, Any]
 PictureFormat = Literal["png", "svg", "pdf"]
 
@@ -148,6 +151,21 @@ def line_figure(
     return figure
 
 
+def layered_figure(
+    lines: Mapping[str, Mapping[Any, float]],
+    dress: Callable[[Any], None],
+    words: tuple[str, str],
+) -> Figure:
+    """Return a figure of lines that may lie on each other, so those below are wider."""
+
+    def draw(axes: Any, label: str, look: Look) -> None:
+        width = 1.5 + list(lines)[::-1].index(label) / 2
+        places = list(lines[label]), list(lines[label].values())
+        axes.plot(*places, markersize=2 + 2 * width, linewidth=width, **look)
+
+    return line_figure({label: label for label in lines}, line_looks(lines), draw, dress, words)
+
+
 def plain_label(text: str) -> str:
     """Return foreign text so that matplotlib draws it literally and not as a formula."""
     line = one_line(text, MOST_LABEL_CHARACTERS).replace("$", r"\$")
@@ -195,11 +213,11 @@ def logarithmic(axes: Any, way: Literal["x", "y"], text_of: Callable[[float], st
 
 
 def save_figure(figure: Figure, path: Path) -> None:
-    """Write a figure in the format that the suffix of its file names."""
+    """Write a figure in the format that the suffix of its file names, or in matplotlib's own."""
+    suffix = path.suffix.lower()
+    form = suffix.removeprefix(".") if suffix in SUFFIXES else None
     with replacing(path) as file:
-        figure.savefig(
-            file, dpi=DOTS_PER_INCH, format=path.suffix.lower().removeprefix(".") or None
-        )
+        figure.savefig(file, dpi=DOTS_PER_INCH, format=form)
 
 
 def bytes_of(figure: Figure, suffix: PictureFormat) -> bytes:

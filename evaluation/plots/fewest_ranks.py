@@ -7,8 +7,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from evaluation.plots.drawing import Look, line_figure, line_looks, save_figure
-from evaluation.plots.layout import LAYOUT
+from evaluation.plots.drawing import SUFFIXES, layered_figure, save_figure
 from evaluation.plots.plan_rectangles import OTHERS_COLOUR
 from gpu_runtime.fitting.fewest_ranks import FewestRanks
 from gpu_runtime.fitting.fit_answer import FitAnswer, FitPicture
@@ -23,10 +22,10 @@ def fewest_ranks_figure(fewest: FewestRanks) -> Figure:
         row.reserved_peak for fit in tried.values() for row in fit.rows
     ))  # fmt: skip
 
-    def draw(axes: Any, label: str, look: Look) -> None:
-        width = 1.5 + labels[::-1].index(label)
-        reserved = [row.reserved_peak / scale for row in fewest.rows(label).values()]
-        axes.plot(list(tried), reserved, markersize=2 + 2 * width, linewidth=width, **look)
+    reserved = {
+        label: {ranks: row.reserved_peak / scale for ranks, row in fewest.rows(label).items()}
+        for label in labels
+    }
 
     def dress(axes: Any) -> None:
         rooms = [(fit.room or 0) / scale for fit in tried.values()]
@@ -36,7 +35,7 @@ def fewest_ranks_figure(fewest: FewestRanks) -> Figure:
         axes.set_xticks(list(tried), [f"{ranks:,}" for ranks in tried])
 
     words = ("GPUs", f"reserved {unit}")
-    return line_figure({label: label for label in labels}, line_looks(labels), draw, dress, words)
+    return layered_figure(reserved, dress, words)
 
 
 def _draw(answer: FitAnswer, path: Path) -> None:
@@ -44,4 +43,4 @@ def _draw(answer: FitAnswer, path: Path) -> None:
         save_figure(fewest_ranks_figure(answer.fewest), path)
 
 
-FEWEST_RANKS = FitPicture(_draw, LAYOUT.suffixes)
+FEWEST_RANKS = FitPicture(_draw, SUFFIXES)

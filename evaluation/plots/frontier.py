@@ -7,8 +7,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from evaluation.plots.drawing import Look, line_figure, line_looks, logarithmic, save_figure
-from evaluation.plots.layout import LAYOUT
+from evaluation.plots.drawing import SUFFIXES, layered_figure, logarithmic, save_figure
 from gpu_runtime.fitting.fit_answer import FitAnswer, FitPicture
 from gpu_runtime.fitting.frontier import Frontier
 
@@ -26,19 +25,12 @@ def frontier_figure(frontier: Frontier) -> Figure:
         for label in frontier.labels
     }  # fmt: skip
 
-    def draw(axes: Any, label: str, look: Look) -> None:
-        # Lines often lie on each other, so those below are wider.
-        width = 1.5 + list(points)[::-1].index(label)
-        values, largest = list(points[label]), list(points[label].values())
-        axes.plot(values, largest, markersize=2 + 2 * width, linewidth=width, **look)
-
     def dress(axes: Any) -> None:
         logarithmic(axes, "y", lambda value: f"{value:,.0f}")
         axes.set_xscale("log", base=2)
         axes.set_xticks(list(frontier.found), [f"{value:,}" for value in frontier.found])
 
-    words = (frontier.doubled, f"largest {frontier.searched}")
-    return line_figure({label: label for label in points}, line_looks(points), draw, dress, words)
+    return layered_figure(points, dress, (frontier.doubled, f"largest {frontier.searched}"))
 
 
 def _draw(answer: FitAnswer, path: Path) -> None:
@@ -46,4 +38,4 @@ def _draw(answer: FitAnswer, path: Path) -> None:
         draw_frontier(answer.frontier, path)
 
 
-FRONTIER = FitPicture(_draw, LAYOUT.suffixes)
+FRONTIER = FitPicture(_draw, SUFFIXES)

@@ -23,6 +23,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import FixedLocator, FuncFormatter
 
+from evaluation.plots.drawing import DOTS_PER_INCH, SUFFIXES, save_figure
 from evaluation.plots.plan_rectangles import (
     BOUND_COLOUR,
     INK,
@@ -34,14 +35,12 @@ from evaluation.plots.plan_rectangles import (
     require_time,
 )
 from planners.compare.plots import Plot
-from planners.files.output_file import replacing
 from planners.model.bounds import Bound
 from planners.model.plan import Result
 from planners.model.problem import Problem
 from planners.text.byte_units import binary_unit, human_bytes, three_digits
 
 FIGURE_INCHES = (10.0, 5.6)
-DOTS_PER_INCH = 200
 # A rectangle narrower or lower than this would be all edge.
 SMALLEST_EDGED_DOTS = 5.0
 HEADROOM = 1.07
@@ -68,15 +67,7 @@ def draw_layout(problem: Problem, result: Result, bounds: Sequence[Bound], path:
         The problem has explicit pairs only, or the picture cannot be written.
     """
     require_time(problem)
-    figure = layout_figure(problem, result, bounds)
-    with replacing(path) as file:
-        figure.savefig(file, dpi=DOTS_PER_INCH, format=format_of(path))
-
-
-def format_of(path: Path) -> str | None:
-    """Return the format that the suffix of a path names, or None for matplotlib's default."""
-    suffix = path.suffix.lower().removeprefix(".")
-    return suffix if f".{suffix}" in LAYOUT.suffixes else None
+    save_figure(layout_figure(problem, result, bounds), path)
 
 
 def layout_figure(problem: Problem, result: Result, bounds: Sequence[Bound]) -> Figure:
@@ -185,8 +176,4 @@ def _title(problem: Problem, result: Result, bound: int) -> str:
     return "  ·  ".join(parts)
 
 
-LAYOUT = Plot(
-    draw_layout,
-    tuple(f".{name}" for name in FigureCanvasAgg.get_supported_filetypes()),
-    require_time,
-)
+LAYOUT = Plot(draw_layout, SUFFIXES, require_time)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from evaluation.plots.drawing import Look, line_figure, line_looks, save_figure
-from evaluation.plots.layout import LAYOUT
+from evaluation.plots.drawing import SUFFIXES, layered_figure, save_figure
 from evaluation.plots.plan_rectangles import OTHERS_COLOUR
 from planners.recompute import FrontierPoint, RepeatableStep
 from planners.recompute.limit_plots import FrontierPlot
@@ -18,7 +17,6 @@ from planners.text.byte_units import binary_unit
 
 # A panel shows at most so many planners; more lines cannot be told apart.
 MOST_BEST = 4
-Places = Sequence[tuple[float, float]]
 
 
 def limit_frontier_figure(
@@ -31,22 +29,17 @@ def limit_frontier_figure(
     peak = int(step.live_bytes.max(initial=0))
     scale, unit = binary_unit(peak)
     found = {
-        result.planner: [
-            (point.limit / scale, 100 * step.share(other.extra_seconds))
+        result.planner: {
+            point.limit / scale: 100 * step.share(other.extra_seconds)
             for point in points
             for other in point.results
             if other.planner == result.planner and np.isfinite(step.share(other.extra_seconds))
-        ]
+        }
         for result in points[0].results
     }
     found = {name: places for name, places in found.items() if places}
     if not every:
         found = dict(sorted(found.items(), key=lambda line: _rank(line[1]))[:MOST_BEST])
-
-    def draw(axes: Any, label: str, look: Look) -> None:
-        # Lines often lie on each other, so those below are wider.
-        width = 1.5 + list(found)[::-1].index(label) / 2
-        axes.plot(*zip(*found[label], strict=True), markersize=3 + width, linewidth=width, **look)
 
     def dress(axes: Any) -> None:
         least = [100 * step.share(point.least_seconds) for point in points]
@@ -58,16 +51,15 @@ def limit_frontier_figure(
         )
         axes.set_ylim(bottom=0)
 
-    words = (f"limit {unit}", "extra time %")
-    return line_figure({name: name for name in found}, line_looks(found), draw, dress, words)
+    return layered_figure(found, dress, (f"limit {unit}", "extra time %"))
 
 
-def _rank(places: Places) -> tuple[int, float]:
-    return -len(places), sum(extra for _, extra in places)
+def _rank(places: Mapping[float, float]) -> tuple[int, float]:
+    return -len(places), sum(places.values())
 
 
 def _draw(step: RepeatableStep, points: Sequence[FrontierPoint], every: bool, path: Path) -> None:
     save_figure(limit_frontier_figure(step, points, every=every), path)
 
 
-LIMIT_FRONTIER = FrontierPlot(_draw, LAYOUT.suffixes)
+LIMIT_FRONTIER = FrontierPlot(_draw, SUFFIXES)

@@ -10,8 +10,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from evaluation.plots.drawing import save_figure
-from evaluation.plots.layout import HEADROOM, LAYOUT
+from evaluation.plots.drawing import SUFFIXES, save_figure
+from evaluation.plots.layout import HEADROOM
 from evaluation.plots.plan_rectangles import INK
 from planners.compare.plots import OnlinePlot
 from planners.errors import GaplessError
@@ -102,4 +102,4 @@ def _peaks(result: OnlineResult) -> str:
     )
 
 
-MEMORY_OVER_TIME = OnlinePlot(draw_memory_over_time, LAYOUT.suffixes)
+MEMORY_OVER_TIME = OnlinePlot(draw_memory_over_time, SUFFIXES)

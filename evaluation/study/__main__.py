@@ -268,7 +268,7 @@ def report(
     -o writes a report; --page writes the page of one study, from which all the records are.
     """
     # Imported here because a study runs without the packages that pages need.
-    from evaluation.report.written_report import read_all, write_pages
+    from evaluation.pages.written_report import read_all, write_pages
 
     records = read_all(results)
     if folder is None and page is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import datetime
 from functools import lru_cache
@@ -33,6 +34,10 @@ from planners.recompute import (
 from planners.text.plain_text import shown
 
 DEVICE = "h100"
+_ASKED = re.compile(
+    r"(?P<names>[^:]*)"
+    r"(?P<label>(?::(?:limit=(?P<limit>\d*\.?\d+(?:e-\d+)?)|offload=(?P<offload>true|false)))*)"
+)
 
 
 class BudgetRuns(InstanceRuns[BudgetRecord]):
@@ -42,33 +47,27 @@ class BudgetRuns(InstanceRuns[BudgetRecord]):
     record = BudgetRecord
 
     def choose(self, text: str) -> Sequence[Named]:
-        names, *settings = text.split(":")
-        parameters = {"limit": 1.0, "offload": False}
-        for setting in settings:
-            key, _, value = setting.partition("=")
-            if key == "offload" and value in ("true", "false"):
-                parameters[key] = value == "true"
-            elif key == "limit" and _is_share(value):
-                parameters[key] = float(value)
-            else:
-                raise GaplessError(
-                    f"field budget: limit=PART, with a part of the peak above 0 and at most 1, or "
-                    f"offload=true is needed, found {shown(setting)}"
-                )
-        label = "".join(f":{setting}" for setting in settings)
+        found = _ASKED.fullmatch(text)
+        if found is None or not 0 < float(found["limit"] or 1) <= 1:
+            raise GaplessError(
+                f"field budget: limit=PART, with a part of the peak above 0 and at most 1, or "
+                f"offload=true is needed, found {shown(text)}"
+            )
+        limit, offload = float(found["limit"] or 1), found["offload"] == "true"
         return [
-            Named(planner.name, planner.name + label, parameters)
-            for planner in choose_planners(names)
+            Named(planner.name, planner.name + found["label"], {"limit": limit, "offload": offload})
+            for planner in choose_planners(found["names"])
         ]
 
     def carry_out(self, task: RunTask, moment: datetime) -> BudgetRecord:
         assert isinstance(task.instance, SentInstance)
-        share, may_send = float(task.parameters["limit"]), bool(task.parameters["offload"])
+        asked = task.named.parameters
+        share, may_send = float(asked["limit"]), bool(asked["offload"])
         try:
             step, limit, bound = _bounded(task.instance, share, may_send, task.bounds_seconds)
         except InstanceError as error:
             return self.blank(task, moment, RunStatus.UNSUPPORTED, str(error))
-        (planner,) = choose_planners(task.planner)
+        (planner,) = choose_planners(task.named.planner)
 
         def answer() -> tuple[Cost, Found]:
             question = LimitQuestion(step, limit, task.budget.started(), bound)
@@ -100,13 +99,6 @@ def _bounded(
     step = RepeatableStep(instance.unpacked(), device_rates(DEVICE), may_send=may_send)
     limit = int(share * int(step.live_bytes.max(initial=0)))
     return step, limit, staged_bound(step, limit, Budget(time_limit_seconds=seconds).started())
-
-
-def _is_share(text: str) -> bool:
-    try:
-        return 0 < float(text) <= 1
-    except ValueError:
-        return False
 
 
 def _finite(value: float) -> float | None:

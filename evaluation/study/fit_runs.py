@@ -22,7 +22,7 @@ from evaluation.study.run_task import (
     found_in_a_process,
     measured,
 )
-from evaluation.study.sent_instance import SentTraining
+from evaluation.study.sent_instance import Training
 from evaluation.study.study import RunLimits
 from gpu_runtime.fitting.rank_fit import LIVE
 from gpu_runtime.training.run_processes import answer_of
@@ -57,7 +57,7 @@ class FitRuns(RunKind[FitRecord]):
     record = FitRecord
     asks_device = True
     names_device = True
-    runs_on = SentTraining
+    runs_on = Training
 
     def choose(self, text: str) -> Sequence[Named]:
         if text == "*":
@@ -72,16 +72,17 @@ class FitRuns(RunKind[FitRecord]):
         return {"measured": task.device is OnlineDevice.CUDA}
 
     def carry_out(self, task: RunTask, moment: datetime) -> FitRecord:
-        training = task.instance.name
+        training, planner = task.instance.name, task.named.planner
         if task.device is OnlineDevice.CUDA:
             sent = found_in_a_process(
-                task.limits, lambda: measured(lambda: _taken(training, task.planner, task.seed))
+                task.limits,
+                lambda: measured(lambda: _taken(training, planner, task.seed)),
             )
         else:
             sent = _predicted(training, task.limits)
         if not isinstance(sent, Ended):
             cost, found = sent
-            sent = cost, dict(found.get(task.planner, found))
+            sent = cost, dict(found.get(planner, found))
             if sent[1].pop("ends_all", False):
                 raise GaplessError(sent[1]["reason"])
         return self.recorded(task, moment, sent)

@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from statistics import median_low
 
 from evaluation.study.record import (
     ANSWERED,
@@ -78,16 +79,9 @@ class InstanceFacts:
 
 @dataclass(frozen=True)
 class Gaps:
-    """The gaps of a peak to three references; None if one is unknown, or is 0 and the peak is not.
+    """The gaps of a peak to the best lower bound, the proven optimum and the smallest known peak.
 
-    Parameters
-    ----------
-    to_bound
-        Gap to the best known lower bound.
-    to_optimum
-        Gap to the proven optimum.
-    to_best
-        Gap to the smallest known peak.
+    Each is None if its reference is unknown, or is 0 and the peak is not.
     """
 
     to_bound: float | None
@@ -99,17 +93,7 @@ NO_GAPS = Gaps(None, None, None)
 
 
 def facts_of(records: Iterable[Record]) -> dict[Subject, InstanceFacts]:
-    """Return the facts of each instance, by the subject of its records.
-
-    Parameters
-    ----------
-    records
-        Records of any studies.
-
-    Returns
-    -------
-    dict of Subject to InstanceFacts
-        The best bound, the best plan and the optimum, from all records together.
+    """Return the best bound, best plan and optimum of each instance, from all records together.
 
     Raises
     ------
@@ -142,20 +126,20 @@ def has_plan(record: Record) -> bool:
     )
 
 
+def middle_peak(records: Sequence[Record]) -> int | None:
+    """Return the lower median of the peaks of repetitions; None if some has no plan."""
+    peaks = [
+        its.peak
+        for its in records
+        if its.peak is not None and (has_plan(its) or not isinstance(its, OffsetsRecord))
+    ]
+    return median_low(peaks) if len(peaks) == len(records) else None
+
+
 def gaps_of(record: Record, facts: InstanceFacts) -> Gaps:
-    """Return the gaps of a run; all are None if it has no plan.
+    """Return the gaps of a run, each ``peak / reference - 1``; all are None if it has no plan.
 
-    Parameters
-    ----------
-    record
-        Record of a planner; online allocators have no gaps.
-    facts
-        Facts of its instance, from :func:`facts_of`.
-
-    Returns
-    -------
-    Gaps
-        Each ``peak / reference - 1``.
+    The facts are those of its instance, from :func:`facts_of`.
     """
     if not has_plan(record):
         return NO_GAPS

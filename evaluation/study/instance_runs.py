@@ -68,7 +68,7 @@ class OffsetsRuns(InstanceRuns[OffsetsRecord]):
     def carry_out(self, task: RunTask, moment: datetime) -> OffsetsRecord:
         assert isinstance(task.instance, SentInstance)
         problem, bounds = known_of(task.instance, task.bounds_seconds)
-        chosen = choose_one(task.label)
+        chosen = choose_one(task.named.label)
         process = _PlannerProcess(task, task.instance, chosen)
         # `run` judges this answer like any other; only the planner's call is replaced.
         info = replace(chosen.info, build=lambda **_parameters: process)
@@ -136,7 +136,7 @@ class OnlineRuns(InstanceRuns[OnlineRecord]):
         instance = task.instance
         assert isinstance(instance, SentInstance)
         problem, bounds = known_of(instance, task.bounds_seconds)
-        [chosen] = choose_online(task.label)
+        [chosen] = choose_online(task.named.label)
         terms = OnlineTerms(task.device, capacity=problem.capacity)
 
         def answer() -> tuple[Cost, Found]:

@@ -15,7 +15,7 @@ from evaluation.study.run_task import (
     found_in_a_process,
     measured,
 )
-from evaluation.study.sent_instance import SentTraining
+from evaluation.study.sent_instance import Training
 from planners.errors import GaplessError, InstanceError
 from planners.model.online_result import OnlineDevice
 from planners.text.plain_text import shown
@@ -34,7 +34,7 @@ class LimitedRuns(RunKind[LimitedRecord]):
     record = LimitedRecord
     asks_device = True
     names_device = True
-    runs_on = SentTraining
+    runs_on = Training
 
     def choose(self, text: str) -> Sequence[Named]:
         found = _WAY.fullmatch(text)
@@ -58,12 +58,12 @@ def _ran(task: RunTask) -> Found:
     # Imported here because it needs PyTorch.
     from evaluation.measuring.limited_step import AskedStep, measure
 
-    share = task.parameters.get("limit")
+    share = task.named.parameters.get("limit")
     asked = AskedStep(
         training=task.instance.name,
         share=None if share is None else float(share),
-        every_block=task.planner == EVERY_BLOCK,
-        is_planned=task.parameters["memory"] == "planned",
+        every_block=task.named.planner == EVERY_BLOCK,
+        is_planned=task.named.parameters["memory"] == "planned",
         device="cuda" if task.device is OnlineDevice.CUDA else "cpu",
         seed=task.seed,
         planner_seconds=task.limits.budget_seconds or task.limits.seconds,

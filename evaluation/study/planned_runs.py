@@ -15,10 +15,10 @@ from evaluation.study.kinds import KINDS
 from evaluation.study.plugins import digest_of, load_plugins, plugin_of
 from evaluation.study.records_file import KnownRecord
 from evaluation.study.run_task import Named, RunKind
-from evaluation.study.sent_instance import SentTraining
+from evaluation.study.sent_instance import Training
 from evaluation.study.study import Grid, Plugin, RunLimits, Study, TrainingChoice
-from evaluation.study.study_instances import Folders, StudyInstance, StudyTraining, subjects_of
-from evaluation.study.training_grid import TrainedRun, trained_runs
+from evaluation.study.study_instances import Folders, StudyInstance, subjects_of
+from evaluation.study.training_grid import TrainedRun, trained_programs
 from planners.errors import GaplessError, UnknownPlannerError, near_names
 from planners.files.json_file import compact_json
 from planners.model.online_result import OnlineDevice
@@ -37,7 +37,7 @@ Chooser = Callable[[str, str], Sequence[Choice]]
 class PlannedRun:
     """One run that a study asks for."""
 
-    instance: StudyInstance | StudyTraining
+    instance: StudyInstance | Training
     kind: RunKind[Any]
     named: Named
     # The study's plugin that registers the planner; None for any other planner.
@@ -102,7 +102,12 @@ AnyRun = TypeVar("AnyRun", PlannedRun, TrainedRun)
 def trained_runs_of(study: Study, folders: Folders, only: Sequence[str] = ()) -> list[TrainedRun]:
     """Return the runs of a study's trainings, those of a program one after the other."""
     folders.require_all(study.folders)
-    return _chosen(study, trained_runs(study.training), only)
+    runs = [
+        TrainedRun(program, run.allocator)
+        for program in trained_programs(study.training)
+        for run in program.timed
+    ]
+    return _chosen(study, runs, only)
 
 
 def runs_of(
@@ -186,7 +191,7 @@ def _runs_of_grid(
     for choice in grid.instances:
         is_training = isinstance(choice, TrainingChoice)
         for kind, _, _ in chosen:
-            if (kind.runs_on is SentTraining) is not is_training:
+            if (kind.runs_on is Training) is not is_training:
                 raise GaplessError(
                     f"study {study.name}: a grid with field {kind.in_grid} runs on "
                     f"{'instances' if is_training else 'trainings'}, found "

@@ -18,10 +18,10 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from statistics import median, median_low
+from statistics import median
 
-from evaluation.study.gaps import has_plan
-from evaluation.study.record import InstanceRecord, Machine, OffsetsRecord, Record, RunStatus
+from evaluation.study.gaps import has_plan, middle_peak
+from evaluation.study.record import InstanceRecord, Machine, Record, RunStatus
 from planners.errors import GaplessError
 from planners.files.json_file import compact_json
 from planners.text.byte_units import counted, exact_bytes
@@ -33,7 +33,7 @@ SLOWER_TIMES = 1.5
 SLOWER_SECONDS = 0.010
 
 
-class Verdict(enum.StrEnum):
+class ChangeKind(enum.StrEnum):
     """The kinds of change of a run, the gravest first."""
 
     INVALID = "invalid"
@@ -42,15 +42,15 @@ class Verdict(enum.StrEnum):
     BETTER = "better"
 
 
-STYLES = {Verdict.INVALID: "bold red", Verdict.WORSE: "red", Verdict.BETTER: "green"}
-LOSSES = (Verdict.INVALID, Verdict.WORSE)
+STYLES = {ChangeKind.INVALID: "bold red", ChangeKind.WORSE: "red", ChangeKind.BETTER: "green"}
+LOSSES = (ChangeKind.INVALID, ChangeKind.WORSE)
 
 
 @dataclass(frozen=True)
 class Change:
     """One run that changed."""
 
-    verdict: Verdict
+    kind: ChangeKind
     instance: str
     label: str
     says: str
@@ -68,14 +68,14 @@ class Changes:
     added: int
     found: Sequence[Change]
 
-    def count(self, verdict: Verdict) -> int:
+    def count(self, kind: ChangeKind) -> int:
         """Return the number of changes of a kind."""
-        return sum(change.verdict is verdict for change in self.found)
+        return sum(change.kind is kind for change in self.found)
 
     @property
     def has_loss(self) -> bool:
         """True if any quality was lost."""
-        return any(change.verdict in LOSSES for change in self.found)
+        return any(change.kind in LOSSES for change in self.found)
 
     def table(self) -> Table:
         """Return a row for each run that changed."""
@@ -85,8 +85,8 @@ class Changes:
         ]
         rows = [
             Row(
-                (str(its.verdict), one_line(its.instance), its.label, one_line(its.says)),
-                style=STYLES.get(its.verdict, ""),
+                (str(its.kind), one_line(its.instance), its.label, one_line(its.says)),
+                style=STYLES.get(its.kind, ""),
             )
             for its in self.found
         ]
@@ -94,7 +94,7 @@ class Changes:
 
     def summary(self) -> str:
         """Return the last line: the number of compared runs, and of each kind of change."""
-        counts = ", ".join(f"{self.count(verdict)} {verdict}" for verdict in Verdict)
+        counts = ", ".join(f"{self.count(kind)} {kind}" for kind in ChangeKind)
         times = f"times of {self.timed:,} of them compared"
         added = f"; {counted(self.added, 'run')} only in the new records" if self.added else ""
         return f"{counted(self.compared, 'run')} compared: {counts}; {times}{added}"
@@ -112,14 +112,12 @@ class _Run:
 
     @property
     def peak(self) -> int | None:
-        """The lower median of the peaks; None if some repetition has no plan."""
-        peaks = [peak for record in self.records if (peak := _peak_of(record)) is not None]
-        return median_low(peaks) if len(peaks) == len(self.records) else None
+        return middle_peak(self.records)
 
     @property
     def ending(self) -> RunStatus:
         """The status of the first repetition without a plan, or else of the first repetition."""
-        without = (record for record in self.records if _peak_of(record) is None)
+        without = (record for record in self.records if middle_peak([record]) is None)
         return next(without, self.first).status
 
     @property
@@ -175,8 +173,8 @@ def changes_between(old: Iterable[Record], new: Iterable[Record]) -> Changes:
     found += [change for key in common for change in _changes(before[key], after[key])]
     for run in after.values():
         found += _wrong(run, best)
-    order = list(Verdict)
-    found.sort(key=lambda change: order.index(change.verdict))
+    order = list(ChangeKind)
+    found.sort(key=lambda change: order.index(change.kind))
     timed = sum(_times(before[key], after[key]) is not None for key in common)
     return Changes(len(common), timed, len(after) - len(common), found)
 
@@ -194,10 +192,6 @@ def _runs(records: Iterable[Record]) -> dict[str, _Run]:
     return {key: _Run(found) for key, found in grouped.items()}
 
 
-def _peak_of(record: Record) -> int | None:
-    return record.peak if has_plan(record) or not isinstance(record, OffsetsRecord) else None
-
-
 def _best_peaks(runs: Sequence[_Run]) -> dict[str, int]:
     best: dict[str, int] = {}
     for record in (record for run in runs for record in run.records):
@@ -208,46 +202,46 @@ def _best_peaks(runs: Sequence[_Run]) -> dict[str, int]:
 
 
 def _missing(run: _Run) -> Change:
-    return _change(Verdict.WORSE, run, "the run is missing")
+    return _change(ChangeKind.WORSE, run, "the run is missing")
 
 
 def _wrong(run: _Run, best: dict[str, int]) -> list[Change]:
     """Return the reason why the answer of a run cannot be right, or an empty list."""
     if run.invalid is not None:
-        return [_change(Verdict.INVALID, run, run.invalid.reason or "the plan was refuted")]
+        return [_change(ChangeKind.INVALID, run, run.invalid.reason or "the plan was refuted")]
     peak = best.get(run.first.instance_digest)
     if run.first.kind == "online" or peak is None or run.bound <= peak:
         return []
     says = f"a bound of {exact_bytes(run.bound)}, above a plan of {exact_bytes(peak)}"
-    return [_change(Verdict.INVALID, run, says)]
+    return [_change(ChangeKind.INVALID, run, says)]
 
 
 def _changes(before: _Run, after: _Run) -> list[Change]:
     found = []
     if before.peak is not None and after.peak is None:
         if after.invalid is None:
-            found.append(_change(Verdict.WORSE, after, f"had a plan, now {after.ending}"))
+            found.append(_change(ChangeKind.WORSE, after, f"had a plan, now {after.ending}"))
     elif before.peak is None and after.peak is not None:
-        found.append(_change(Verdict.BETTER, after, "had no plan, now has one"))
+        found.append(_change(ChangeKind.BETTER, after, "had no plan, now has one"))
     elif before.peak is not None and after.peak is not None and before.peak != after.peak:
-        verdict = Verdict.WORSE if after.peak > before.peak else Verdict.BETTER
+        kind = ChangeKind.WORSE if after.peak > before.peak else ChangeKind.BETTER
         share = f" ({after.peak / before.peak - 1:+.3%})" if before.peak else ""
         says = f"peak {exact_bytes(before.peak)}, now {exact_bytes(after.peak)}{share}"
-        found.append(_change(verdict, after, says))
+        found.append(_change(kind, after, says))
     elif before.is_proven != after.is_proven:
-        verdict = Verdict.WORSE if before.is_proven else Verdict.BETTER
+        kind = ChangeKind.WORSE if before.is_proven else ChangeKind.BETTER
         says = "was proven optimal, now is not" if before.is_proven else "now proven optimal"
-        found.append(_change(verdict, after, says))
+        found.append(_change(kind, after, says))
     elif before.bound != after.bound and after.invalid is None:
-        verdict = Verdict.WORSE if after.bound < before.bound else Verdict.BETTER
+        kind = ChangeKind.WORSE if after.bound < before.bound else ChangeKind.BETTER
         says = f"bound {exact_bytes(before.bound)}, now {exact_bytes(after.bound)}"
-        found.append(_change(verdict, after, says))
+        found.append(_change(kind, after, says))
     times = _times(before, after)
     if times is not None:
         earlier, later = times
         if later > SLOWER_TIMES * earlier and later - earlier > SLOWER_SECONDS:
             says = f"{earlier:.3f} s, now {later:.3f} s"
-            found.append(_change(Verdict.SLOWER, after, says))
+            found.append(_change(ChangeKind.SLOWER, after, says))
     return found
 
 
@@ -261,5 +255,5 @@ def _times(before: _Run, after: _Run) -> tuple[float, float] | None:
     return before.seconds, after.seconds
 
 
-def _change(verdict: Verdict, run: _Run, says: str) -> Change:
-    return Change(verdict, run.first.instance, run.first.planner, says)
+def _change(kind: ChangeKind, run: _Run, says: str) -> Change:
+    return Change(kind, run.first.instance, run.first.planner, says)

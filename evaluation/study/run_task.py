@@ -38,7 +38,7 @@ from evaluation.measuring.resident_memory import (
     restart_peak,
 )
 from evaluation.study.record import Record, RunStatus
-from evaluation.study.sent_instance import SentInstance, SentTraining
+from evaluation.study.sent_instance import SentInstance, Training
 from evaluation.study.study import Plugin, RunLimits
 from evaluation.study.surroundings import commit, this_machine, versions
 from planners.answers.planner_answer import plain_parameters
@@ -59,18 +59,27 @@ MOST_FIELD_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
+class Named:
+    """A planner or an allocator that a study runs."""
+
+    planner: str
+    # The name with all parameters that differ from the defaults, as on the command line.
+    label: str
+    # All parameters.
+    parameters: Mapping[str, Scalar] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class RunTask:
     """All that is needed to make one run and its record."""
 
     study: str
     run: str
     asked: str
-    instance: SentInstance | SentTraining
+    instance: SentInstance | Training
     # The name of the kind of run, as in `evaluation.study.kinds`.
     kind: str
-    planner: str
-    label: str
-    parameters: dict[str, Scalar]
+    named: Named
     # Name and digest of the plugin that registers the planner.
     plugin: dict[str, str]
     seed: int
@@ -95,8 +104,8 @@ class RunTask:
             "asked": self.asked,
             "instance": self.instance.name,
             "instance_digest": self.instance.digest,
-            "planner": self.planner,
-            "parameters": self.parameters,
+            "planner": self.named.planner,
+            "parameters": dict(self.named.parameters),
             "plugin": self.plugin,
             "seed": self.seed,
             "budget_seconds": self.limits.budget_seconds,
@@ -197,17 +206,6 @@ def with_cost(record: AnyKind, cost: Cost | None) -> AnyKind:
     return record if cost is None else msgspec.structs.replace(record, **asdict(cost))
 
 
-@dataclass(frozen=True)
-class Named:
-    """A planner or an allocator that a study runs."""
-
-    planner: str
-    # The name with all parameters that differ from the defaults, as on the command line.
-    label: str
-    # All parameters.
-    parameters: Mapping[str, Scalar] = field(default_factory=dict)
-
-
 class RunKind(ABC, Generic[AnyKind]):
     """A kind of run: its name is the tag of its records."""
 
@@ -218,7 +216,7 @@ class RunKind(ABC, Generic[AnyKind]):
     # True if keys name the device, so that a study may have one run on several devices.
     names_device: ClassVar[bool] = False
     # The form of the instance or training that a task of this kind carries.
-    runs_on: ClassVar[type[SentInstance] | type[SentTraining]]
+    runs_on: ClassVar[type[SentInstance] | type[Training]]
 
     @property
     def in_grid(self) -> str:

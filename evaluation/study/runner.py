@@ -16,8 +16,9 @@ from evaluation.study.plugins import digest_of
 from evaluation.study.record import AnyRecord, Machine, Record
 from evaluation.study.records_file import KnownRecord, RecordsFile
 from evaluation.study.run_task import RunTask
+from evaluation.study.sent_instance import Training
 from evaluation.study.study import Study
-from evaluation.study.study_instances import StudyInstance, StudyTraining
+from evaluation.study.study_instances import StudyInstance
 from evaluation.study.surroundings import this_machine
 from planners.errors import GaplessError
 from planners.processes.interrupt import Interrupt
@@ -183,7 +184,7 @@ def _record_of(future: Future[str], task: RunTask, workforce: Workforce) -> tupl
 
 def tasks_of(study: Study, runs: Sequence[PlannedRun]) -> Iterator[RunTask]:
     """Make the tasks as they are needed; an instance is packed once for its runs in a row."""
-    instance: StudyInstance | StudyTraining | None = None
+    instance: StudyInstance | Training | None = None
     for run in runs:
         if run.instance is not instance:
             instance, sent = run.instance, run.instance.sent()
@@ -193,9 +194,7 @@ def tasks_of(study: Study, runs: Sequence[PlannedRun]) -> Iterator[RunTask]:
             asked=run.asked,
             instance=sent,
             kind=run.kind.name,
-            planner=run.named.planner,
-            label=run.named.label,
-            parameters=dict(run.named.parameters),
+            named=run.named,
             plugin=digest_of(run.plugin),
             seed=run.seed,
             repetition=run.repetition,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import zlib
@@ -82,11 +83,30 @@ class _Said(msgspec.Struct, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True)
-class SentTraining:
-    """A training; its name is its full text, as on the command line."""
+class Question:
+    """The question of an instance: the digest of the problem, and the capacity for a plan."""
+
+    digest: str
+    capacity: int | None
+
+
+@dataclass(frozen=True)
+class Training:
+    """A training of a model, which travels as it is; its name is its text on the command line."""
 
     name: str
-    digest: str
+    capacity = file = None
+
+    @property
+    def digest(self) -> str:
+        return "sha256:" + hashlib.sha256(self.name.encode()).hexdigest()
+
+    @property
+    def question(self) -> Question:
+        return Question(self.digest, None)
+
+    def sent(self) -> Training:
+        return self
 
 
 # A small cache suffices: the runs of an instance come one after the other.

@@ -6,11 +6,12 @@ import enum
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
 from evaluation.study.recording_part import RecordingPart
 from evaluation.study.training_grid import TrainingGrid
@@ -326,24 +327,6 @@ class Grid(GridSettings, frozen=True, kw_only=True):
         )
 
 
-class StudyFile(GridSettings, frozen=True, kw_only=True):
-    """The file of a study; its settings hold in every grid that leaves them out."""
-
-    question: str
-    grid: Annotated[tuple[Grid, ...], Meta(min_length=1, description="a list of tables")] = ()
-    training: tuple[TrainingGrid, ...] = ()
-    timed: bool = False
-    bounds_seconds: Seconds = 10.0
-    plugins: Texts = ()
-    folders: Mapping[str, str] = {}
-    page: dict[str, Any] = {}
-
-    def __post_init__(self) -> None:
-        if bool(self.grid) == bool(self.training):
-            found = "both" if self.grid else "neither"
-            raise ValueError(f"field grid or training: one of the two is needed, found {found}")
-
-
 @dataclass(frozen=True)
 class Plugin:
     """A Python file that registers planners, in the form that travels to workers.
@@ -358,42 +341,48 @@ class Plugin:
 
     name: str
     source: str
-    path: Path = field(default=Path(), compare=False)
+    path: Path = dataclass_field(default=Path(), compare=False)
 
 
-@dataclass(frozen=True)
-class Study:
-    """A question, and the grids of runs that answer it.
+class StudyFile(GridSettings, frozen=True, kw_only=True):
+    """The file of a study; its settings hold in every grid that leaves them out.
 
     Parameters
     ----------
-    name, question
-        Name of its file, and its question in one sentence.
     grids
         Each runs every planner on every instance with every seed, ``repetitions`` times.
+    training
+        Grids of programs that are trained on a GPU under allocators, in place of ``grids``.
     timed
         True if times count: each run has a core of its own.
     bounds_seconds
         Time limit of the bounds beyond the quick ones, once for each instance.
-    plugins
-        Files that register planners, as text.
     folders
         Folders of instances that do not come with the study: a description of each, by name.
     page
         Table for reports; no run depends on it.
-    path
-        Its file.
-    training
-        Grids of programs that are trained on a GPU under allocators.
     """
 
-    name: str
     question: str
-    grids: tuple[Grid, ...]
-    timed: bool
-    bounds_seconds: float
-    plugins: tuple[Plugin, ...] = ()
-    folders: Mapping[str, str] = field(default_factory=dict)
-    page: Mapping[str, Any] = field(default_factory=dict)
-    path: Path = Path()
+    grids: Annotated[tuple[Grid, ...], Meta(min_length=1, description="a list of tables")] = field(
+        default=(), name="grid"
+    )
     training: tuple[TrainingGrid, ...] = ()
+    timed: bool = False
+    bounds_seconds: Seconds = 10.0
+    plugin_files: Texts = field(default=(), name="plugins")
+    folders: Mapping[str, str] = {}
+    page: dict[str, Any] = {}
+
+    def __post_init__(self) -> None:
+        if bool(self.grids) == bool(self.training):
+            found = "both" if self.grids else "neither"
+            raise ValueError(f"field grid or training: one of the two is needed, found {found}")
+
+
+class Study(StudyFile, frozen=True, kw_only=True):
+    """The content of a study's file, with its name and path, and its plugins as text."""
+
+    name: str
+    path: Path
+    plugins: tuple[Plugin, ...] = field(name="plugin_contents")

@@ -135,19 +135,13 @@ def _require_small(content: Mapping[str, Any]) -> None:
 def _study(path: Path, content: dict[str, Any]) -> Study:
     _hand_down(content)
     its: StudyFile = typed(content, StudyFile)
-    for number, grid in enumerate(its.grid, 1):
+    for number, grid in enumerate(its.grids, 1):
         _require_folders(f"grid {number}", grid, its.folders)
     return Study(
+        **msgspec.structs.asdict(its),
         name=printable(path.stem),
-        question=its.question,
-        grids=its.grid,
-        timed=its.timed,
-        bounds_seconds=its.bounds_seconds,
-        plugins=tuple(_plugin(path.parent / name) for name in its.plugins),
-        folders=its.folders,
-        page=its.page,
         path=path,
-        training=its.training,
+        plugins=tuple(_plugin(path.parent / name) for name in its.plugin_files),
     )
 
 

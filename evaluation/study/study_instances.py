@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-import hashlib
 import inspect
 import itertools
 import re
@@ -16,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 from evaluation.study.recording_part import name_with
-from evaluation.study.sent_instance import SentInstance, SentTraining
+from evaluation.study.sent_instance import Question, SentInstance, Training
 from evaluation.study.study import (
     Capacity,
     CapacityFrom,
@@ -51,14 +50,6 @@ MOST_NAME_CHARACTERS = 1000
 
 Content = tuple[Problem, RequestSequence | None]
 Value = TypeVar("Value")
-
-
-@dataclass(frozen=True)
-class Question:
-    """The question of an instance: the digest of the problem, and the capacity for a plan."""
-
-    digest: str
-    capacity: int | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,24 +108,6 @@ class StudyInstance:
         return SentInstance.of(problem, requests, family=self.family, digest=digest)
 
 
-@dataclass(frozen=True, eq=False)
-class StudyTraining:
-    """A training of a model, as on the command line."""
-
-    name: str
-    capacity: Capacity = None
-    file: Path | None = None
-
-    @cached_property
-    def question(self) -> Question:
-        """The question that its runs answer."""
-        return Question("sha256:" + hashlib.sha256(self.name.encode()).hexdigest(), None)
-
-    def sent(self) -> SentTraining:
-        """Return the form in which it travels to workers."""
-        return SentTraining(self.name, self.question.digest)
-
-
 @dataclass(frozen=True)
 class Folders:
     """The folders of a study's instance files."""
@@ -167,10 +140,10 @@ class Folders:
 
 def subjects_of(
     choice: InstanceChoice, folders: Folders
-) -> Iterator[StudyInstance] | Iterator[StudyTraining]:
+) -> Iterator[StudyInstance] | Iterator[Training]:
     """Yield the instances or trainings of a choice one by one; a line can choose any number."""
     if isinstance(choice, TrainingChoice):
-        return map(StudyTraining, choice.trainings)
+        return map(Training, choice.trainings)
     if isinstance(choice, FamilyChoice):
         return map(_named_by_capacity, _of_family(choice))
     if isinstance(choice, ExtractionChoice):

@@ -6,7 +6,6 @@ import os
 import platform
 from collections.abc import Mapping
 from contextlib import suppress
-from datetime import date
 from functools import cache
 from pathlib import Path
 
@@ -15,19 +14,6 @@ from instances.catalogue.update import git_commit
 from planners.version import version_of
 
 CPU_INFO = Path("/proc/cpuinfo")
-
-
-def measured_now() -> str:
-    """Return the date of today, the machine and the versions of packages."""
-    return f"{date.today()}; {environment()}"
-
-
-def environment() -> str:
-    """Return one line on the machine and the packages of a measurement."""
-    cores = len(os.sched_getaffinity(0))
-    packages = ", ".join(f"{name} {version_of(name)}" for name in ("gapless", "numpy"))
-    on = "one core" if cores == 1 else f"{cores} cores"
-    return f"{processor()}, {on}; Python {platform.python_version()}, {packages}"
 
 
 def processor() -> str:

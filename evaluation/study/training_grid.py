@@ -99,10 +99,6 @@ class TrainedProgram:
             "private_pool": its.has_private_pool,
         }
 
-    def key(self, allocator: Allocator) -> str:
-        """Return the key of its run under an allocator, unique within a study."""
-        return f"{self.name}/training/{allocator}"
-
     @property
     def digest(self) -> str:
         """Digest of everything that decides its results and its cost, except the allocator."""
@@ -133,7 +129,7 @@ class TrainedRun:
     @property
     def key(self) -> str:
         """The name of the run, unique within its study."""
-        return self.program.key(self.allocator)
+        return f"{self.program.name}/training/{self.allocator}"
 
     @property
     def asked(self) -> str:
@@ -148,15 +144,6 @@ class TrainedRun:
     def changed_since(self, _record: object) -> str:
         """Name what has changed since a record of another question was made."""
         return f"program {self.program.name}"
-
-
-def trained_runs(grids: Sequence[TrainingGrid]) -> list[TrainedRun]:
-    """Return the runs of grids, those of a program one after the other."""
-    return [
-        TrainedRun(program, run.allocator)
-        for program in trained_programs(grids)
-        for run in program.timed
-    ]
 
 
 def trained_programs(grids: Sequence[TrainingGrid]) -> list[TrainedProgram]:

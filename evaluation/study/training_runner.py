@@ -96,7 +96,7 @@ def _record(
     peaks = timing.peaks if timing else None
     return TrainingRecord(
         study=study,
-        run=program.key(run.allocator),
+        run=TrainedRun(program, run.allocator).key,
         asked=program.digest,
         instance=program.name,
         instance_digest=program.digest,

@@ -25,13 +25,13 @@ def record(instance: str, planner: str, peak: int | None = 12, **changes: Any) -
         "peak": peak,
         "processor_seconds": 0.5,
         "wall_seconds": 1.0,
+        "tensors": 5,
+        "bounds": {"lifetime": 10},
         "timed": True,
         "machine": MACHINE,
         "versions": {"python": "3.11"},
         "moment": "2026-01-02T03:04:05+00:00",
     }
-    if changes.get("kind") != "fit":
-        fields |= {"tensors": 5, "bounds": {"lifetime": 10}}
     fields |= changes
     fields["moment"] = datetime.fromisoformat(fields["moment"])
     kind = RECORDS[fields.pop("kind", "offsets")]

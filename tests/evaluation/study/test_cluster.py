@@ -34,6 +34,13 @@ def run_until(folder: Path, there: Cluster, kill: subprocess.Popen[str]) -> tupl
         return runner.returncode, said
 
 
+def run_on(folder: Path, address: str) -> tuple[int, str]:
+    command = [sys.executable, "-m", "evaluation.study", "run", "tiny.toml"]
+    with program(folder, *command, "--scheduler", address) as runner:
+        said, _ = runner.communicate()
+        return runner.returncode, said
+
+
 def test_every_result_arrives_once_though_a_worker_is_killed(
     held_study: Path, elsewhere: Path
 ) -> None:
@@ -60,23 +67,9 @@ def test_a_scheduler_that_goes_away_ends_the_study_in_order(
 
 
 def test_a_scheduler_that_is_not_there_is_one_line(study_folder: Path) -> None:
-    ended = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "evaluation.study",
-            "run",
-            "tiny.toml",
-            "--scheduler",
-            "tcp://[::1]:9",
-        ],
-        cwd=study_folder,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ended.returncode == 2
-    last = ended.stderr.splitlines()[-1]
+    code, said = run_on(study_folder, "tcp://[::1]:9")
+    assert code == 2
+    last = said.splitlines()[-1]
     assert last.startswith("error: --scheduler: an address such as tcp://host:8786 that answers")
 
 
@@ -107,13 +100,6 @@ def timed_study(study_folder: Path) -> Path:
     return study_folder
 
 
-def run_on(folder: Path, there: Cluster) -> tuple[int, str]:
-    command = [sys.executable, "-m", "evaluation.study", "run", "tiny.toml"]
-    with program(folder, *command, "--scheduler", there.address) as runner:
-        said, _ = runner.communicate()
-        return runner.returncode, said
-
-
 @pytest.mark.parametrize(
     "workers",
     [[("--nthreads", "1")] * 3, [("--nthreads", "4")]],
@@ -123,7 +109,7 @@ def test_a_timed_run_has_a_core_of_its_own_however_many_a_machine_is_given(
     timed_study: Path, elsewhere: Path, workers: list[tuple[str, str]]
 ) -> None:
     with cluster(elsewhere, workers) as there:
-        code, said = run_on(timed_study, there)
+        code, said = run_on(timed_study, there.address)
     assert code == 0, said
     records = list(read_records(timed_study / "results" / "tiny.jsonl"))
     assert len(records) == 12
@@ -142,7 +128,7 @@ def test_a_worker_on_an_unlike_machine_ends_a_timed_study(
     unlike.write_text('import platform\nplatform.release = lambda: "of another machine"\n')
     workers = [("--nthreads", "1"), ("--nthreads", "1", "--preload", str(unlike))]
     with cluster(elsewhere, workers) as there:
-        code, said = run_on(timed_study, there)
+        code, said = run_on(timed_study, there.address)
     assert code == 2
     assert "times of unlike machines do not compare: write to another file with -o" in said
     kept = list(read_records(timed_study / "results" / "tiny.jsonl"))
@@ -190,7 +176,7 @@ def test_interrupted_on_a_cluster_it_leaves_nothing_and_goes_on(
         while within(elsewhere) - own and time.monotonic() < deadline:
             time.sleep(0.05)
         assert within(elsewhere) == own
-        code, said = run_on(held_study, there)
+        code, said = run_on(held_study, there.address)
     assert code == 0, said
     assert path.read_text().startswith(kept)
     runs = [record.run for record in read_records(path)]

@@ -32,6 +32,18 @@ def _within_the_folder(study_folder: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.chdir(study_folder)
 
 
+def change(folder: Path, old: str, new: str) -> None:
+    """Replace a part of the file of the study."""
+    path = folder / "tiny.toml"
+    path.write_text(path.read_text().replace(old, new))
+
+
+def take_files(folder: Path) -> None:
+    """Let the study run on the instance files of its folder."""
+    path = folder / "tiny.toml"
+    path.write_text(path.read_text().partition("family")[0] + 'files = ["*.json"]\n')
+
+
 def call(*words: str) -> Result:
     return CliRunner().invoke(app, list(words))
 
@@ -148,8 +160,7 @@ def test_only_some_runs_beside_records_of_another_machine(study_folder: Path) ->
 
 
 def test_a_run_that_fails_is_counted_and_the_rest_goes_on(study_folder: Path) -> None:
-    text = (study_folder / "tiny.toml").read_text().replace('"waits"', '"exits"')
-    (study_folder / "tiny.toml").write_text(text)
+    change(study_folder, '"waits"', '"exits"')
     ended = call("run", "tiny.toml", "--only", "*seed=1/*/seed=0/*", "-o", "r.jsonl")
     assert ended.exit_code == 0
     assert ended.stdout == "tiny: 4 of 4 runs, 2 failed: r.jsonl\n"
@@ -159,8 +170,7 @@ def test_records_of_what_has_changed_are_named_and_dropped_where_asked(study_fol
     only = ("--only", "*:seed=0/naive/*", "--jobs", "1")
     call("run", "tiny.toml", *only)
     before = lines_of(study_folder / "results" / "tiny.jsonl")
-    text = (study_folder / "tiny.toml").read_text()
-    (study_folder / "tiny.toml").write_text(text.replace("seconds = 30", "seconds = 31"))
+    change(study_folder, "seconds = 30", "seconds = 31")
     refused = call("run", "tiny.toml", *only)
     assert (refused.exit_code, refused.stdout) == (2, "")
     assert refused.stderr == (
@@ -191,8 +201,7 @@ def test_a_changed_plugin_drops_the_records_of_its_own_planners_alone(study_fold
 
 
 def test_a_changed_instance_is_named(study_folder: Path) -> None:
-    text = (study_folder / "tiny.toml").read_text()
-    (study_folder / "tiny.toml").write_text(text.partition("family")[0] + 'files = ["*.json"]\n')
+    take_files(study_folder)
     for size in (4, 5):
         write_problem(Problem([size], [0], [1]), study_folder / "one.json")
         said = call("run", "tiny.toml", "--jobs", "1").stderr
@@ -201,8 +210,7 @@ def test_a_changed_instance_is_named(study_folder: Path) -> None:
 
 def test_of_two_that_drop_records_at_once_none_loses_any(study_folder: Path) -> None:
     call("run", "tiny.toml", "--only", "*/naive/*", "--jobs", "1")
-    text = (study_folder / "tiny.toml").read_text()
-    (study_folder / "tiny.toml").write_text(text.replace("seconds = 30", "seconds = 31"))
+    change(study_folder, "seconds = 30", "seconds = 31")
     again = [*COMMAND, "run", "tiny.toml", "--jobs", "1", "--drop-changed"]
     runners = [
         subprocess.Popen(again, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -234,8 +242,7 @@ def test_showing_executes_nothing_and_running_says_first_what_it_executes(
 def test_records_are_never_written_to_an_input(
     study_folder: Path, name: str, link: Callable[[str, str], None] | None
 ) -> None:
-    text = (study_folder / "tiny.toml").read_text()
-    (study_folder / "tiny.toml").write_text(text.partition("family")[0] + 'files = ["*.json"]\n')
+    take_files(study_folder)
     (study_folder / "empty.json").touch()
     if link is not None:
         link(name, "out")
@@ -247,9 +254,9 @@ def test_records_are_never_written_to_an_input(
 
 
 def test_no_sign_of_a_file_reaches_the_terminal_that_moves_it(study_folder: Path) -> None:
-    text = (study_folder / "tiny.toml").read_text().replace("Does it", "\\u001b[31m\\nDoes it")
-    text = text.partition("family")[0] + 'files = ["*.json"]\n'
-    (study_folder / "a\x1b[2J\n.toml").write_text(text)
+    change(study_folder, "Does it", "\\u001b[31m\\nDoes it")
+    take_files(study_folder)
+    (study_folder / "tiny.toml").rename(study_folder / "a\x1b[2J\n.toml")
     write_problem(Problem([1], [0], [1]), study_folder / "b\x1b[2J\n.json")
     for words in (("show",), ("show", "--keys"), ("run", "--jobs", "1"), ("run", "--only", "x")):
         ended = call(*words, "a\x1b[2J\n.toml")
@@ -258,8 +265,7 @@ def test_no_sign_of_a_file_reaches_the_terminal_that_moves_it(study_folder: Path
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_times_of_unlike_machines_do_not_merge(study_folder: Path, count: int) -> None:
-    text = (study_folder / "tiny.toml").read_text()
-    (study_folder / "tiny.toml").write_text("timed = true\n" + text)
+    change(study_folder, "seconds = 30", "seconds = 30\ntimed = true")
     records = [replace(RECORD, study="tiny", run=f"run {number}") for number in range(2)]
     elsewhere = replace(RECORD.machine, cores=RECORD.machine.cores + 1)
     records[1] = replace(records[1], machine=elsewhere)

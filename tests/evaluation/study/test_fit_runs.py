@@ -28,7 +28,7 @@ def records(folder: Path, device: str, training: str = SMALL) -> list[FitRecord]
 
 def test_every_training_is_one_that_its_model_has() -> None:
     runs = runs_of(find_study("fit"), Folders(Path()))
-    assert len(runs) == len({run.key for run in runs}) == 60
+    assert len(runs) == len({run.key for run in runs}) == 42
     for name in {run.instance.name for run in runs}:
         its = fit_runs.run_of(name, Allocator.PLANNED).model
         assert its is not None

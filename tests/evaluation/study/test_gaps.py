@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from evaluation.report.cases import cases_of
+from evaluation.pages.cases import cases_of
+from evaluation.pages.record_rows import rows_of_cases
 from evaluation.study.gaps import NO_GAPS, ContradictionError, Gaps, facts_of, gaps_of
 from evaluation.study.record import RunStatus
-from evaluation.tables.record_rows import rows_of_cases
 from instances.catalogue.catalogue_file import read_catalogue
 from tests.evaluation.study.made_up_records import record
 

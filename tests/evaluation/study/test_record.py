@@ -71,7 +71,7 @@ def test_a_label_is_what_the_command_line_takes() -> None:
         ({"status": []}, "field status: one of optimal, feasible"),
         (
             {"kind": "both"},
-            "field kind: one of offsets, online, budget, fit, training is needed, found 'both'",
+            "one of offsets, online, budget, fit, limited, training is needed, found 'both'",
         ),
         ({"timed": 1}, "field timed: true or false is needed, found 1"),
         ({"wall_seconds": float("nan")}, "the line is not a whole JSON text"),

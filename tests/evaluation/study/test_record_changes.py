@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 from evaluation.study.__main__ import app
 from evaluation.study.planned_runs import runs_of
 from evaluation.study.record import ANSWERED, Machine, Record, RunStatus
-from evaluation.study.record_changes import Change, Verdict, changes_between
+from evaluation.study.record_changes import Change, ChangeKind, changes_between
 from evaluation.study.records_file import read_records
 from evaluation.study.study_file import FOLDER, find_study
 from evaluation.study.study_instances import Folders
@@ -31,7 +31,7 @@ def change_of(before: dict[str, Any], after: dict[str, Any]) -> tuple[str, str] 
     )
     assert changes.compared == 2
     assert len(changes.found) <= 1
-    return next(((its.verdict.value, its.says) for its in changes.found), None)
+    return next(((its.kind.value, its.says) for its in changes.found), None)
 
 
 OPTIMAL = {"status": RunStatus.OPTIMAL, "peak": 12, "lower_bound": 12}
@@ -57,6 +57,7 @@ INVALID = {"status": RunStatus.INVALID, "peak": 11, "reason": "two tensors overl
         (INVALID, {}, ("better", "had no plan, now has one")),
         ({}, {"processor_seconds": 0.76}, ("slower", "0.500 s, now 0.760 s")),
         ({}, {"processor_seconds": 0.74}, None),
+        ({"kind": "fit", "measured": True}, {"kind": "fit", "measured": True}, None),
         ({"processor_seconds": 0.001}, {"processor_seconds": 0.010}, None),
         ({}, {"processor_seconds": 9.0, "timed": False}, None),
         ({}, {"processor_seconds": 9.0, "machine": OTHER_MACHINE}, None),
@@ -77,7 +78,7 @@ def test_a_new_bound_above_a_plan_that_is_there_is_wrong() -> None:
     new = [record("a", "greedy", 12), record("a", "exact", None, lower_bound=13)]
     changes = changes_between(old, new)
     assert Change(
-        Verdict.INVALID, "a", "exact", "a bound of 13, above a plan of 12"
+        ChangeKind.INVALID, "a", "exact", "a bound of 13, above a plan of 12"
     ) in changes.found  # fmt: skip
     assert changes.has_loss
 
@@ -120,7 +121,7 @@ def test_the_gravest_come_first_and_only_losses_count() -> None:
         record("c", "greedy", 101), record("d", "greedy", **{**INVALID, "peak": 100}),
     ]  # fmt: skip
     changes = changes_between(old, new)
-    assert [its.verdict.value for its in changes.found] == ["invalid", "worse", "slower", "better"]
+    assert [its.kind.value for its in changes.found] == ["invalid", "worse", "slower", "better"]
     assert changes.has_loss
     assert not changes_between(old[:2], new[:2]).has_loss
 

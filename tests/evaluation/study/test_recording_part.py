@@ -8,21 +8,12 @@ import pytest
 
 from evaluation.study.planned_runs import PlannedRun, runs_of
 from evaluation.study.recording_part import RecordingPart, name_with, settings_in
-from evaluation.study.study_file import read_study
 from evaluation.study.study_instances import Folders
 from instances.formats.recorded_trace import write_recorded_trace
 from planners import Problem, write_problem
 from planners.errors import GaplessError
+from tests.evaluation.study.made_runs import written_study
 from tests.instances.traces.microbatch_trace import microbatch_trace
-
-STUDY = """
-question = "?"
-planners = ["naive"]
-seconds = 5
-[[grid]]
-[[grid.instances]]
-files = ["run.npz"]
-"""
 
 
 @pytest.fixture
@@ -32,8 +23,9 @@ def folder(tmp_path: Path) -> Path:
 
 
 def runs(folder: Path, *lines: str) -> list[PlannedRun]:
-    (folder / "own.toml").write_text(STUDY + "\n".join(lines))
-    return runs_of(read_study(folder / "own.toml"), Folders(folder))
+    instances = "\n".join(['files = ["run.npz"]', *lines])
+    study = written_study(folder, 'planners = ["naive"]\nseconds = 5', instances)
+    return runs_of(study, Folders(folder))
 
 
 @pytest.mark.parametrize(

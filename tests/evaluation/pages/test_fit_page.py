@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from evaluation.report.fit_page import fit_page, place_step
+from evaluation.pages.fit_page import fit_page, place_step
 from gpu_runtime.fitting.fit_answer import FitAnswer
 from gpu_runtime.fitting.live_peak import Kind, find_live_peak
 from gpu_runtime.fitting.remedies import Remedies

@@ -10,13 +10,13 @@ from evaluation.study.record import Record
 from evaluation.study.study_file import studies
 from instances.catalogue.catalogue_file import read_catalogue
 from planners.errors import GaplessError
-from tests.evaluation.study.made_up_records import record
-from tests.evaluation.tables.golden_pages import (
+from tests.evaluation.pages.golden_pages import (
     GOLDEN,
     page_of,
     records_of,
     studies_with_records,
 )
+from tests.evaluation.study.made_up_records import record
 
 
 @pytest.mark.parametrize("study", studies_with_records())

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 from bokeh.models.ui import UIElement
 
+from evaluation.pages.html_page import render_page
+from evaluation.pages.memory_map import MappedPlan, memory_map
 from evaluation.plots.plan_rectangles import CLASS_COLOURS, OTHERS_COLOUR, TensorClasses
-from evaluation.report.html_page import render_page
-from evaluation.report.memory_map import MappedPlan, memory_map
 from gpu_runtime.fitting.fit_answer import FitAnswer, FitPage
 from gpu_runtime.fitting.fit_report import fit_notes, fit_sections, peak_line
 from gpu_runtime.fitting.live_peak import Kind, kind_of

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from bokeh.models import ColumnDataSource, Div, GlyphRenderer, Span
 
+from evaluation.pages.comparison_page import comparison_page
+from evaluation.pages.memory_map import MappedPlan, memory_map
 from evaluation.plots.plan_rectangles import BOUND_COLOUR, INK
-from evaluation.report.comparison_page import comparison_page
-from evaluation.report.memory_map import MappedPlan, memory_map
 from planners.compare.comparison import Comparison, compare_planners
 from planners.compare.report import SortBy, sorted_rows
 from planners.model.bounds import Bound

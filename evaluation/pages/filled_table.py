@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from evaluation.report import figure_texts
-from evaluation.report.figure_texts import NOTHING
-from evaluation.report.slots import PageMaterial
-from evaluation.tables.frames import Frames, Values
-from evaluation.tables.table_file import (
+from evaluation.pages import figure_texts
+from evaluation.pages.figure_texts import NOTHING
+from evaluation.pages.frames import Frames, Values
+from evaluation.pages.page_material import PageMaterial
+from evaluation.pages.table_file import (
     ColumnText,
     TableText,
     Template,

@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from evaluation.report.cases import Case
+from evaluation.pages.cases import Case
 from evaluation.study.gaps import ContradictionError, InstanceFacts
 from evaluation.study.record import ANSWERED, RECORDS, Record
 from evaluation.study.recording_part import settings_in

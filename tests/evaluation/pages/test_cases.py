@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evaluation.report.cases import cases_of
+from evaluation.pages.cases import cases_of
 from evaluation.study.record import RunStatus
 from tests.evaluation.study.made_up_records import record
 

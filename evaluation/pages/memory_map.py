@@ -122,30 +122,44 @@ def memory_map(
     scale, unit = binary_unit(tops[0])
     rectangles = rectangles_of(problem, placed[0][1])
     kinds = [*([] if first is None else [first]), *all_classes(problem)]
-    shown = ColumnDataSource(
-        _columns(problem, rectangles, kinds)
-        | {"bottom": rectangles.low / scale, "top": rectangles.high / scale}
-    )
-    offsets = ColumnDataSource(
-        {
-            str(index): plan.offsets[rectangles.tensor].astype(np.float64)
-            for index, (_, plan) in enumerate(placed)
-        }
-    )
-    mappers = [
-        LinearColorMapper(palette=list(classes.colours), low=-0.5, high=len(classes.colours) - 0.5)
-        for classes in kinds
-    ]
+    shown = ColumnDataSource(_columns(problem, rectangles, kinds, scale))
     drawing = _empty_drawing(rectangles, tops, scale, unit)
     drawing.name = f"{name}-figure"
+    mappers = [_mapper(classes) for classes in kinds]
+    details = _details(problem, kinds)
+    quads = _add_rectangles(drawing, shown, details, mappers[0], f"{name}-rectangles")
+    peak = _add_levels(drawing, placed[0][1].peak / scale, bound / scale, moment)
+    captions = [_caption(mapped, plan.peak, bound, bound_name) for mapped, plan in placed]
+    caption = _text(captions[0], name=f"{name}-caption")
+    choose_plan = _plan_choice(
+        name, placed, rectangles, scale, source=shown, peak_line=peak, range=drawing.y_range,
+        caption=caption, captions=captions, tops=[top * HEADROOM / scale for top in tops],
+    )  # fmt: skip
+    legends = [_legend(classes) for classes in kinds]
+    legend = _text(legends[0], name=f"{name}-legend")
+    change = _script("colour_by", quads=quads, mappers=mappers, legend=legend, legends=legends)
+    choose_colour = _select("colour", name, [classes.title for classes in kinds], change)
+    return column(
+        row(choose_plan, choose_colour, sizing_mode="stretch_width"),
+        caption, drawing, _chosen_tensor(shown, kinds, name), legend,
+        sizing_mode="stretch_width", name=name,
+    )  # fmt: skip
+
+
+def _add_rectangles(
+    drawing: Any,
+    shown: ColumnDataSource,
+    details: Mapping[str, str],
+    colours: LinearColorMapper,
+    name: str,
+) -> Any:
+    """Add the rectangles, and the box beside the pointer that tells of one of them."""
     quads = drawing.quad(
-        left="left", right="right", bottom="bottom", top="top", source=shown,
-        fill_color={"field": "class_0", "transform": mappers[0]},
+        left="left", right="right", bottom="bottom", top="top", source=shown, name=name,
+        fill_color={"field": "class_0", "transform": colours},
         line_color=INK, line_alpha=0.2, line_width=0.5,
         selection_line_alpha=1.0, selection_line_width=2.0, nonselection_fill_alpha=0.35,
     )  # fmt: skip
-    quads.name = f"{name}-rectangles"
-    details = _details(problem, kinds)
     hover = HoverTool(
         renderers=[quads], tooltips=_beside_the_pointer(details), point_policy="follow_mouse"
     )
@@ -154,57 +168,67 @@ def memory_map(
         "inner_width",
         _script("point_where_wide", hover=hover, tooltips=hover.tooltips, least=LEAST_WIDTH),
     )
-    peak = Span(location=placed[0][1].peak / scale, dimension="width", line_color=INK)
-    lowest = Span(
-        location=bound / scale, dimension="width", line_color=BOUND_COLOUR, line_dash=[6, 4],
-        line_width=1.5,
-    )  # fmt: skip
-    drawing.add_layout(peak)
+    return quads
+
+
+def _add_levels(drawing: Any, peak: float, bound: float, moment: int | None) -> Span:
+    """Add lines at the peak and the bound, and at a moment; return the line of the peak."""
+    line = Span(location=peak, dimension="width", line_color=INK)
+    drawing.add_layout(line)
     if moment is not None:
         drawing.add_layout(Span(location=moment, dimension="height", line_color=INK))
-    drawing.add_layout(lowest)
-    captions = [_caption(mapped, plan.peak, bound, bound_name) for mapped, plan in placed]
-    caption = _text(captions[0], name=f"{name}-caption")
-    legends = [_legend(classes) for classes in kinds]
-    legend = _text(legends[0], name=f"{name}-legend")
-    chosen = _text("", render_as_text=True, name=f"{name}-chosen")
-    shown.selected.js_on_change(
-        "indices",
-        _script(
-            "describe_tensor", source=shown, target=chosen,
-            told=[(classes.title, f"value_{index}") for index, classes in enumerate(kinds)
-                  if _is_told(classes)],
-        ),
+    drawing.add_layout(
+        Span(
+            location=bound, dimension="width", line_color=BOUND_COLOUR, line_dash=[6, 4],
+            line_width=1.5,
+        )
     )  # fmt: skip
-    choose_plan = Select(
-        title="plan", value="0", name=f"{name}-plan", sizing_mode="stretch_width",
-        options=_options([mapped.label for mapped in plans]),
-    )  # fmt: skip
-    choose_plan.js_on_change(
-        "value",
-        _script(
-            "show_plan", source=shown, offsets=offsets, scale=scale, peak_line=peak,
-            peaks=[plan.peak / scale for _, plan in placed], caption=caption, captions=captions,
-            tops=[top * HEADROOM / scale for top in tops], range=drawing.y_range,
-        ),
-    )  # fmt: skip
-    choose_colour = Select(
-        title="colour", value="0", name=f"{name}-colour", sizing_mode="stretch_width",
-        options=_options([classes.title for classes in kinds]),
-    )  # fmt: skip
-    choose_colour.js_on_change(
-        "value",
-        _script("colour_by", quads=quads, mappers=mappers, legend=legend, legends=legends),
+    return line
+
+
+def _plan_choice(
+    name: str,
+    placed: Sequence[tuple[MappedPlan, Plan]],
+    rectangles: PlanRectangles,
+    scale: int,
+    **parts: object,
+) -> Select:
+    """Return the choice of the plan, by whose offsets the rectangles stand."""
+    offsets = {
+        str(index): plan.offsets[rectangles.tensor].astype(np.float64)
+        for index, (_, plan) in enumerate(placed)
+    }
+    peaks = [plan.peak / scale for _, plan in placed]
+    change = _script(
+        "show_plan", offsets=ColumnDataSource(offsets), scale=scale, peaks=peaks, **parts
     )
-    return column(
-        row(choose_plan, choose_colour, sizing_mode="stretch_width"),
-        caption, drawing, chosen, legend,
-        sizing_mode="stretch_width", name=name,
+    return _select("plan", name, [mapped.label for mapped, _ in placed], change)
+
+
+def _chosen_tensor(shown: ColumnDataSource, kinds: Sequence[TensorClasses], name: str) -> Div:
+    """Return the text that describes the tensor that the reader chose."""
+    chosen = _text("", render_as_text=True, name=f"{name}-chosen")
+    told = [(classes.title, f"value_{index}") for index, classes in enumerate(kinds)
+            if _is_told(classes)]  # fmt: skip
+    shown.selected.js_on_change(
+        "indices", _script("describe_tensor", source=shown, target=chosen, told=told)
+    )
+    return chosen
+
+
+def _mapper(classes: TensorClasses) -> LinearColorMapper:
+    colours = list(classes.colours)
+    return LinearColorMapper(palette=colours, low=-0.5, high=len(colours) - 0.5)
+
+
+def _select(title: str, name: str, labels: Sequence[str], change: CustomJS) -> Select:
+    options: list[str | tuple[Any, str]] = [(str(at), label) for at, label in enumerate(labels)]
+    choice = Select(
+        title=title, value="0", name=f"{name}-{title}", sizing_mode="stretch_width",
+        options=options,
     )  # fmt: skip
-
-
-def _options(labels: Sequence[str]) -> list[str | tuple[Any, str]]:
-    return [(str(index), label) for index, label in enumerate(labels)]
+    choice.js_on_change("value", change)
+    return choice
 
 
 def _plan_of(mapped: MappedPlan) -> Plan:
@@ -249,7 +273,7 @@ def _empty_drawing(rectangles: PlanRectangles, tops: Sequence[int], scale: int, 
 
 
 def _columns(
-    problem: Problem, rectangles: PlanRectangles, kinds: Sequence[TensorClasses]
+    problem: Problem, rectangles: PlanRectangles, kinds: Sequence[TensorClasses], scale: int
 ) -> dict[str, Any]:
     """Return the columns that all plans share, with an entry for each rectangle."""
     tensor = rectangles.tensor
@@ -257,6 +281,8 @@ def _columns(
     columns: dict[str, Any] = {
         "left": _steps(rectangles.start),
         "right": _steps(rectangles.end),
+        "bottom": rectangles.low / scale,
+        "top": rectangles.high / scale,
         "start": _steps(problem.start[tensor]),
         "end": _steps(problem.end[tensor]),
         "size": size.astype(np.float64),

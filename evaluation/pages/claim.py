@@ -1,4 +1,4 @@
-"""A claim of a paper about figures of cases, and the verdict on it.
+"""A claim of a paper about figures of cases, and its outcome.
 
 Note: a claim is a row
 ----------------------
@@ -25,7 +25,7 @@ from planners.errors import InstanceError, errors_at
 Figures = Mapping[str, float | None]
 
 NOT_MEASURED = "not measured: "
-_COMPARISON = re.compile(
+_CONDITION = re.compile(
     r"(?:(?P<needed>mean|[1-9]\d*) of )?(?P<figure>[a-z][a-z0-9-]*) "
     r"(?P<sign><=|>=|<|>|is|within) (?P<limit>yes|-?\d+(?:\.\d+)?)(?: to (?P<most>\d+(?:\.\d+)?))?"
     r"(?: (?P<unit>%|x|s))?(?: (?P<which>in|but) (?P<cases>.+))?"
@@ -34,7 +34,7 @@ _SIGNS = {"<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Condition:
     """The condition under which a claim holds."""
 
     figure: str
@@ -53,9 +53,9 @@ class Comparison:
     without: tuple[str, ...] = ()
 
     @classmethod
-    def read(cls, text: str) -> Comparison:
-        """Return the comparison that a text says."""
-        found = _COMPARISON.fullmatch(text)
+    def read(cls, text: str) -> Condition:
+        """Return the condition that a text says."""
+        found = _CONDITION.fullmatch(text)
         if found is None or (found["sign"] == "within") != (found["most"] is not None):
             raise InstanceError(
                 f"field comparison: FIGURE SIGN NUMBER is needed, such as 'saved >= 15 %', or "
@@ -85,23 +85,23 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class Claim:
-    """A claim of a paper in our words; one that nothing measures has no comparison."""
+class PaperClaim:
+    """A claim of a paper in our words; one that nothing measures has no condition."""
 
     key: str
     says: str
     # The section or table that makes it, and the paper's own figure.
     where: str
     paper: str
-    comparison: Comparison | None
+    condition: Condition | None
     # The reason why nothing here measures the figure.
     reason: str = ""
 
-    def judge(self, figures: Figures) -> Verdict:
-        """Return the verdict on the claim from the figures of cases."""
-        rule = self.comparison
+    def judge(self, figures: Figures) -> Outcome:
+        """Return the outcome from the figures of cases."""
+        rule = self.condition
         if rule is None:
-            return Verdict(self, {}, (), None)
+            return Outcome(self, {}, (), None)
         about = {
             case: figure
             for case, figure in figures.items()
@@ -109,14 +109,14 @@ class Claim:
         }
         known = {case: figure for case, figure in about.items() if figure is not None}
         agreeing = tuple(case for case, figure in known.items() if rule.agrees(figure))
-        return Verdict(self, known, agreeing, _holds(rule, about, known, agreeing))
+        return Outcome(self, known, agreeing, _holds(rule, about, known, agreeing))
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Outcome:
     """The outcome of a claim."""
 
-    claim: Claim
+    claim: PaperClaim
     # Figures of the measured cases that the claim is about.
     figures: Mapping[str, float]
     # The cases that agree with the claim.
@@ -126,7 +126,7 @@ class Verdict:
 
 
 def _holds(
-    rule: Comparison, about: Figures, known: Mapping[str, float], agreeing: tuple[str, ...]
+    rule: Condition, about: Figures, known: Mapping[str, float], agreeing: tuple[str, ...]
 ) -> bool | None:
     """Return True or False if the known cases decide the claim, else None."""
     if not known:
@@ -139,14 +139,14 @@ def _holds(
     return None if len(agreeing) + len(about) - len(known) >= needed else False
 
 
-def claims_of(page: Mapping[str, Any]) -> tuple[Claim, ...]:
+def claims_of(page: Mapping[str, Any]) -> tuple[PaperClaim, ...]:
     """Return the claims in the table ``page`` of a study, in their order."""
     with errors_at("page.claims"):
         rows: list[list[str]] = typed(page.get("claims", []), list[list[str]])
     return tuple(_claim(row) for row in rows)
 
 
-def _claim(row: list[str]) -> Claim:
+def _claim(row: list[str]) -> PaperClaim:
     with errors_at(f"page.claims, {row[0] if row else 'a row'}"):
         if len(row) != 5 or not all(row):
             raise InstanceError(
@@ -154,5 +154,5 @@ def _claim(row: list[str]) -> Claim:
             )
         key, says, where, paper, text = row
         if text.startswith(NOT_MEASURED) and text != NOT_MEASURED:
-            return Claim(key, says, where, paper, None, text.removeprefix(NOT_MEASURED))
-        return Claim(key, says, where, paper, Comparison.read(text))
+            return PaperClaim(key, says, where, paper, None, text.removeprefix(NOT_MEASURED))
+        return PaperClaim(key, says, where, paper, Condition.read(text))

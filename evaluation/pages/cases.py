@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from statistics import median, median_low
+from statistics import median
 
-from evaluation.study.gaps import NO_GAPS, Gaps, InstanceFacts, facts_of, gaps_of_peak, has_plan
+from evaluation.study.gaps import NO_GAPS, Gaps, InstanceFacts, facts_of, gaps_of_peak, middle_peak
 from evaluation.study.record import OffsetsRecord, Record, RunStatus, Subject
 
 # From the best status to the worst. A case has the worst status of its repetitions.
@@ -92,12 +92,7 @@ def by_planner(cases: Iterable[Case]) -> dict[str, list[Case]]:
 def _case(facts: InstanceFacts, label: str, records: Sequence[Record]) -> Case:
     status = max((record.status for record in records), key=_FROM_BEST.index)
     has_plans = isinstance(records[0], OffsetsRecord)
-    peaks = [
-        record.peak
-        for record in records
-        if record.peak is not None and (has_plan(record) or not has_plans)
-    ]
-    peak = median_low(peaks) if len(peaks) == len(records) else None
+    peak = middle_peak(records)
     seconds = [
         record.processor_seconds
         for record in records

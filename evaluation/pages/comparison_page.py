@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from evaluation.pages.html_page import render_page
+from evaluation.pages.memory_map import MappedPlan, memory_map
 from evaluation.plots.plan_rectangles import require_time
-from evaluation.report.html_page import render_page
-from evaluation.report.memory_map import MappedPlan, memory_map
 from planners.compare.comparison import Comparison, ComparisonRow
 from planners.compare.plots import ComparisonPage
 from planners.compare.report import comparison_table, instance_line, is_best, notes

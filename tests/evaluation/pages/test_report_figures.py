@@ -10,6 +10,21 @@ import pytest
 from matplotlib.image import imread
 from matplotlib.text import Text
 
+from evaluation.pages.cases import cases_of
+from evaluation.pages.figure_texts import count_text, seconds_text
+from evaluation.pages.page_material import PageMaterial
+from evaluation.pages.planner_figures import (
+    LEAST_GAP,
+    MOST_TICKS,
+    ProfileLine,
+    anytime_curves,
+    anytime_figure,
+    profile_figure,
+    profile_lines,
+    time_figure,
+    timed_points,
+)
+from evaluation.pages.standard_slots import _looks
 from evaluation.plots.drawing import (
     LINE_COLOURS,
     LINE_STYLES,
@@ -21,21 +36,6 @@ from evaluation.plots.drawing import (
     logarithmic,
     new_figure,
 )
-from evaluation.report.cases import cases_of
-from evaluation.report.figure_texts import count_text, seconds_text
-from evaluation.report.planner_figures import (
-    LEAST_GAP,
-    MOST_TICKS,
-    ProfileLine,
-    anytime_curves,
-    anytime_figure,
-    profile_figure,
-    profile_lines,
-    time_figure,
-    timed_points,
-)
-from evaluation.report.slots import PageMaterial
-from evaluation.report.standard_slots import _looks
 from evaluation.study.record import Record
 from planners.registry import planners
 from tests.evaluation.study.made_up_records import record

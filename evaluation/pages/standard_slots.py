@@ -8,8 +8,8 @@ from statistics import mean
 
 from matplotlib.figure import Figure
 
-from evaluation.plots.drawing import Look, bytes_of, line_looks
-from evaluation.report.planner_figures import (
+from evaluation.pages.page_material import PageMaterial
+from evaluation.pages.planner_figures import (
     anytime_curves,
     anytime_figure,
     profile_figure,
@@ -17,24 +17,21 @@ from evaluation.report.planner_figures import (
     time_figure,
     timed_points,
 )
-from evaluation.report.slots import PageMaterial, slot
+from evaluation.plots.drawing import Look, bytes_of, line_looks
 from evaluation.study.record import InstanceRecord, RunStatus
 from planners.text.byte_units import counted, three_digits
 from planners.text.plain_text import markdown_text
 from planners.text.table import Row, Table, columns_of
 
 
-@slot("study-name")
 def _study_name(material: PageMaterial) -> str:
     return markdown_text(material.name)
 
 
-@slot("question")
 def _question(material: PageMaterial) -> str:
     return str(material.words.get("question", ""))
 
 
-@slot("run-counts")
 def _run_counts(material: PageMaterial) -> str:
     cases = material.cases
     instances = len({case.facts.subject for case in cases})
@@ -43,7 +40,6 @@ def _run_counts(material: PageMaterial) -> str:
     return f"{runs}: {counted(planners, 'planner')}, {counted(instances, 'instance')}"
 
 
-@slot("made-on")
 def _made_on(material: PageMaterial) -> str:
     """Return the days, machines, versions and commits of the records, each once."""
     days = sorted({f"{record.moment:%Y-%m-%d}" for record in material.records})
@@ -58,7 +54,6 @@ def _made_on(material: PageMaterial) -> str:
     return "; ".join([day, *machines, ", ".join(versions), *commits])
 
 
-@slot("solved-count")
 def _solved_count(material: PageMaterial) -> str:
     """Return the number of instances whose optimum, or lack of any plan, is proven."""
     cases = [case for case in material.cases if case.has_plans]
@@ -72,7 +67,6 @@ def _solved_count(material: PageMaterial) -> str:
     return f"Proven: {counts}." if instances else ""
 
 
-@slot("performance-profile")
 def _performance_profile(material: PageMaterial) -> str:
     lines = profile_lines(material.cases)
     if not lines:
@@ -81,7 +75,6 @@ def _performance_profile(material: PageMaterial) -> str:
     return picture_of(material, "profile", profile_figure(lines, _looks(material)), says)
 
 
-@slot("time-figure")
 def _time_figure(material: PageMaterial) -> str:
     points = timed_points(material.cases)
     if not points:
@@ -90,7 +83,6 @@ def _time_figure(material: PageMaterial) -> str:
     return picture_of(material, "time", time_figure(points, _looks(material)), says)
 
 
-@slot("anytime-figure")
 def _anytime_figure(material: PageMaterial) -> str:
     curves = anytime_curves(material.cases)
     if not curves:
@@ -117,7 +109,6 @@ HEADINGS = (
 SECONDS_PER_HOUR = 3600
 
 
-@slot("overhead-table")
 def _overhead_table(material: PageMaterial) -> str:
     by_instance: dict[str, list[InstanceRecord]] = {}
     for record in material.records:
@@ -146,3 +137,16 @@ def _cells(records: Sequence[InstanceRecord]) -> list[str]:
         f"{mean(map(len, lines)):,.0f}",
         f"{len(packed) / len(records):,.0f}",
     ]
+
+
+STANDARD_SLOTS = {
+    "study-name": _study_name,
+    "question": _question,
+    "run-counts": _run_counts,
+    "made-on": _made_on,
+    "solved-count": _solved_count,
+    "performance-profile": _performance_profile,
+    "time-figure": _time_figure,
+    "anytime-figure": _anytime_figure,
+    "overhead-table": _overhead_table,
+}

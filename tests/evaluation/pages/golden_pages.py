@@ -1,6 +1,6 @@
 """The page of each study that made-up records give; run as a program it writes them anew.
 
-    python -m tests.evaluation.tables.golden_pages
+    python -m tests.evaluation.pages.golden_pages
 
 Look at what changed before it is committed.
 """
@@ -12,7 +12,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from evaluation.report.slots import PageMaterial, fill
+from evaluation.pages.page_material import PageMaterial
+from evaluation.pages.slots import fill
 from evaluation.study.record import Record, RunStatus
 from evaluation.study.study_file import FOLDER, find_study
 from tests.evaluation.study.made_up_records import record

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from evaluation.pages.cases import Case
+from evaluation.pages.html_page import ReportMap
+from evaluation.pages.memory_map import MappedPlan, memory_map
 from evaluation.plots.plan_rectangles import require_time
-from evaluation.report.cases import Case
-from evaluation.report.document import ReportMap
-from evaluation.report.memory_map import MappedPlan, memory_map
 from planners import bounds_of, get, read_problem, run
 from planners.errors import GaplessError, UnknownPlannerError
 from planners.files.problem_file import problem_digest

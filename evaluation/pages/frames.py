@@ -11,9 +11,9 @@ from typing import Any
 
 import duckdb
 
-from evaluation.report.slots import PageMaterial
-from evaluation.tables.record_rows import rows_of_cases, rows_of_page
-from evaluation.tables.table_file import FrameText, named_tables, read_text, shared_file, texts_of
+from evaluation.pages.cases import Case
+from evaluation.pages.record_rows import rows_of_cases, rows_of_page
+from evaluation.pages.table_file import FrameText, named_tables, read_text, shared_file, texts_of
 from planners.errors import InstanceError, errors_at
 
 # Values of a group or a row by formula.
@@ -35,7 +35,7 @@ class Frames:
     in their order, and groups in the order of their first records.
     """
 
-    def __init__(self, material: PageMaterial) -> None:
+    def __init__(self, cases: Sequence[Case], words: Mapping[str, Any]) -> None:
         # Values such as the first one of a group depend on the order of rows, so there is one
         # thread. A study's file is data, and data reads and writes no other file.
         self._database = duckdb.connect(
@@ -53,10 +53,10 @@ class Frames:
         shared = shared_file()
         for macro in shared["macros"]:
             self._database.execute(f"CREATE MACRO {macro}")
-        frames = named_tables("frames", material.words)
-        text = "\n".join(texts_of([shared, dict(material.words)]))
+        frames = named_tables("frames", words)
+        text = "\n".join(texts_of([shared, dict(words)]))
         fields = {".".join(its.groups()) for its in _FIELD.finditer(text)}
-        for name, rows in rows_of_cases(material.cases).items():
+        for name, rows in rows_of_cases(cases).items():
             self._add(name, rows, fields)
         for name, its in frames.items():
             with errors_at(f"page.frames.{name}"):

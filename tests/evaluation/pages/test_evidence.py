@@ -6,17 +6,18 @@ from typing import Any
 
 import pytest
 
-from evaluation.report.slots import PageMaterial, fill
+from evaluation.pages.claim import Condition, PaperClaim, claims_of
+from evaluation.pages.evidence import JudgedClaim, judged_claims
+from evaluation.pages.page_material import PageMaterial
+from evaluation.pages.slots import fill
 from evaluation.study.record import Record
 from evaluation.study.study_file import FOLDER, find_study
-from evaluation.tables.claim import Claim, Comparison, claims_of
-from evaluation.tables.evidence import JudgedClaim, judged_claims
 from planners.errors import GaplessError, InstanceError
 from tests.evaluation.study.made_up_records import record
 
 
-def claim(comparison: str) -> Claim:
-    return Claim("c", "s", "w", "p", Comparison.read(comparison))
+def claim(comparison: str) -> PaperClaim:
+    return PaperClaim("c", "s", "w", "p", Condition.read(comparison))
 
 
 @pytest.mark.parametrize(
@@ -64,10 +65,10 @@ ROW = ["near", "it is near", "table 1", "1 %", "gap <= 1 % in a"]
 
 def test_a_claim_is_read() -> None:
     (read,) = claims_of({"claims": [ROW]})
-    rule = Comparison("gap", "<=", 0.01, unit="%", only=("a",))
-    assert read == Claim("near", "it is near", "table 1", "1 %", rule)
+    rule = Condition("gap", "<=", 0.01, unit="%", only=("a",))
+    assert read == PaperClaim("near", "it is near", "table 1", "1 %", rule)
     (unmeasured,) = claims_of({"claims": [[*ROW[:4], "not measured: no GPU"]]})
-    assert (unmeasured.comparison, unmeasured.reason) == (None, "no GPU")
+    assert (unmeasured.condition, unmeasured.reason) == (None, "no GPU")
 
 
 @pytest.mark.parametrize(

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from evaluation.report.comparison_page import write_comparison_page
-from evaluation.report.document import write_report
-from evaluation.report.fit_page import write_fit_page
-from evaluation.report.replanned import map_of_file
-from evaluation.report.slots import PageMaterial
+from evaluation.pages.comparison_page import write_comparison_page
+from evaluation.pages.fit_page import write_fit_page
+from evaluation.pages.page_material import PageMaterial
+from evaluation.pages.replanned import map_of_file
+from evaluation.pages.written_report import write_report
 from gpu_runtime.fitting.fit_answer import FitAnswer
 from gpu_runtime.fitting.remedies import Remedies, Remedy
 from planners import run
@@ -32,7 +32,7 @@ from tests.gpu_runtime.fitting.test_replayed_program import fragmenting_trace, r
 from tests.gpu_runtime.replaying.recordings import MIB
 
 if TYPE_CHECKING:
-    from tests.evaluation.report.browser import Browser
+    from tests.evaluation.pages.browser import Browser
 
 pytestmark = pytest.mark.browser
 
@@ -81,7 +81,7 @@ return [x_range.start, x_range.end, y_range.start, y_range.end]
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    from tests.evaluation.report.browser import started
+    from tests.evaluation.pages.browser import started
 
     with started() as browser:
         yield browser

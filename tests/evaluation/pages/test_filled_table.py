@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from evaluation.report.slots import PageMaterial, fill, known_slots
+from evaluation.pages.page_material import PageMaterial
+from evaluation.pages.record_rows import rows_of_page
+from evaluation.pages.slots import fill
 from evaluation.study.record import Record
 from evaluation.study.study_file import find_study
-from evaluation.tables.record_rows import rows_of_page
 from planners.errors import GaplessError
 from tests.evaluation.study.made_up_records import record
 
@@ -143,7 +144,7 @@ def at(instance: str, second: int, wall_seconds: float = 0.25) -> Record:
 
 
 def table(*records: Record) -> list[list[str]]:
-    text = known_slots()["overhead-table"](PageMaterial("overhead", records))
+    text = fill("{overhead-table}", PageMaterial("overhead", records), "x")
     return [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()[2:]]
 
 

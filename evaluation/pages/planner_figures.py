@@ -14,6 +14,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator, PercentFormatter
 from numpy.typing import NDArray
 
+from evaluation.pages.cases import Case, by_planner
+from evaluation.pages.figure_texts import count_text, seconds_text
 from evaluation.plots.drawing import (
     MOST_LINES,
     Look,
@@ -24,8 +26,6 @@ from evaluation.plots.drawing import (
     new_figure,
     plain_label,
 )
-from evaluation.report.cases import Case, by_planner
-from evaluation.report.figure_texts import count_text, seconds_text
 from evaluation.study.record import OffsetsRecord
 
 # The axis of gaps is linear below this gap, and logarithmic above it.

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from evaluation.report import written_report
-from evaluation.report.document import write_report
-from evaluation.report.slots import PageMaterial, fill
+from evaluation.pages import written_report
+from evaluation.pages.page_material import PageMaterial
+from evaluation.pages.slots import fill
+from evaluation.pages.written_report import write_report
 from evaluation.study.__main__ import app
 from evaluation.study.record import Record, RunStatus
 from planners.files.problem_file import problem_digest, write_problem

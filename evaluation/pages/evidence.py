@@ -1,4 +1,4 @@
-"""Verdicts on the claims of a study, from figures of cases that the study's file defines."""
+"""Outcomes on the claims of a study, from figures of cases that the study's file defines."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import mean
 
-from evaluation.report.figure_texts import NOTHING, percent
-from evaluation.report.slots import PageMaterial, slot
-from evaluation.tables.claim import Claim, Comparison, Figures, Verdict, claims_of
-from evaluation.tables.frames import Frames
-from evaluation.tables.table_file import EvidenceText, read_text
+from evaluation.pages.claim import Condition, Figures, Outcome, PaperClaim, claims_of
+from evaluation.pages.figure_texts import NOTHING, percent
+from evaluation.pages.frames import Frames
+from evaluation.pages.page_material import PageMaterial
+from evaluation.pages.table_file import EvidenceText, read_text
 from planners.errors import GaplessError, InstanceError, errors_at, near_names
 from planners.text.byte_units import counted, three_digits
 from planners.text.plain_text import Markdown
@@ -19,20 +19,20 @@ from planners.text.table import Row, Table, columns_of
 
 @dataclass(frozen=True)
 class JudgedClaim:
-    """The verdicts on a claim from our records and from the paper's own tables."""
+    """The outcomes on a claim from our records and from the paper's own tables."""
 
-    ours: Verdict
+    ours: Outcome
     # Has no figures if the paper prints no table.
-    theirs: Verdict
+    theirs: Outcome
 
     @property
-    def claim(self) -> Claim:
+    def claim(self) -> PaperClaim:
         """The claim that was judged."""
         return self.ours.claim
 
 
 def claims_table(judged: Sequence[JudgedClaim]) -> str:
-    """Return a row for each claim: the paper's figure, the verdict of its own tables, and ours.
+    """Return a row for each claim: the paper's figure, the outcome of its own tables, and ours.
 
     The column of the paper's own tables is left out if the paper prints none.
     """
@@ -52,8 +52,8 @@ def claims_table(judged: Sequence[JudgedClaim]) -> str:
 def figures_table(judged: Sequence[JudgedClaim]) -> str:
     """Return the figures of the false claims, case by case; figures that disagree are bold."""
     false = [each.ours for each in judged if each.ours.holds is False]
-    cases = dict.fromkeys(case for verdict in false for case in verdict.figures)
-    rows = [Row((case, *(_cell(verdict, case) for verdict in false))) for case in cases]
+    cases = dict.fromkeys(case for outcome in false for case in outcome.figures)
+    rows = [Row((case, *(_cell(outcome, case) for outcome in false))) for case in cases]
     if not rows:
         return ""
     return Table(columns_of("", *(each.claim.key for each in false)), rows).markdown()
@@ -66,14 +66,14 @@ def reasons_list(judged: Sequence[JudgedClaim]) -> str:
     )
 
 
-def summary(verdict: Verdict) -> str:
+def summary(outcome: Outcome) -> str:
     """Return the range of the figures, and the number of cases that agree with the claim."""
-    figures, rule = verdict.figures.values(), verdict.claim.comparison
+    figures, rule = outcome.figures.values(), outcome.claim.condition
     if rule is None or not figures:
         return NOTHING
     if rule.of_mean:
         return f"{figure_text(rule, mean(figures))} in the mean of {len(figures)}"
-    agreeing = f"{len(verdict.agreeing)} of {len(figures)}"
+    agreeing = f"{len(outcome.agreeing)} of {len(figures)}"
     if rule.unit == "yes":
         return agreeing
     least, most = figure_text(rule, min(figures)), figure_text(rule, max(figures))
@@ -82,7 +82,7 @@ def summary(verdict: Verdict) -> str:
     return f"{least if least == most else f'{least} to {most}'}; {agreeing}"
 
 
-def figure_text(rule: Comparison, figure: float) -> str:
+def figure_text(rule: Condition, figure: float) -> str:
     """Return a figure in the unit of its claim."""
     if rule.unit == "%":
         return percent(figure)
@@ -94,24 +94,24 @@ def figure_text(rule: Comparison, figure: float) -> str:
     return text + {"x": "x", "s": " s"}[rule.unit]
 
 
-def _cell(verdict: Verdict, case: str) -> str:
-    rule = verdict.claim.comparison
-    if rule is None or case not in verdict.figures:
+def _cell(outcome: Outcome, case: str) -> str:
+    rule = outcome.claim.condition
+    if rule is None or case not in outcome.figures:
         return NOTHING
-    text = figure_text(rule, verdict.figures[case])
-    return text if case in verdict.agreeing else Markdown(f"**{text}**")
+    text = figure_text(rule, outcome.figures[case])
+    return text if case in outcome.agreeing else Markdown(f"**{text}**")
 
 
-def _word(verdict: Verdict) -> str:
-    """Return the verdict in words; a verdict on few cases says their number."""
-    if verdict.holds is None:
+def _word(outcome: Outcome) -> str:
+    """Return the outcome in words; a outcome on few cases says their number."""
+    if outcome.holds is None:
         return "not measured"
-    word = "true" if verdict.holds else "**false**"
-    few = len(verdict.figures)
+    word = "true" if outcome.holds else "**false**"
+    few = len(outcome.figures)
     return Markdown(word if few >= MANY_CASES else f"{word}, on {counted(few, 'run')} only")
 
 
-# A verdict on fewer cases says how few they are.
+# A outcome on fewer cases says how few they are.
 MANY_CASES = 5
 # The frame of the rows of the evidence that is being judged.
 ROWS = "evidence"
@@ -127,7 +127,7 @@ class Evidence:
     text: EvidenceText
     frames: Frames
 
-    def figures(self, rule: Comparison, formula: str) -> tuple[Figures, Figures]:
+    def figures(self, rule: Condition, formula: str) -> tuple[Figures, Figures]:
         """Return the figure of each case from our records, and from the paper."""
         cases = self.text.cases
         for name in (*rule.only, *rule.without):
@@ -149,7 +149,7 @@ class Evidence:
 
 
 def judged_claims(material: PageMaterial) -> list[JudgedClaim]:
-    """Return the verdicts on the claims of a study from its records."""
+    """Return the outcomes on the claims of a study from its records."""
     texts = material.words.get("evidence")
     if not isinstance(texts, dict) or not texts:
         raise GaplessError(
@@ -164,9 +164,9 @@ def judged_claims(material: PageMaterial) -> list[JudgedClaim]:
     return [_judged(claim, evidence) for claim in claims_of(material.words)]
 
 
-def _judged(claim: Claim, evidence: Sequence[Evidence]) -> JudgedClaim:
-    nothing: Verdict = claim.judge({})
-    rule = claim.comparison
+def _judged(claim: PaperClaim, evidence: Sequence[Evidence]) -> JudgedClaim:
+    nothing: Outcome = claim.judge({})
+    rule = claim.condition
     if rule is None:
         return JudgedClaim(nothing, nothing)
     with errors_at(f"page.claims, {claim.key}"):
@@ -180,16 +180,20 @@ def _judged(claim: Claim, evidence: Sequence[Evidence]) -> JudgedClaim:
         )
 
 
-@slot("claims")
 def _claims(material: PageMaterial) -> str:
     return claims_table(judged_claims(material))
 
 
-@slot("claim-figures")
 def _claim_figures(material: PageMaterial) -> str:
     return figures_table(judged_claims(material))
 
 
-@slot("claims-not-measured")
 def _claims_not_measured(material: PageMaterial) -> str:
     return reasons_list(judged_claims(material))
+
+
+CLAIM_SLOTS = {
+    "claims": _claims,
+    "claim-figures": _claim_figures,
+    "claims-not-measured": _claims_not_measured,
+}

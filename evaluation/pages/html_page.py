@@ -6,7 +6,8 @@ of a page, such as the name of a tensor, can make a browser fetch anything.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -19,6 +20,15 @@ if TYPE_CHECKING:
 TEMPLATES = Path(__file__).parent / "templates"
 # The parts of Bokeh that a memory map uses; the parts for formulas and data tables are left out.
 BOKEH_PARTS: Final = ("bokeh", "bokeh-gl", "bokeh-widgets")
+
+
+@dataclass(frozen=True)
+class ReportMap:
+    """A memory map on the page: its title, its notes, and its drawing by Bokeh."""
+
+    title: str
+    notes: Sequence[str]
+    drawing: UIElement
 
 
 def render_page(template: str, maps: Mapping[str, UIElement], **values: object) -> str:

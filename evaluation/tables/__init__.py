@@ -1,1 +1,0 @@
-"""Tables and claims of pages as data: SQL over the records."""
