@@ -40,6 +40,9 @@ def write_trace(path: Path, **changed: object) -> Path:
         ({"names": NAMES[:2]}, "'free_completed' is needed"),
         ({"action": np.ones(8, dtype=np.int8)}, "event 1: an address is allocated once"),
         ({"size": -SIZE}, "field size, request 0: bytes are at least 0"),
+        ({"action": ACTION + 1}, "action, event 4: an index into the 4 names is needed, found 4"),
+        ({"action": ACTION - 1}, "action, event 0: an index into the 4 names is needed, found -1"),
+        ({"addr": ADDRESS + np.uint64(1 << 63)}, "addr, entry 2: a number that fits int64"),
     ],
 )
 def test_a_wrong_array_is_refused_in_one_line(
