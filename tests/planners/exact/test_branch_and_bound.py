@@ -22,8 +22,6 @@ from tests.slow import in_parts, one_by_one
 
 PROBLEMS = 5_000
 LONG_PROBLEMS = 100_000
-# CP-SAT takes several times as long as all else together.
-CP_SAT_EVERY = 10
 NODE_LIMITS = (0, 1, 2, 5, 20, 100)
 # A backstop against a search without end; without its rules a search comes near a tenth of it.
 MOST_NODES = 50_000_000
@@ -76,14 +74,6 @@ def compare(seed: int, indices: range) -> Counter[object]:
         where = f"seed {seed}, problem {index}, {rules}"
         wrong = find_mistake(problem, result)
         assert wrong is None, f"{where}: {wrong}, {result}"
-        if index % CP_SAT_EVERY == 0:
-            other = run(problem, get("cp-sat"))
-            assert (other.status is Status.INFEASIBLE) == (result.status is Status.INFEASIBLE), (
-                where
-            )
-            if problem.capacity is None:
-                assert other.peak == result.peak, where
-            seen["cp-sat"] += 1
         seen[result.status] += 1
         if result.statistics.get("nodes"):
             seen["searched"] += 1

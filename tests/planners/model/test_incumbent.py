@@ -24,8 +24,6 @@ from planners.search.auto import SEARCHES
 from planners.search.exact_step import ExactStep
 from planners.search.turns import Search, Shared, Turns
 from planners.testing.random_problems import SOLVABLE, random_problem
-from tests.definitions import unsafe
-from tests.planners.exact.brute_force import optimal_peak
 
 Order = NDArray[np.int32]
 
@@ -69,15 +67,6 @@ def test_a_limit_stops_at_the_first_block_that_passes_it(fit: str, objects: bool
             assert attempt.plan.offsets.tolist() == whole.plan.offsets.tolist()
 
 
-def test_rows_say_what_lifetimes_do() -> None:
-    for _, problem in some_problems(60):
-        rows = problem.core.with_rows()
-        pairs = unsafe(problem)
-        for b in range(problem.tensor_count):
-            for a in range(b):
-                assert rows.unsafe(a, b) == rows.unsafe(b, a) == ((a, b) in pairs)
-
-
 def search(problem: Problem, order: Order, limit: int, rng: Random) -> tuple[IntColumn, Order, int]:
     rows = problem.core.with_rows()
     offsets, after, made, none = _core.search_orders(
@@ -105,23 +94,6 @@ def test_local_search_finds_first_fit_plans_below_the_limit() -> None:
             assert again is not None
             assert again.offsets.tolist() == plan.offsets.tolist()
     assert found > 20
-
-
-@pytest.mark.parametrize("chained", [(), ((0, 1),)], ids=["single", "chained"])
-@pytest.mark.parametrize("pinned", [{}, {2: 4}], ids=["free", "beside a pin"])
-def test_a_first_block_that_ends_too_high_proves_that_no_plan_is_lower(
-    pinned: dict[int, int], chained: tuple[tuple[int, int], ...]
-) -> None:
-    problem = Problem([5, 2, 3], unsafe_pairs=[(0, 2), (1, 2)], pinned=pinned, contiguous=chained)
-    order, best = np.arange(problem.blocks.count, dtype=np.int32), optimal_peak(problem)
-    assert best is not None
-    for limit in range(1, best + 3):
-        offsets, _, made, none = _core.search_orders(
-            problem.core.with_rows(), order, limit, 200, 0, 9.0
-        )
-        assert bool(len(offsets)) == (limit > best)
-        assert not none or limit <= best
-        assert made == (1 if none else made)
 
 
 @pytest.mark.parametrize("search", SEARCHES, ids=lambda search: search.name)

@@ -8,7 +8,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from planners import Budget, Plan, Problem, Safety, Status, _core, check, place, read_problem, run
+from planners import Budget, Problem, Safety, Status, check, place, read_problem, run
 from planners.greedy.portfolio import Portfolio
 from planners.model.incumbent import Incumbent
 from planners.search.largest_first import LEAST_GROWTH, LargestFirst, levels_of
@@ -35,27 +35,6 @@ def test_every_plan_is_valid_and_better_than_the_one_before(safety: Safety) -> N
         assert incumbent.count <= 20_000
         better += incumbent.best.peak < worst.peak
     assert better > 5
-
-
-@pytest.mark.parametrize("safety", Safety)
-def test_an_order_of_some_blocks_plans_these_alone(safety: Safety) -> None:
-    found = 0
-    for seed in range(60):
-        rng = Random(f"some {safety} {seed}")
-        problem = random_problem(rng, safety, (2, 20), features=SOLVABLE)
-        blocks = problem.blocks
-        order = rng.sample(range(blocks.count), rng.randint(1, blocks.count))
-        offsets, after, *_ = _core.search_orders(
-            problem.core.with_rows(), np.array(order, dtype=np.int32), 1 << 40, 1, seed, 9.0
-        )
-        assert after.tolist() == order
-        if not len(offsets):
-            continue
-        tensors = np.flatnonzero(np.isin(blocks.block_of, order))
-        part = problem.select(tensors)
-        check(part, Plan.of(part, offsets[tensors]))
-        found += 1
-    assert found > 30
 
 
 def test_levels_fall_to_all_blocks_and_grow() -> None:
