@@ -248,7 +248,6 @@ void bind_vpmm(nb::module_& module) {
         .value("LIVE", VpmmState::live)
         .value("PENDING", VpmmState::pending)
         .value("FREE", VpmmState::free)
-        .value("FRESH", VpmmState::fresh)
         .value("HOLE", VpmmState::hole)
         .value("ZOMBIE", VpmmState::zombie);
     nb::class_<VpmmView>(module, "VpmmView", "A region of VPMM.")
@@ -259,9 +258,7 @@ void bind_vpmm(nb::module_& module) {
     nb::class_<Vpmm, OnlineAllocator>(module, "Vpmm", "Moves free pages side by side for requests.")
         .def(nb::init<DeviceMemory&, const VpmmSettings&>(), "memory"_a,
              "settings"_a = VpmmSettings(), nb::keep_alive<1, 2>())
-        .def("regions", &Vpmm::regions, "The regions in the order of addresses.")
-        .def("keep_stages", &Vpmm::keep_stages)
-        .def("stages", &Vpmm::stages, "The regions after each step of the last request's phase 2.");
+        .def("regions", &Vpmm::regions, "The regions in the order of addresses.");
 }
 
 // The rows of an array of so many columns, each made into a value.

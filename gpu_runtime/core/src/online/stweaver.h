@@ -98,7 +98,6 @@ class Stweaver final : public OnlineAllocator {
     std::size_t pool_bytes() const { return profile_.pool_bytes; }
 
   private:
-    void check_own() const override;
     struct Block {
         Address address = 0;
         std::size_t bytes = 0;
