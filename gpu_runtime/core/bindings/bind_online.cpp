@@ -60,7 +60,6 @@ void bind_calls(nb::module_& module) {
         .def_ro("await_event", &DeviceCalls::await)
         .def_ro("make_wait", &DeviceCalls::make_wait)
         .def_ro("other", &DeviceCalls::other)
-        .def_prop_ro("memory_calls", &DeviceCalls::memory_calls)
         .def_prop_ro("host_waits", &DeviceCalls::host_waits);
     nb::class_<CountingMemory, DeviceMemory>(
         module, "CountingMemory", "A device that counts what it is asked, and may time it.")
@@ -116,7 +115,6 @@ void bind_listing(nb::module_& module) {
         .def_ro("allocated_bytes", &OnlineFigures::allocated_bytes)
         .def_ro("allocated_peak", &OnlineFigures::allocated_peak)
         .def_ro("active_bytes", &OnlineFigures::active_bytes)
-        .def_ro("active_peak", &OnlineFigures::active_peak)
         .def_ro("free_bytes", &OnlineFigures::free_bytes)
         .def_ro("reserved_bytes", &OnlineFigures::reserved_bytes)
         .def_ro("reserved_peak", &OnlineFigures::reserved_peak)
@@ -248,7 +246,6 @@ void bind_vpmm(nb::module_& module) {
         .value("LIVE", VpmmState::live)
         .value("PENDING", VpmmState::pending)
         .value("FREE", VpmmState::free)
-        .value("FRESH", VpmmState::fresh)
         .value("HOLE", VpmmState::hole)
         .value("ZOMBIE", VpmmState::zombie);
     nb::class_<VpmmView>(module, "VpmmView", "A region of VPMM.")
@@ -259,9 +256,7 @@ void bind_vpmm(nb::module_& module) {
     nb::class_<Vpmm, OnlineAllocator>(module, "Vpmm", "Moves free pages side by side for requests.")
         .def(nb::init<DeviceMemory&, const VpmmSettings&>(), "memory"_a,
              "settings"_a = VpmmSettings(), nb::keep_alive<1, 2>())
-        .def("regions", &Vpmm::regions, "The regions in the order of addresses.")
-        .def("keep_stages", &Vpmm::keep_stages)
-        .def("stages", &Vpmm::stages, "The regions after each step of the last request's phase 2.");
+        .def("regions", &Vpmm::regions, "The regions in the order of addresses.");
 }
 
 // The rows of an array of so many columns, each made into a value.
@@ -324,7 +319,6 @@ void bind_stweaver(nb::module_& module) {
                                           "Serves by the plan of a profiled iteration.")
         .def(nb::init<DeviceMemory&>(), "memory"_a, nb::keep_alive<1, 2>())
         .def("adopt", &Stweaver::adopt, "profile"_a)
-        .def("reserve_pool", &Stweaver::reserve_pool)
         .def(
             "adopt_for_less",
             [](Stweaver& allocator, ServingOnlineAllocator& serving,

@@ -87,8 +87,7 @@ void bind_plan(nb::module_& module) {
         .def_ro("bytes", &Mismatch::bytes)
         .def_ro("request", &Mismatch::request)
         .def_ro("expected_bytes", &Mismatch::expected_bytes)
-        .def_ro("number", &Mismatch::number)
-        .def_ro("step_kind", &Mismatch::step_kind);
+        .def_ro("number", &Mismatch::number);
     bind_kinds(module);
 }
 

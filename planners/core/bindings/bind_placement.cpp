@@ -101,19 +101,6 @@ void bind_placement(nb::module_& module) {
         nb::arg("attempts"), nb::arg("seed"), nb::arg("seconds"),
         "Offsets of the first plan below the limit, empty without one; the weights and priorities "
         "to go on from; and the attempts made.");
-    module.def(
-        "forbidden_starts",
-        [](const Instance& instance, Array<std::int64_t> offsets, std::int32_t block,
-           std::int64_t floor) {
-            std::vector<std::pair<std::int64_t, std::int64_t>> intervals;
-            for (const Interval& interval :
-                 forbidden_starts(instance, copy(offsets), block, floor)) {
-                intervals.emplace_back(interval.begin, interval.end);
-            }
-            return intervals;
-        },
-        nb::arg("instance"), nb::arg("offsets"), nb::arg("block"), nb::arg("floor") = 0,
-        "Algorithms 8 and 9: the starts that placed tensors (offset >= 0) forbid to a block.");
 }
 
 }  // namespace gapless::bindings

@@ -9,20 +9,16 @@ import hashlib
 import json
 import os
 import sys
-import time
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from gpu_runtime import PlannedMemory
-from gpu_runtime._core import CudaMemory, PlannedAllocator
 from planners.errors import DeviceError
 
 WIDTH = 4096
 LAYERS = 12
-LAYER_BYTES = 4 * WIDTH * WIDTH
 STEPS = 8
 PAUSE_AFTER = 4
 
@@ -151,37 +147,7 @@ def nothing_kept(_what: str) -> dict[str, Any]:
     }
 
 
-def speed(gibibytes: str) -> dict[str, float]:
-    """Return the seconds of a pause, a resume, and one copy of the same bytes, each the second."""
-    memory, size = CudaMemory(0), int(gibibytes) << 30
-    allocator = PlannedAllocator(memory)
-    before = memory.free_bytes()
-    for _ in range(size // LAYER_BYTES):
-        allocator.allocate(LAYER_BYTES)
-    found: dict[str, float] = {"bytes": size}
-
-    def taken(what: str, call: Callable[[], object]) -> None:
-        begun = time.perf_counter()
-        call()
-        found[what] = time.perf_counter() - begun
-
-    for _ in range(2):
-        taken("pause", lambda: allocator.pause(None, True))
-        found["left"] = before - memory.free_bytes()
-        taken("resume", lambda: allocator.resume(None))
-    host, address = memory.allocate_host(size), memory.allocate_plain(size)
-
-    def copy() -> None:
-        memory.copy(address, host, size)
-        memory.await_copies()
-
-    for _ in range(2):
-        taken("copy", copy)
-    return found
-
-
 PROGRAMS = {
-    "speed": speed,
     "train": train,
     "graph": graph,
     "access": access,

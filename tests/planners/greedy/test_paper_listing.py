@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-import numpy as np
 import pytest
 
-from planners import Plan, Problem, Safety, _core, place, place_in_objects
+from planners import Plan, Problem, Safety, place, place_in_objects
 from planners.greedy.place import sort_keys
 from planners.greedy.sort_keys import ORDERS, block_order
 from planners.testing.random_problems import random_problem
@@ -110,10 +109,6 @@ def test_figure_6_forbids_seven_starts() -> None:
     #  new          |   D    |  E  |  F  |     E may not lie on B: D starts at 7 or above
     a, b, c, d, e, f = range(6)
     problem = Problem([10, 5, 3, 8, 6, 6], unsafe_pairs=[(e, b)], contiguous=[(a, b, c), (d, e, f)])
-    new_block = int(problem.blocks.block_of[d])
-    placed = np.array([0, 10, 15, -1, -1, -1])
-    assert _core.forbidden_starts(problem.core, placed, new_block) == [(0, 7)]
-    assert _core.forbidden_starts(problem.core, placed, new_block, floor=-10) == [(-3, 7)]
     listed = paper_listing.avoid(
         (d, e, f),
         paper_listing.MemoryObject(0, 18, [(a, b, c)]),
@@ -139,9 +134,6 @@ def test_published_fit_passes_over_free_starts(rule: str, head: int) -> None:
     #  The published Fit asks that D, 8 bytes, ends by the forbidden start 7: it does not.
     q, p, d, e = range(4)
     problem = Problem([20, 5, 8, 6], unsafe_pairs=[(e, p)], contiguous=[(q, p), (d, e)])
-    assert _core.forbidden_starts(
-        problem.core, np.array([0, 20, -1, -1]), int(problem.blocks.block_of[d])
-    ) == [(7, 17)]
     plan = place(problem, [0, 0, 1, 1], chain_rule=rule)
     assert plan.offsets.tolist() == [0, 20, head, head + 8]
 

@@ -24,7 +24,6 @@ struct Mismatch {
     std::int64_t request = -1;         // its number in the step
     std::int64_t expected_bytes = -1;  // in the plan; -1 if it expects no further request
     std::int64_t number = -1;          // among all mismatches of the allocator
-    std::int64_t step_kind = -1;       // number of the kind of step
 };
 
 }  // namespace gapless::runtime

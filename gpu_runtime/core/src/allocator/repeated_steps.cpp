@@ -127,8 +127,7 @@ void RepeatedSteps::note_mismatch(MismatchKind kind, std::size_t request, Stream
                          .stream = stream,
                          .bytes = bytes,
                          .request = static_cast<std::int64_t>(request),
-                         .expected_bytes = is_over ? -1 : plan.bytes[request],
-                         .step_kind = plan.kind};
+                         .expected_bytes = is_over ? -1 : plan.bytes[request]};
 }
 
 void RepeatedSteps::note_request(Block& block) {

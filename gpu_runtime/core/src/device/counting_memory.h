@@ -27,11 +27,6 @@ struct DeviceCalls {
     std::uint64_t make_wait = 0;
     std::uint64_t other = 0;  // queries, and destroyed events
 
-    // Calls that take, map or return memory.
-    std::uint64_t memory_calls() const {
-        return reserve_range + release_range + create_pages + release_pages + map + set_access +
-               unmap + allocate_plain + release_plain;
-    }
     // Calls in which the host waits for the device.
     std::uint64_t host_waits() const { return synchronize + await; }
 };

@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <memory>
-#include <stdexcept>
 #include <variant>
 
-#include "device/invariant.h"
 #include "device/sizes.h"
 #include "online/online_allocators.h"
 
@@ -152,27 +150,6 @@ std::optional<LiveBlock> Gmlake::live_block(Address address) const {
     const GmlakeBlock* const block = live_.find(address);
     if (block == nullptr) return small_.live_block(address);
     return LiveBlock{block->bytes, block->requested, block->pool->stream, block->used_on.size()};
-}
-
-void Gmlake::check_own() const {
-    small_.check();
-    pools_.check();
-    std::size_t live = 0;
-    bool has_pending = false;
-    for (const GmlakeBlock* const block : pools_.holders()) {
-        const bool is_live = live_.find(block->address) == block;
-        require(!is_live || block->holder == block, "a live block is held");
-        require(!is_live || block->pending == 0, "a live block waits for nothing");
-        live += is_live;
-        if (block->holder == nullptr) {
-            require(block->pending == 0, "an inactive block waits for nothing");
-        } else {
-            require(is_live || block->pending > 0, "a freed block waits for something");
-            has_pending = has_pending || !is_live;
-        }
-    }
-    require(live == live_.size(), "as many blocks are live as are found");
-    require(has_pending != pending_.empty(), "pending blocks are known");
 }
 
 OnlineDefinition describe_gmlake() {

@@ -84,7 +84,6 @@ class Gmlake final : public OnlineAllocator {
     std::size_t primitive_count() const { return pools_.primitive_count(); }
 
   private:
-    void check_own() const override;
     Address serve(std::size_t requested, Stream stream);
     // Finds or makes an inactive block for a request of `bytes`, which are whole chunks.
     GmlakeBlock& best_fit(GmlakePool& pool, std::size_t bytes);

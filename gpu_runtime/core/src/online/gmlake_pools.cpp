@@ -2,10 +2,7 @@
 
 #include <algorithm>
 #include <stdexcept>
-#include <unordered_set>
 #include <utility>
-
-#include "device/invariant.h"
 
 namespace gapless::runtime {
 
@@ -238,61 +235,6 @@ std::vector<const GmlakeBlock*> GmlakePools::holders() const {
         }
     }
     return found;
-}
-
-void GmlakePools::check() const {
-    std::unordered_set<Pages> chunks;
-    std::size_t primitive = 0, stitched = 0, stitched_bytes = 0, inactive = 0;
-    for (const GmlakeBlock& block : blocks_) {
-        if (block.parts.empty()) continue;  // an unused entry
-        std::size_t bytes = 0;
-        for (const GmlakeBlock* const part : block.parts) bytes += part->bytes;
-        require(bytes == block.bytes, "a block has the bytes of its parts");
-        if (block.is_primitive()) {
-            ++primitive;
-            require(block.parts.front() == &block && block.parts.size() == 1,
-                    "a primitive block is its own part");
-            require(block.chunks.size() * rules_.chunk_bytes == block.bytes,
-                    "a primitive block has the bytes of its chunks");
-            for (const Pages each : block.chunks) {
-                require(chunks.insert(each).second, "a chunk is in one primitive block");
-            }
-            for (const GmlakeBlock* const user : block.stitched) {
-                require(std::ranges::count(user->parts, &block) == 1,
-                        "a part knows whose part it is");
-            }
-            const bool is_held = block.holder != nullptr && block.holder->holder == block.holder &&
-                                 std::ranges::count(block.holder->parts, &block) == 1;
-            require(block.holder == nullptr || is_held,
-                    "an active block is in what was handed out");
-            if (block.holder == nullptr) {
-                ++inactive;
-                require(block.place->block == &block && block.place->bytes == block.bytes,
-                        "an inactive block is in its list");
-            }
-        } else {
-            ++stitched;
-            stitched_bytes += block.bytes;
-            require(block.parts.size() > 1, "a stitched block has several parts");
-            require(block.place->block == &block && *block.turn == &block,
-                    "a stitched block is in its lists");
-            for (const GmlakeBlock* const part : block.parts) {
-                require(part->is_primitive() && std::ranges::count(part->stitched, &block) == 1,
-                        "parts are primitive blocks, and know whose they are");
-                require(part->pool == block.pool, "parts belong to one stream");
-                require(block.holder == nullptr || part->holder == &block,
-                        "who has a stitched block has its parts");
-            }
-        }
-    }
-    for (const auto& [stream, pool] : pools_) {
-        require(pool.inactive.size() <= inactive, "lists hold what there is");
-        inactive -= pool.inactive.size();
-    }
-    require(inactive == 0, "lists hold what there is");
-    require(primitive == primitive_count_ && stitched == by_use_.size() &&
-                stitched_bytes == stitched_bytes_,
-            "blocks are counted");
 }
 
 }  // namespace gapless::runtime

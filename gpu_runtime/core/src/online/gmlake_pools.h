@@ -76,11 +76,6 @@ class GmlakePools {
     std::vector<const GmlakeBlock*> holders() const;
     std::size_t stitched_count() const { return by_use_.size(); }
     std::size_t primitive_count() const { return primitive_count_; }
-    // Bytes of chunks that belong to no block, and that the device refused to take back.
-    std::size_t kept_bytes() const { return stock_.kept_bytes(); }
-
-    // Throws std::logic_error if an invariant of the blocks is broken.
-    void check() const;
 
   private:
     // Maps chunks side by side into a new range of addresses, and returns its address.

@@ -14,8 +14,7 @@ struct OnlineFigures {
     std::size_t requested_peak = 0;
     std::size_t allocated_bytes = 0;  // in blocks of live requests
     std::size_t allocated_peak = 0;
-    std::size_t active_bytes = 0;  // allocated ones, and freed blocks that a stream may still use
-    std::size_t active_peak = 0;
+    std::size_t active_bytes = 0;    // allocated ones, and freed blocks that a stream may still use
     std::size_t free_bytes = 0;      // ready for a request, mapped or not
     std::size_t reserved_bytes = 0;  // physical memory
     std::size_t reserved_peak = 0;
@@ -39,7 +38,6 @@ class OnlineAccount {
         figures_.active_bytes += bytes;
         figures_.requested_peak = std::max(figures_.requested_peak, figures_.requested_bytes);
         figures_.allocated_peak = std::max(figures_.allocated_peak, figures_.allocated_bytes);
-        figures_.active_peak = std::max(figures_.active_peak, figures_.active_bytes);
     }
     // The block stays active until finished().
     void freed(std::size_t requested, std::size_t bytes) {
@@ -83,7 +81,6 @@ class OnlineAccount {
     void reset_peaks() {
         figures_.requested_peak = figures_.requested_bytes;
         figures_.allocated_peak = figures_.allocated_bytes;
-        figures_.active_peak = figures_.active_bytes;
         figures_.reserved_peak = figures_.reserved_bytes;
     }
     const OnlineFigures& figures() const { return figures_; }

@@ -72,15 +72,12 @@ class OnlineAllocator {
     virtual std::vector<OnlineSegment> segments() const = 0;
     // Returns the live block that begins at an address.
     virtual std::optional<LiveBlock> live_block(Address address) const = 0;
-    // Throws std::logic_error if the listed blocks do not add up to the figures, or an invariant of
-    // the allocator's own is broken. For tests.
+    // Throws std::logic_error if the listed blocks do not add up to the figures. For tests.
     void check() const;
 
   protected:
     // An allocator within another one counts in the account `whole` too.
     explicit OnlineAllocator(OnlineAccount* whole = nullptr) : account_(whole) {}
-
-    virtual void check_own() const = 0;
 
     OnlineAccount account_;
 };

@@ -18,7 +18,6 @@ class PageStock {
         : memory_(memory), mapper_(mapper), account_(account), each_(each) {}
 
     std::size_t each() const { return each_; }
-    std::size_t kept_bytes() const { return kept_.size() * each_; }
 
     // Throws OutOfDeviceMemory and DeviceCallError.
     Pages obtain() {

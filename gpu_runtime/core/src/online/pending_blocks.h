@@ -70,8 +70,6 @@ class PendingBlocks {
         }
     }
 
-    bool empty() const { return uses_ == 0; }
-
   private:
     struct Use {
         Event event;

@@ -4,7 +4,6 @@
 #include <stdexcept>
 #include <string>
 
-#include "device/invariant.h"
 #include "device/sizes.h"
 
 namespace gapless::runtime {
@@ -254,49 +253,6 @@ std::optional<LiveBlock> PytorchAllocator::live_block(Address address) const {
     const PoolBlock* const block = live_.find(address);
     if (block == nullptr) return std::nullopt;
     return LiveBlock{block->bytes, block->requested, block->pool->stream, block->used_on.size()};
-}
-
-void PytorchAllocator::check_own() const {
-    std::size_t live = 0, listed = 0, pending = 0;
-    for (const auto& [address, segment] : segments_) {
-        const PoolBlock* before = nullptr;
-        for (const PoolBlock* block = segment.first; block != nullptr; block = block->behind) {
-            require(block->segment == &segment, "a block knows its segment");
-            require(block->bytes % kBlockAlignment == 0, "a block has a multiple of 512 bytes");
-            require(block->before == before, "neighbours know each other");
-            require(before == nullptr || before->pool == block->pool,
-                    "a segment belongs to one pool");
-            const bool is_listed =
-                block->state == OnlineState::free || block->state == OnlineState::unmapped;
-            if (is_listed) {
-                ++listed;
-                require(block->place->block == block && block->place->address == block->address &&
-                            block->place->bytes ==
-                                (block->state == OnlineState::free ? block->bytes : 0),
-                        "a block that is not in use is in its list");
-                require(before == nullptr || before->state != block->state,
-                        "no two free stretches touch");
-            }
-            require((block->pending > 0) == (block->state == OnlineState::pending),
-                    "a freed block waits for something");
-            if (block->state == OnlineState::allocated) {
-                ++live;
-                require(live_.find(block->address) == block, "a live block is found");
-            }
-            if (block->state == OnlineState::pending) ++pending;
-            before = block;
-        }
-        check_segment(segment);
-    }
-    for (const auto& [place, pools] : pools_) {
-        for (const StreamPool& pool : pools) {
-            require(pool.free.size() + pool.unmapped.size() <= listed, "lists hold what there is");
-            listed -= pool.free.size() + pool.unmapped.size();
-        }
-    }
-    require(listed == 0, "lists hold what there is");
-    require(live == live_.size(), "as many blocks are live as are found");
-    require((pending == 0) == pending_.empty(), "pending blocks are known");
 }
 
 }  // namespace gapless::runtime

@@ -68,8 +68,6 @@ class PytorchAllocator : public OnlineAllocator {
     virtual void collect_garbage() {}
     // Gives idle memory of some pools back to the device. Throws DeviceCallError.
     virtual void release_idle(const std::set<PoolId>& pools) = 0;
-    void check_own() const final;
-    virtual void check_segment(const PoolSegment& segment) const = 0;
 
     // Returns the free blocks of streams that are not captured, of small or of large requests in
     // some pools.

@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <iterator>
 #include <memory>
-#include <stdexcept>
 #include <variant>
 
-#include "device/invariant.h"
 #include "device/sizes.h"
 #include "online/online_allocators.h"
 
@@ -110,13 +108,6 @@ void PytorchCaching::release(const std::vector<PoolBlock*>& blocks) {
         account_.remove_segment();
         take(*block);
         drop_segment(*block->segment);
-    }
-}
-
-void PytorchCaching::check_segment(const PoolSegment& segment) const {
-    require(segment.pages.empty(), "a plain segment has no pages");
-    for (const PoolBlock* block = segment.first; block != nullptr; block = block->behind) {
-        require(block->state != OnlineState::unmapped, "memory is behind all of a plain segment");
     }
 }
 

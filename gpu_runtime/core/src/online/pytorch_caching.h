@@ -19,7 +19,6 @@ class PytorchCaching final : public PytorchAllocator {
     bool make_room(StreamPool& pool, std::size_t bytes) override;
     void collect_garbage() override;
     void release_idle(const std::set<PoolId>& pools) override;
-    void check_segment(const PoolSegment& segment) const override;
 
     // Gives back segments that are one free block each. Throws DeviceCallError; then some stay.
     void release(const std::vector<PoolBlock*>& blocks);

@@ -9,7 +9,6 @@
 #include <variant>
 #include <vector>
 
-#include "device/invariant.h"
 #include "device/sizes.h"
 #include "device/stream_mark.h"
 #include "online/online_allocators.h"
@@ -189,18 +188,6 @@ std::size_t PytorchExpandable::unmap_pages(const PoolBlock& block, std::size_t f
         segment.pages[i] = kNoPages;
     }
     return last;
-}
-
-void PytorchExpandable::check_segment(const PoolSegment& segment) const {
-    const std::size_t each = segment.bytes / segment.pages.size();
-    for (const PoolBlock* block = segment.first; block != nullptr; block = block->behind) {
-        const std::size_t first = (block->address - segment.address) / each;
-        const std::size_t last = (block->end() - segment.address + each - 1) / each;
-        for (std::size_t i = first; i < last; ++i) {
-            require((segment.pages[i] != kNoPages) == is_mapped(block),
-                    "pages are where blocks are mapped, and nowhere else");
-        }
-    }
 }
 
 OnlineDefinition describe_pytorch_expandable() {

@@ -23,7 +23,6 @@ class PytorchExpandable final : public PytorchAllocator {
     bool is_split(const PoolBlock& block, std::size_t bytes) const override;
     PoolBlock* obtain(StreamPool& pool, std::size_t bytes) override;
     void release_idle(const std::set<PoolId>& pools) override;
-    void check_segment(const PoolSegment& segment) const override;
 
     PageStock& stock_of(const StreamPool& pool) { return stocks_[pool.is_small ? 0 : 1]; }
     // Returns a free or unmapped block at which a run of enough such bytes begins.

@@ -5,7 +5,6 @@
 #include <stdexcept>
 #include <utility>
 
-#include "device/invariant.h"
 #include "device/sizes.h"
 #include "online/online_allocators.h"
 
@@ -230,26 +229,6 @@ std::optional<LiveBlock> Stweaver::live_block(Address address) const {
     const Block* const block = live_.find(address);
     if (block == nullptr) return std::nullopt;
     return LiveBlock{block->bytes, block->requested, profile_.stream, block->used_on.size()};
-}
-
-void Stweaver::check_own() const {
-    cache_.check();
-    apart_.check();
-    std::size_t live = 0, held_bytes = 0;
-    bool has_pending = false;
-    for (const Block& block : blocks_) {
-        if (!block.is_used) continue;
-        const bool is_live = live_.find(block.address) == &block;
-        live += is_live;
-        has_pending = has_pending || !is_live;
-        if (block.place == nullptr) continue;
-        require(block.place->is_held && pool_ + block.place->offset == block.address,
-                "a planned block holds its place");
-        if (is_live) held_bytes += block.requested;
-    }
-    require(held_bytes == static_bytes_, "the static bytes are those of planned blocks");
-    require(live == live_.size(), "as many blocks are live as are found");
-    require(has_pending != pending_.empty(), "pending blocks are known");
 }
 
 OnlineDefinition describe_stweaver() {

@@ -59,8 +59,6 @@ class Stweaver final : public OnlineAllocator {
     // and nothing is given back, where that would reserve more than is reserved. Throws
     // OutOfDeviceMemory, DeviceCallError; then there is no profile.
     bool adopt_for_less(StweaverProfile profile);
-    // Throws OutOfDeviceMemory. Else allocate() does this with its first request.
-    void reserve_pool();
 
     Address allocate(std::size_t bytes, Stream stream) override;
     bool free(Address address) override;
@@ -98,7 +96,8 @@ class Stweaver final : public OnlineAllocator {
     std::size_t pool_bytes() const { return profile_.pool_bytes; }
 
   private:
-    void check_own() const override;
+    // Throws OutOfDeviceMemory.
+    void reserve_pool();
     struct Block {
         Address address = 0;
         std::size_t bytes = 0;

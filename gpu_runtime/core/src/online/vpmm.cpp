@@ -88,7 +88,6 @@ Vpmm::Vpmm(DeviceMemory& memory, const VpmmSettings& settings)
 }
 
 Address Vpmm::allocate(std::size_t requested, Stream stream) {
-    stages_.clear();
     if (requested < settings_.page_bytes) {
         settle();
         try {
@@ -185,18 +184,12 @@ VpmmRegion& Vpmm::gather(std::size_t bytes, Stream stream) {
         throw;
     }
 
-    VpmmRegion& made = space_.carve(hole, missing > 0 ? missing : bytes, VpmmState::fresh);
-    if (missing > 0) keep_stage();
+    VpmmRegion& made = space_.carve(hole, bytes);
     for (const Harvest& part : parts) leave(part);
-    if (made.bytes < bytes) {
-        space_.carve(*made.behind, bytes - missing, VpmmState::fresh);
-        space_.absorb(made);
-    }
     std::ranges::copy(pages, space_.pages_of(made).begin());
     made.state = VpmmState::free;
     made.stream = stream;
     appear(made);
-    keep_stage();
     return made;
 }
 
@@ -414,10 +407,6 @@ void Vpmm::keep_later_event(VpmmRegion& region) {
         std::swap(region.mark, behind.mark);
     }
     forget_event(behind);
-}
-
-void Vpmm::keep_stage() {
-    if (keeps_stages_) stages_.push_back(regions());
 }
 
 std::vector<VpmmView> Vpmm::regions() const {

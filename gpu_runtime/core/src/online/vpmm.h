@@ -80,10 +80,6 @@ class Vpmm final : public OnlineAllocator {
 
     // Returns all regions in the order of addresses.
     std::vector<VpmmView> regions() const;
-    // From now on, keeps all regions after each step of phase 2, for stages().
-    void keep_stages() { keeps_stages_ = true; }
-    // The kept regions of the last request, one list for each step of phase 2.
-    const std::vector<std::vector<VpmmView>>& stages() const { return stages_; }
 
   private:
     // The first `bytes` of a free region, whose pages move to a request.
@@ -117,10 +113,6 @@ class Vpmm final : public OnlineAllocator {
     void forget_event(VpmmRegion& region);
     void keep_later_event(VpmmRegion& region);
 
-    void keep_stage();
-    void check_own() const override;
-    void check_pages() const;
-
     DeviceMemory& memory_;
     const VpmmSettings settings_;
     PytorchCaching small_;  // for requests of less than a page
@@ -135,8 +127,6 @@ class Vpmm final : public OnlineAllocator {
     std::map<std::pair<Stream, std::uint64_t>, VpmmRegion*> zombies_;
     std::size_t zombie_bytes_ = 0, zombie_bytes_peak_ = 0;
     std::uint64_t last_id_ = 0;
-    bool keeps_stages_ = false;
-    std::vector<std::vector<VpmmView>> stages_;
 };
 
 }  // namespace gapless::runtime

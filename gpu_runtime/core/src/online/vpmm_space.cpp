@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "device/invariant.h"
-
 namespace gapless::runtime {
 
 namespace {
@@ -32,10 +30,10 @@ VpmmRegion& VpmmSpace::hole_for(std::size_t bytes) {
     return *fit->region;
 }
 
-VpmmRegion& VpmmSpace::carve(VpmmRegion& hole, std::size_t bytes, VpmmState state) {
+VpmmRegion& VpmmSpace::carve(VpmmRegion& hole, std::size_t bytes) {
     holes_.erase(hole.listed);
     if (bytes < hole.bytes) list(split(hole, bytes));
-    hole.state = state;
+    hole.state = VpmmState::fresh;
     return hole;
 }
 
@@ -96,12 +94,6 @@ std::span<Pages> VpmmSpace::pages_of(const VpmmRegion& region) {
     return std::span(pages).subspan(first, count);
 }
 
-std::span<const Pages> VpmmSpace::pages_of(const VpmmRegion& region) const {
-    return std::span(std::as_const(region.chunk->pages))
-        .subspan((region.address - region.chunk->address) / page_bytes_,
-                 region.bytes / page_bytes_);
-}
-
 VpmmRegion* VpmmSpace::new_region() {
     if (unused_regions_.empty()) return &regions_.emplace_back();
     VpmmRegion* const region = unused_regions_.back();
@@ -111,31 +103,6 @@ VpmmRegion* VpmmSpace::new_region() {
 
 void VpmmSpace::list(VpmmRegion& hole) {
     hole.listed = holes_.insert({hole.bytes, hole.address, &hole}).first;
-}
-
-void VpmmSpace::check() const {
-    std::size_t holes = 0;
-    for (const auto& [address, chunk] : chunks_) {
-        Address at = address;
-        const VpmmRegion* before = nullptr;
-        for (const VpmmRegion* region = chunk.first; region != nullptr; region = region->behind) {
-            require(region->chunk == &chunk && region->address == at, "regions lie side by side");
-            require(region->bytes > 0 && region->bytes % page_bytes_ == 0,
-                    "a region has whole pages");
-            require(region->before == before, "neighbours know each other");
-            if (is_hole(region)) {
-                ++holes;
-                require(!is_hole(before), "no two holes touch");
-                require(region->listed->region == region && region->listed->place == at &&
-                            region->listed->bytes == region->bytes,
-                        "a hole is in the list");
-            }
-            at = region->end();
-            before = region;
-        }
-        require(at == address + chunk_bytes_, "regions cover their chunk");
-    }
-    require(holes == holes_.size(), "the list holds the holes there are");
 }
 
 }  // namespace gapless::runtime

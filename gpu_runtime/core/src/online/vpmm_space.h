@@ -25,8 +25,8 @@ class VpmmSpace {
     // Returns the smallest hole of at least `bytes`, and the first among equal ones. If there is
     // none, reserves another chunk. Throws OutOfDeviceMemory.
     VpmmRegion& hole_for(std::size_t bytes);
-    // Makes the first `bytes` of a hole a region of the given state.
-    VpmmRegion& carve(VpmmRegion& hole, std::size_t bytes, VpmmState state);
+    // Makes the first `bytes` of a hole a fresh region.
+    VpmmRegion& carve(VpmmRegion& hole, std::size_t bytes);
     // Makes an unlisted region a hole, or a part of an adjacent hole.
     void make_hole(VpmmRegion& region);
     // Splits a region, which keeps its first `bytes`. Returns the rest, an equal region without an
@@ -39,10 +39,7 @@ class VpmmSpace {
 
     // Returns the pages of a region in the order of addresses.
     std::span<Pages> pages_of(const VpmmRegion& region);
-    std::span<const Pages> pages_of(const VpmmRegion& region) const;
     const std::map<Address, VpmmChunk>& chunks() const { return chunks_; }
-    // Throws std::logic_error if an invariant of regions and holes is broken.
-    void check() const;
 
   private:
     VpmmRegion* new_region();

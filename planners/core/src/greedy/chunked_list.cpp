@@ -41,6 +41,29 @@ void ChunkedList::insert(const Placed& placed) {
     chunk->range = {there.front().interval.begin, std::max(chunk->range.end, placed.interval.end)};
 }
 
+void ChunkedList::erase(std::int64_t begin, std::int32_t number) {
+    auto chunk = std::lower_bound(
+        chunks_.begin(), chunks_.end(), begin,
+        [](const Chunk& other, std::int64_t at) { return other.range.begin < at; });
+    // Tensors with one begin may lie in several chunks.
+    if (chunk != chunks_.begin()) --chunk;
+    for (;; ++chunk) {
+        auto& there = chunk->placed;
+        const auto found = std::find_if(there.begin(), there.end(), [&](const Placed& each) {
+            return each.number == number && each.interval.begin == begin;
+        });
+        if (found == there.end()) continue;
+        there.erase(found);
+        --size_;
+        if (there.empty()) {
+            chunks_.erase(chunk);
+        } else {
+            chunk->range = range_of(there);
+        }
+        return;
+    }
+}
+
 Interval ChunkedList::range_of(const std::vector<Placed>& placed) {
     Interval range = placed.front().interval;
     for (const Placed& each : placed) range.end = std::max(range.end, each.interval.end);

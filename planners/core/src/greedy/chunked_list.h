@@ -33,6 +33,8 @@ class ChunkedList {
     }
 
     void insert(const Placed& placed);
+    // Removes a tensor that was inserted with this begin and number.
+    void erase(std::int64_t begin, std::int32_t number);
     std::size_t size() const { return size_; }
 
   private:

@@ -6,24 +6,15 @@
 #include <string>
 
 #include "greedy/address_tree.h"
-#include "greedy/chunked_list.h"
 #include "greedy/fit.h"
+#include "greedy/free_ranges.h"
 #include "greedy/free_space.h"
-#include "greedy/placed_list.h"
 #include "greedy/unsafe_rows.h"
 #include "model/require.h"
 
 namespace gapless {
 
 namespace {
-
-void set_offsets(const Blocks& blocks, std::int32_t block, std::int64_t head,
-                 std::vector<std::int64_t>& offsets) {
-    const auto members = blocks.members_of(block);
-    for (std::size_t m = 0; m < members.size(); ++m) {
-        offsets[members[m]] = head + blocks.before_of(block, m);
-    }
-}
 
 // Returns true if the time limit has passed. Other exceptions of `stop`, such as interrupts,
 // propagate.
@@ -46,17 +37,14 @@ class SectionSearch {
                   std::vector<FreeSpaceCursor>& scratch)
         : cursors_(scratch) {
         cursors_.clear();
-        const auto members = instance.blocks.members_of(block);
-        for (std::size_t m = 0; m < members.size(); ++m) {
-            const std::int64_t bytes = instance.size[members[m]];
-            if (bytes == 0) continue;
-            const std::int64_t before = instance.blocks.before_of(block, m);
-            for (const SectionRange range : instance.sections->of(members[m])) {
-                tree.visit(range, [&](const DisjointIntervals& occupied) {
-                    cursors_.push_back({occupied.begin(), occupied.end(), before, bytes});
-                });
-            }
-        }
+        instance.each_member(
+            block, [&](std::size_t, std::int32_t tensor, std::int64_t bytes, std::int64_t before) {
+                for (const SectionRange range : instance.sections->of(tensor)) {
+                    tree.visit(range, [&](const DisjointIntervals& occupied) {
+                        cursors_.push_back({occupied.begin(), occupied.end(), before, bytes});
+                    });
+                }
+            });
     }
 
     // Returns the lowest free start at or above `start`.
@@ -84,15 +72,12 @@ class SectionSpace {
 
     void occupy(std::int32_t block, std::int64_t head) {
         top_ = std::max(top_, head + instance_.blocks.size[block]);
-        const auto members = instance_.blocks.members_of(block);
-        for (std::size_t m = 0; m < members.size(); ++m) {
-            const std::int64_t begin = head + instance_.blocks.before_of(block, m);
-            const std::int64_t bytes = instance_.size[members[m]];
-            if (bytes == 0) continue;
-            for (const SectionRange range : instance_.sections->of(members[m])) {
-                tree_.insert(range, {begin, begin + bytes});
-            }
-        }
+        instance_.each_member(
+            block, [&](std::size_t, std::int32_t tensor, std::int64_t bytes, std::int64_t before) {
+                for (const SectionRange range : instance_.sections->of(tensor)) {
+                    tree_.insert(range, {head + before, head + before + bytes});
+                }
+            });
     }
 
     std::int64_t fit(std::int32_t block, PlacementRules rules) {
@@ -117,92 +102,6 @@ class SectionSpace {
 
 // ---- Rows of unsafe pairs -------------------------------------------------------------------
 
-template <class Rows>
-void occupy_in(ChunkedList& placed, const Instance& instance, const Rows& rows, std::int32_t block,
-               std::int64_t head) {
-    const auto members = instance.blocks.members_of(block);
-    for (std::size_t m = 0; m < members.size(); ++m) {
-        const std::int64_t begin = head + instance.blocks.before_of(block, m);
-        const std::int64_t bytes = instance.size[members[m]];
-        if (bytes > 0) placed.insert({{begin, begin + bytes}, rows.number(members[m])});
-    }
-}
-
-bool is_in(const std::uint64_t* row, std::int32_t number) {
-    const auto at = static_cast<std::size_t>(number);
-    return (row[at / kWordBits] & BitRows::bit(at)) != 0;
-}
-
-// Offers free ranges of starts until the choice is final, given the forbidden starts from low to
-// high.
-class FreeRanges {
-  public:
-    FreeRanges(FitChoice& choice, std::int64_t floor, std::int64_t limit)
-        : choice_(choice), lower_(floor), limit_(limit) {}
-
-    // Intervals that end at or below this start forbid nothing more.
-    const std::int64_t& lower() const { return lower_; }
-    // Returns true if the choice is final.
-    bool pass(std::int64_t begin, std::int64_t end) {
-        if (begin > lower_ && choice_.offer(lower_, begin, limit_)) return true;
-        lower_ = std::max(lower_, end);
-        return false;
-    }
-    void end() { choice_.offer(lower_, kNoLimit, limit_); }
-
-  private:
-    FitChoice& choice_;
-    std::int64_t lower_, limit_;
-};
-
-// Offers the free ranges between forbidden starts that are given in any order.
-void offer_sorted(std::vector<Interval>& forbidden, FreeRanges& ranges) {
-    std::sort(forbidden.begin(), forbidden.end(),
-              [](const Interval& a, const Interval& b) { return a.begin < b.begin; });
-    for (const Interval& interval : forbidden) {
-        if (ranges.pass(interval.begin, interval.end)) return;
-    }
-    ranges.end();
-}
-
-// Offers every free range of starts in [floor, limit) until the choice is final.
-template <class Rows>
-void offer_all(const Instance& instance, const ChunkedList& placed, Rows& rows, std::int32_t block,
-               std::int64_t floor, std::int64_t limit, std::vector<Interval>& scratch,
-               FitChoice& choice) {
-    const auto members = instance.blocks.members_of(block);
-    FreeRanges ranges(choice, floor, limit);
-    if (members.size() == 1) {
-        // For a single tensor, placed tensors in address order forbid starts in rising order: no
-        // sort is needed.
-        const std::int64_t bytes = instance.size[members[0]];
-        const std::uint64_t* row = rows.of(block, 0);
-        if (bytes > 0 && placed.visit_above(ranges.lower(), [&](const ChunkedList::Placed& other) {
-                return is_in(row, other.number) &&
-                       ranges.pass(other.interval.begin - bytes + 1, other.interval.end);
-            })) {
-            return;
-        }
-        ranges.end();
-        return;
-    }
-    scratch.clear();
-    for (std::size_t m = 0; m < members.size(); ++m) {
-        const std::int64_t bytes = instance.size[members[m]];
-        if (bytes == 0) continue;
-        const std::uint64_t* row = rows.of(block, m);
-        const std::int64_t before = instance.blocks.before_of(block, m);
-        placed.visit_above(floor + before, [&](const ChunkedList::Placed& other) {
-            if (is_in(row, other.number)) {
-                scratch.push_back({std::max(floor, other.interval.begin - bytes + 1 - before),
-                                   other.interval.end - before});
-            }
-            return false;
-        });
-    }
-    offer_sorted(scratch, ranges);
-}
-
 // Note [Few unsafe pairs]
 // ~~~~~~~~~~~~~~~~~~~~~~~
 // A walk over the placed tensors examines all of them, and in a long graph most are safe with a
@@ -217,11 +116,10 @@ class PairSpace {
     void occupy(std::int32_t block, std::int64_t head) {
         top_ = std::max(top_, head + instance_.blocks.size[block]);
         occupy_in(placed_, instance_, rows_, block, head);
-        const auto members = instance_.blocks.members_of(block);
-        for (std::size_t m = 0; m < members.size(); ++m) {
-            const std::int64_t begin = head + instance_.blocks.before_of(block, m);
-            at_[rows_.number(members[m])] = {begin, begin + instance_.size[members[m]]};
-        }
+        instance_.each_member(
+            block, [&](std::size_t, std::int32_t tensor, std::int64_t bytes, std::int64_t before) {
+                at_[rows_.number(tensor)] = {head + before, head + before + bytes};
+            });
     }
     std::int64_t fit(std::int32_t block, PlacementRules rules) {
         FitChoice choice(instance_, block, rules, top_);
@@ -250,19 +148,16 @@ class PairSpace {
 
     void collect(std::int32_t block) {
         scratch_.clear();
-        const auto members = instance_.blocks.members_of(block);
-        for (std::size_t m = 0; m < members.size(); ++m) {
-            const std::int64_t bytes = instance_.size[members[m]];
-            if (bytes == 0) continue;
-            const std::int64_t before = instance_.blocks.before_of(block, m);
-            for_each_one({rows_.of(block, m), rows_.words()}, [&](std::size_t number) {
-                const auto [begin, end] = at_[number];
-                if (begin < end && end > before) {
-                    scratch_.push_back(
-                        {std::max<std::int64_t>(0, begin - bytes + 1 - before), end - before});
-                }
+        instance_.each_member(
+            block, [&](std::size_t m, std::int32_t, std::int64_t bytes, std::int64_t before) {
+                for_each_one({rows_.of(block, m), rows_.words()}, [&](std::size_t number) {
+                    const auto [begin, end] = at_[number];
+                    if (begin < end && end > before) {
+                        scratch_.push_back(
+                            {std::max<std::int64_t>(0, begin - bytes + 1 - before), end - before});
+                    }
+                });
             });
-        }
     }
 
     const Instance& instance_;
@@ -294,7 +189,7 @@ Placement single_object(const Instance& instance, std::span<const std::int32_t> 
         const std::int64_t head = pinned ? blocks.pinned[block] : space.fit(block, rules);
         if (head + blocks.size[block] >= rules.limit) return placement;
         if (!pinned) space.occupy(block, head);
-        set_offsets(blocks, block, head, placement.offsets);
+        blocks.set_offsets(block, head, placement.offsets);
         ++placement.placed;
     }
     return placement;
@@ -410,7 +305,7 @@ Placement many_objects(const Instance& instance, std::span<const std::int32_t> o
         }
         const std::int64_t head = objects.place(block, rules);
         if (head + instance.blocks.size[block] >= rules.limit) return placement;
-        set_offsets(instance.blocks, block, head, placement.offsets);
+        instance.blocks.set_offsets(block, head, placement.offsets);
         ++placement.placed;
     }
     return placement;
@@ -451,27 +346,6 @@ Placement place_many_objects(const Instance& instance, std::span<const std::int3
     if (instance.sections) return many_objects<SectionObjects>(instance, order, rules, stop);
     return instance.unsafe_rows ? many_objects<PairObjects<KeptRows>>(instance, order, rules, stop)
                                 : many_objects<PairObjects<MadeRows>>(instance, order, rules, stop);
-}
-
-std::vector<Interval> forbidden_starts(const Instance& instance,
-                                       std::span<const std::int64_t> offsets, std::int32_t block,
-                                       std::int64_t floor) {
-    require_length("offsets", offsets.size(), "tensor", instance.size.size());
-    require_index("block", block, "blocks", instance.blocks.count());
-    for (std::size_t t = 0; t < offsets.size(); ++t) {
-        if (offsets[t] <= kNoLimit - instance.size[t]) continue;
-        refuse("offsets", t, "offset + size stays below 2**63", offsets[t]);
-    }
-    PlacedList placed;
-    for (std::size_t t = 0; t < offsets.size(); ++t) {
-        if (offsets[t] < 0 || instance.size[t] == 0) continue;
-        placed.insert(offsets[t], offsets[t] + instance.size[t], static_cast<std::int32_t>(t));
-    }
-    std::vector<Interval> forbidden;
-    collect_forbidden(instance, placed, block, floor, forbidden);
-    DisjointIntervals merged;
-    for (const Interval& interval : forbidden) merged.insert(interval);
-    return {merged.begin(), merged.end()};
 }
 
 }  // namespace gapless

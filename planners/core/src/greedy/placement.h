@@ -56,10 +56,4 @@ Placement place_single_object(const Instance& instance, std::span<const std::int
 Placement place_many_objects(const Instance& instance, std::span<const std::int32_t> order,
                              PlacementRules rules, Stop& stop);
 
-// Algorithms 8 and 9, Avoid and Merge: returns the starts at or above `floor` that the placed
-// tensors (offset >= 0) forbid to a block, as sorted intervals that do not touch.
-std::vector<Interval> forbidden_starts(const Instance& instance,
-                                       std::span<const std::int64_t> offsets, std::int32_t block,
-                                       std::int64_t floor);
-
 }  // namespace gapless

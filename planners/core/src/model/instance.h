@@ -36,6 +36,13 @@ struct Blocks {
     std::int64_t align(std::int32_t block, std::int64_t at) const {
         return at + ((residue[block] - at) & (modulus[block] - 1));
     }
+    // Sets the offsets of the members of a block that begins at `head`.
+    void set_offsets(std::int32_t block, std::int64_t head, std::vector<std::int64_t>& to) const {
+        const std::span<const std::int32_t> tensors = members_of(block);
+        for (std::size_t m = 0; m < tensors.size(); ++m) {
+            to[tensors[m]] = head + before_of(block, m);
+        }
+    }
 };
 
 // Throws std::out_of_range if a member does not exist, and std::invalid_argument if the columns do
@@ -59,6 +66,17 @@ struct Instance {
     std::shared_ptr<const StreamOrder> stream_order = nullptr;
 
     std::int32_t tensor_count() const { return static_cast<std::int32_t>(size.size()); }
+
+    // Calls visit(m, tensor, bytes, before) for each member `m` of a block that has bytes; `before`
+    // are the bytes from the beginning of the block to this member.
+    template <class Visit>
+    void each_member(std::int32_t block, Visit visit) const {
+        const std::span<const std::int32_t> tensors = blocks.members_of(block);
+        for (std::size_t m = 0; m < tensors.size(); ++m) {
+            const std::int64_t bytes = size[tensors[m]];
+            if (bytes > 0) visit(m, tensors[m], bytes, blocks.before_of(block, m));
+        }
+    }
 
     bool unsafe(std::int32_t a, std::int32_t b) const {
         if (sections) return sections->overlap(a, b);

@@ -4,7 +4,8 @@
 #include <array>
 #include <stdexcept>
 
-#include "greedy/placed_list.h"
+#include "greedy/free_ranges.h"
+#include "greedy/unsafe_rows.h"
 #include "model/random.h"
 
 namespace gapless {
@@ -21,12 +22,13 @@ class FirstFit {
         // Under a limit below 0 nothing fits either, and 0 minus a size does not overflow.
         : instance_(instance),
           limit_(std::max<std::int64_t>(limit, 0)),
-          head_(instance.blocks.count(), 0) {
+          head_(instance.blocks.count(), 0),
+          rows_(instance) {
         const Blocks& blocks = instance.blocks;
         for (std::int32_t b = 0; b < blocks.count(); ++b) {
             if (blocks.pinned[b] == kNotPinned) continue;
             head_[b] = blocks.pinned[b];
-            occupy_in(list_, instance, b, head_[b]);
+            occupy_in(list_, instance, rows_, b, head_[b]);
         }
     }
 
@@ -49,10 +51,7 @@ class FirstFit {
     std::vector<std::int64_t> offsets() const {
         std::vector<std::int64_t> offsets(instance_.size.size());
         for (std::int32_t b = 0; b < instance_.blocks.count(); ++b) {
-            const auto members = instance_.blocks.members_of(b);
-            for (std::size_t m = 0; m < members.size(); ++m) {
-                offsets[members[m]] = head_[b] + instance_.blocks.before_of(b, m);
-            }
+            instance_.blocks.set_offsets(b, head_[b], offsets);
         }
         return offsets;
     }
@@ -62,10 +61,11 @@ class FirstFit {
         const Blocks& blocks = instance_.blocks;
         if (blocks.pinned[block] == kNotPinned) {
             FitChoice choice(instance_, block, {});
-            offer_all(instance_, list_, block, 0, limit_ - blocks.size[block], scratch_, choice);
+            offer_all(instance_, list_, rows_, block, 0, limit_ - blocks.size[block], scratch_,
+                      choice);
             if (!choice.found()) return false;
             head_[block] = choice.chosen();
-            occupy_in(list_, instance_, block, head_[block]);
+            occupy_in(list_, instance_, rows_, block, head_[block]);
         } else if (head_[block] + blocks.size[block] >= limit_) {
             return false;
         }
@@ -79,7 +79,7 @@ class FirstFit {
         placed_.pop_back();
         bytes_ -= instance_.blocks.size[block];
         if (instance_.blocks.pinned[block] == kNotPinned) {
-            vacate_in(list_, instance_, block, head_[block]);
+            vacate_in(list_, instance_, rows_, block, head_[block]);
         }
     }
 
@@ -88,7 +88,8 @@ class FirstFit {
     std::int64_t bytes_ = 0;
     std::vector<std::int64_t> head_;
     std::vector<std::int32_t> placed_;
-    PlacedList list_;
+    KeptRows rows_;
+    ChunkedList list_;
     std::vector<Interval> scratch_;
 };
 

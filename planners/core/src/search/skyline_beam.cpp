@@ -39,15 +39,12 @@ class Rectangles {
     explicit Rectangles(const Instance& instance) {
         offsets_.push_back(0);
         for (std::int32_t b = 0; b < instance.blocks.count(); ++b) {
-            const auto members = instance.blocks.members_of(b);
-            for (std::size_t m = 0; m < members.size(); ++m) {
-                const std::int64_t size = instance.size[members[m]];
-                if (size == 0) continue;
-                for (const SectionRange& range : instance.sections->of(members[m])) {
-                    all_.push_back(
-                        {range.first, range.last, size, instance.blocks.before_of(b, m), b});
-                }
-            }
+            instance.each_member(
+                b, [&](std::size_t, std::int32_t tensor, std::int64_t bytes, std::int64_t before) {
+                    for (const SectionRange& range : instance.sections->of(tensor)) {
+                        all_.push_back({range.first, range.last, bytes, before, b});
+                    }
+                });
             offsets_.push_back(count());
         }
     }
@@ -594,12 +591,7 @@ class Beam {
             head[steps_[s].block] = steps_[s].head;
         }
         std::vector<std::int64_t> offsets(instance_.size.size());
-        for (std::int32_t b = 0; b < blocks.count(); ++b) {
-            const auto members = blocks.members_of(b);
-            for (std::size_t m = 0; m < members.size(); ++m) {
-                offsets[members[m]] = head[b] + blocks.before_of(b, m);
-            }
-        }
+        for (std::int32_t b = 0; b < blocks.count(); ++b) blocks.set_offsets(b, head[b], offsets);
         return offsets;
     }
 
