@@ -246,7 +246,7 @@ def test_records_are_never_written_to_an_input(
     assert (study_folder / name).read_bytes() == before
 
 
-def test_no_sign_of_a_file_reaches_the_terminal_that_moves_it(study_folder: Path) -> None:
+def test_control_characters_of_a_file_stay_off_the_terminal(study_folder: Path) -> None:
     text = (study_folder / "tiny.toml").read_text().replace("Does it", "\\u001b[31m\\nDoes it")
     text = text.partition("family")[0] + 'files = ["*.json"]\n'
     (study_folder / "a\x1b[2J\n.toml").write_text(text)

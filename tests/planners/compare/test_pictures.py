@@ -141,7 +141,7 @@ def test_the_page_is_written(compare: Compare, small: Path, tmp_path: Path) -> N
     assert "greedy-size-first" in answer.stdout
 
 
-def test_a_name_that_is_no_page_is_refused(compare: Compare, small: Path, tmp_path: Path) -> None:
+def test_refuses_names_of_other_than_pages(compare: Compare, small: Path, tmp_path: Path) -> None:
     answer = compare(small, "--planners", "naive", "--html", tmp_path / "page.pdf")
     assert answer.exit_code == 2
     assert "a page is written as .html or .htm, found the name 'page.pdf'" in answer.stderr

@@ -279,7 +279,7 @@ def test_the_judge_sees_a_chain_that_is_torn(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("name", [name for name in ALL if not name.startswith("pytorch")])
-def test_passes_that_are_interleaved(name: str) -> None:
+def test_interleaved_passes_get_no_invalid_plan(name: str) -> None:
     (planner,) = choose_planners(name)
     reasons = set()
     for seed in range(1, 40, 2):
@@ -427,7 +427,7 @@ def test_the_proof_of_a_third_party_does_not_count() -> None:
     assert result.certificate == "staged-relaxation"
 
 
-def test_ctrl_c_keeps_what_was_found() -> None:
+def test_ctrl_c_keeps_results_so_far() -> None:
     step = small_step(1, layers=8, operations=2)
     (greedy,) = choose_planners("greedy")
 
