@@ -165,7 +165,7 @@ def test_a_long_comment_is_cut_before_its_answer(lines: list[str], tmp_path: Pat
     assert above == (lines[0] if len(lines) == 1 else more)
 
 
-def test_an_error_is_no_growth(tmp_path: Path) -> None:
+def test_an_error_is_not_growth(tmp_path: Path) -> None:
     assert written_body(tmp_path, "net.json", "", 1) == ""
 
 

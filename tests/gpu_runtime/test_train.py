@@ -137,7 +137,7 @@ def test_a_worker_that_fails_exits_2_after_the_rest(command: Callable[..., Resul
     assert "\n*  planned " in result.stdout
 
 
-def test_ctrl_c_prints_what_there_is(command: Callable[..., Result]) -> None:
+def test_ctrl_c_prints_results_so_far(command: Callable[..., Result]) -> None:
     def worker(run: TrainingRun) -> Answer:
         if run.label == "time planned":
             raise KeyboardInterrupt
@@ -150,7 +150,7 @@ def test_ctrl_c_prints_what_there_is(command: Callable[..., Result]) -> None:
     assert result.stderr.endswith("interrupted\n")
 
 
-def test_a_reader_that_leaves_is_no_error(
+def test_a_closed_reader_is_not_an_error(
     command: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def leave(_text: str) -> None:

@@ -81,7 +81,7 @@ def test_every_byte_makes_an_arena_of_the_peak(graph: Path) -> None:
 @pytest.mark.parametrize(
     ("sizes", "tensors"), [([], "0 tensors, 0 nodes"), ([8], "1 tensor, 1 node")]
 )
-def test_a_program_of_next_to_nothing(tmp_path: Path, sizes: list[int], tensors: str) -> None:
+def test_programs_of_no_bytes_are_verified(tmp_path: Path, sizes: list[int], tensors: str) -> None:
     path = tmp_path / "small.json"
     write_problem(Problem(sizes, [0] * len(sizes), [1] * len(sizes), name="small"), path)
     result = verify(path, "--every-byte")
@@ -131,7 +131,7 @@ def interrupt_at_check(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     monkeypatch.setattr(HostArena, "check", interrupted)
 
 
-def test_ctrl_c_prints_what_was_found(graph: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_prints_results_so_far(graph: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     checks = sum(map(len, make_stamp_check_program(read_problem(graph)).checks))
     interrupt_at_check(monkeypatch, 2 * checks + 1)
     result = verify(graph)
@@ -140,7 +140,7 @@ def test_ctrl_c_prints_what_was_found(graph: Path, monkeypatch: pytest.MonkeyPat
     assert result.stdout.endswith("interrupted: no byte was lost in 2 trials\n")
 
 
-def test_ctrl_c_in_the_first_trial_keeps_what_that_found(
+def test_ctrl_c_in_the_first_trial_keeps_its_findings(
     graph: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     checks = sum(map(len, make_stamp_check_program(read_problem(graph)).checks))
@@ -218,7 +218,7 @@ def test_a_judged_plan_is_not_searched_for_mistakes(
     assert verify(graph, "--trials", "1").exit_code == 0
 
 
-def test_a_reader_that_leaves_is_no_error(graph: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_closed_reader_is_not_an_error(graph: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(standard_output, "write", leave)
     monkeypatch.setattr(standard_output, "abandon", lambda: None)
     result = verify(graph, "--trials", "1")

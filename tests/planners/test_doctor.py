@@ -55,7 +55,7 @@ def test_it_tells_versions_and_the_command_for_what_is_missing(
     assert {"compiler", "PyTorch", "GPU"} <= told.keys()
 
 
-def test_a_compiler_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_compiler_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CXX", "no-such-compiler")
     told = dict(findings.findings())["compiler"]
     assert told == "no-such-compiler is not found; install g++, or name another one by CXX"

@@ -30,7 +30,7 @@ def test_parameters_and_budgets_are_named_where_they_differ() -> None:
     ]  # fmt: skip
 
 
-def test_the_worst_ending_counts_and_a_missing_plan_is_no_gap() -> None:
+def test_the_worst_ending_counts_and_a_missing_plan_is_not_a_gap() -> None:
     records = [record("a", "search", 12), record("a", "search", None, status=RunStatus.CRASHED)]
     (case,) = cases_of(records)
     assert (case.status, case.peak, case.gaps.to_best) == (RunStatus.CRASHED, None, None)

@@ -99,7 +99,7 @@ def test_the_page_holds_its_pictures_and_loads_nothing(
     assert "a|b*&lt;i&gt;" in page
 
 
-def test_the_name_of_a_study_is_no_path_and_no_tag(report: Report, tmp_path: Path) -> None:
+def test_the_name_of_a_study_is_neither_path_nor_tag(report: Report, tmp_path: Path) -> None:
     records = [record("one", "greedy", study="../<script>x")]
     answer = report(kept(records, tmp_path / "r.jsonl"), "-o", tmp_path / "out")
     assert answer.exit_code == 0, answer.output

@@ -138,7 +138,7 @@ def test_supermalloc_agrees_with_brute_force(seed: int) -> None:
 
 
 @needs_omnimalloc
-def test_a_limit_that_has_passed_is_no_proof() -> None:
+def test_a_limit_that_has_passed_is_not_a_proof() -> None:
     # A plan at the bound exists, but the first packings miss it and no time is left to search.
     problem = random_lifetimes(300, seed=2)
     first = answer_of(problem, SUPERMALLOC, time_limit_seconds=1e-6)
@@ -150,7 +150,7 @@ def test_a_limit_that_has_passed_is_no_proof() -> None:
 
 
 @needs_omnimalloc
-def test_the_allocation_that_ends_the_search_is_no_tensor() -> None:
+def test_the_allocation_that_ends_the_search_is_not_a_tensor() -> None:
     problem = random_lifetimes(12, seed=1)
     least = answer_of(problem, SUPERMALLOC).lower_bound
     plan = answer_of(problem.with_capacity(2 * least), SUPERMALLOC).plan

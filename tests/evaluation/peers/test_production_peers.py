@@ -87,7 +87,7 @@ def test_memory_is_used_again_once_its_last_step_is_over(peer: Peer) -> None:
 
 @pytest.mark.compilers
 @pytest.mark.parametrize("peer", PEERS)
-def test_whoever_is_read_in_a_step_and_what_is_made_there_lie_apart(peer: Peer) -> None:
+def test_tensors_read_and_made_in_a_step_lie_apart(peer: Peer) -> None:
     meeting = Problem([3, 3], [0, 2], [3, 4])
     assert peer(plain_lifetimes(meeting, "a package")).peak == 6
 

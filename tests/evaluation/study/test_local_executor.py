@@ -81,7 +81,7 @@ def test_a_worker_that_starts_takes_no_interrupt_either(
     executor.shutdown()
 
 
-def test_cancelled_it_ends_at_once_with_what_it_was_at(tmp_path: Path) -> None:
+def test_a_cancelled_executor_ends_its_runs_at_once(tmp_path: Path) -> None:
     executor = LocalProcesses(1)
     begun = tmp_path / "begun"
     running, waiting = executor.submit(wait_at, str(begun)), executor.submit(pow, 2, 2)

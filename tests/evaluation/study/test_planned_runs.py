@@ -38,7 +38,7 @@ def runs(folder: Path, text: str = STUDY, *only: str) -> list[PlannedRun]:
     return runs_of(read_study(folder / "own.toml"), Folders(folder), only)
 
 
-def test_keys_say_what_is_run(folder: Path) -> None:
+def test_keys_name_the_run(folder: Path) -> None:
     text = STUDY.replace("seconds = 5", 'seconds = 5\nseeds = [0, 9]\nonline = ["pytorch-caching"]')
     keys = [run.key for run in runs(folder, text, "*/seed=9/*")]
     assert keys == [
@@ -188,7 +188,7 @@ def test_two_grids_with_the_same_run_make_it_once(folder: Path) -> None:
     assert len(runs(folder, f"{STUDY}[[grid]]{grid}")) == len(runs(folder))
 
 
-def test_two_files_of_one_name_are_no_single_run(folder: Path) -> None:
+def test_two_files_of_one_name_are_two_runs(folder: Path) -> None:
     (folder / "other").mkdir()
     shutil.copy(folder / "pair.json", folder / "other")
     with pytest.raises(GaplessError, match=r"under unlike files, .*pair.json and .*pair.json"):
@@ -222,9 +222,7 @@ def test_refuses_two_grids_that_contradict_each_other(folder: Path) -> None:
         ),
     ],
 )
-def test_a_name_that_is_not_there_is_one_line(
-    folder: Path, old: str, new: str, message: str
-) -> None:
+def test_an_unknown_name_is_one_line(folder: Path, old: str, new: str, message: str) -> None:
     with pytest.raises(GaplessError) as error:
         runs(folder, STUDY.replace(old, new))
     assert message in str(error.value)
@@ -289,7 +287,7 @@ def test_a_step_is_extracted_at_each_setting(folder: Path) -> None:
     assert sizes[0] < sizes[1]
 
 
-def test_a_model_that_is_not_there_is_one_line(folder: Path) -> None:
+def test_a_missing_model_is_one_line(folder: Path) -> None:
     run, *_ = runs(folder, EXTRACTED.replace("{model}", "bert-bas"), "*batch=1/naive/*")
     with pytest.raises(GaplessError, match=r"^instances\.extract bert-bas --layers 1 --seq 8"):
         run.instance.content()

@@ -103,6 +103,6 @@ def test_a_field_that_is_missing_is_named() -> None:
 
 
 @pytest.mark.parametrize("line", ["", "{", "[1]", "3", "[" * 100_000])
-def test_a_line_that_is_no_object_is_refused(line: str) -> None:
+def test_a_line_that_is_not_an_object_is_refused(line: str) -> None:
     with pytest.raises(InstanceError, match=r"^f\.jsonl:1: "):
         Record.from_json(line, "f.jsonl:1")

@@ -197,7 +197,7 @@ def test_a_fault_is_one_line(tmp_path: Path, old: str, new: str, message: str) -
     assert str(error.value).startswith(str(path)) or "memory" in message
 
 
-def test_a_plugin_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_plugin_is_named(tmp_path: Path) -> None:
     path = write(tmp_path, 'plugins = ["theirs.py"]\n' + SMALL)
     with pytest.raises(InstanceError, match=r"theirs\.py"):
         read_study(path)

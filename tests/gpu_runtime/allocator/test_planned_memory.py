@@ -232,7 +232,7 @@ def test_a_planner_is_named_as_on_the_command_line() -> None:
         PlannedMemory("greedy-*")
 
 
-def test_it_is_installed_once() -> None:
+def test_refuses_a_second_installation() -> None:
     training = Training()
     with pytest.raises(DeviceError, match="installed already"):
         training.memory.install()

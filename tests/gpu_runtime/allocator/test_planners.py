@@ -101,7 +101,7 @@ def test_every_planner(name: str, wrapping: bool) -> None:
     training.free_all()
 
 
-def test_no_time_at_all() -> None:
+def test_a_time_limit_of_zero_ends_well() -> None:
     program = small_program(True)
     for name in ("auto", "branch-and-bound"):
         training = Training(name, time_limit=0.0)

@@ -274,7 +274,7 @@ def test_an_arena_that_lost_its_beginning_is_filled_again() -> None:
     heap.check_all()
 
 
-def test_idle_pieces_of_the_arena_come_together_for_what_has_no_place() -> None:
+def test_idle_pieces_of_the_arena_join_for_requests_without_place() -> None:
     # | . . . . a . . . . |    the second request lies everywhere, the third in the first half
     memory = SimulatedMemory(PAGE, 102 * FRAME)
     heap = heap_over(memory)

@@ -36,7 +36,7 @@ def write(address: int, size: int = WORD) -> None:
     ctypes.memset(address, 7, size)
 
 
-def test_a_write_after_free_names_who_was_there_and_who_came() -> None:
+def test_a_write_after_free_names_both_tenants() -> None:
     #  offset  0   1   2
     #          | 0 | 1 |
     #          |   2   |

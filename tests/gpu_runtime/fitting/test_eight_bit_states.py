@@ -65,7 +65,7 @@ def test_blocks_have_the_sizes_of_eight_bit_states() -> None:
 
 
 @pytest.mark.torch
-def test_it_is_what_such_an_optimizer_allocates(tmp_path: Path) -> None:
+def test_sizes_are_those_of_such_an_optimizer(tmp_path: Path) -> None:
     name = f"{written(tmp_path, IN_EIGHT_BITS)}:make_step"
     narrow = trace_own(find_own_function(name), 3)
     replayed = with_eight_bit_states(trace_own(find_own_function(name, ["eight_bits=False"]), 3))

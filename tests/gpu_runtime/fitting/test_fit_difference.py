@@ -138,7 +138,7 @@ def test_growth_up_to_the_threshold_is_allowed(
     assert answer.stdout.splitlines()[-1].startswith("grew under" if grown else "did not grow")
 
 
-def test_less_memory_is_no_growth(files: tuple[Path, Path]) -> None:
+def test_less_memory_is_not_growth(files: tuple[Path, Path]) -> None:
     answer = run_command(app, "--diff", *reversed(files))
     assert answer.exit_code == 0
     assert answer.stdout.splitlines()[1].split()[-3:] == ["-2,097,152", "-16.67", "%"]

@@ -149,7 +149,7 @@ def test_a_recording_of_more_than_any_device_has_ends_out_of_memory(name: str) -
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_memory_goes_back_where_there_is_some(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_idle_memory_goes_back(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[ReplayDevice] = []
 
     def remembered(requests: RequestSequence, terms: OnlineTerms) -> ReplayDevice:

@@ -106,7 +106,7 @@ def test_without_iterations_nothing_is_planned() -> None:
 
 
 @pytest.mark.parametrize("device", [OnlineDevice.LEDGER, OnlineDevice.SIMULATED])
-def test_a_late_free_makes_who_takes_its_bytes_wait(device: OnlineDevice) -> None:
+def test_a_user_of_late_freed_bytes_waits(device: OnlineDevice) -> None:
     terms = OnlineTerms(device)
     late, prompt = (
         replay_planned(training(late=is_late), terms, "greedy-size-best", 5.0)

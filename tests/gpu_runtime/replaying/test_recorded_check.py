@@ -63,7 +63,7 @@ def test_a_segment_of_another_size_is_named_before_what_lies_in_it() -> None:
     )
 
 
-def test_a_segment_too_many_and_one_too_few() -> None:
+def test_one_segment_more_or_less_differs() -> None:
     first = (0, SEGMENT_ALLOC, BASE, 2 * MIB, 0)
     few = checked(caching_requests(segments=[first]))
     assert "was recorded, replayed 20,971,520 bytes" in few.difference

@@ -80,7 +80,7 @@ def test_outside_of_modules_static_events_stand_for_layers() -> None:
     assert (spans[10], spans[12]) == ([2, 8], [5, 8])
 
 
-def test_one_iteration_is_no_profile() -> None:
+def test_one_iteration_is_not_a_profile() -> None:
     assert profile_static_requests(requests_of_trace(random_training(0, steps=1))) is None
 
 

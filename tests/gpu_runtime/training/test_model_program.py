@@ -141,7 +141,7 @@ def test_a_loss_keeps_every_bit() -> None:
     assert exact(torch.nextafter(loss, torch.tensor(1.0))) != exact(loss)
 
 
-def test_a_loss_that_is_no_number_keeps_every_bit_too() -> None:
+def test_a_loss_that_is_not_a_number_keeps_every_bit_too() -> None:
     import torch
 
     from gpu_runtime.training.determinism import exact

@@ -62,7 +62,7 @@ def test_times_of_one_stream(
 
 
 @pytest.mark.torch
-def test_the_profiler_writes_what_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_traces_of_the_profiler_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
     from gpu_runtime.training import stream_times as module

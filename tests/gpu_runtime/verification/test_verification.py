@@ -175,7 +175,7 @@ def test_a_plan_that_ignores_streams_is_caught(device: OpenDevice) -> None:
     assert found.false_alarms() == []
 
 
-def test_random_delays_find_what_nobody_tells_them_to_look_for() -> None:
+def test_random_delays_find_unsafe_pairs_unasked() -> None:
     """On the clock, where a seed decides what they find."""
     problem = six_streams()
     plan = place(without_streams(problem), "size", "first")

@@ -89,7 +89,7 @@ def test_a_wrong_field_is_named(tmp_path: Path, wrong: str, right: str, message:
     assert "\n" not in str(caught.value)
 
 
-def test_a_file_that_is_not_there_and_one_that_is_no_text(tmp_path: Path) -> None:
+def test_refuses_missing_files_and_other_files_than_text(tmp_path: Path) -> None:
     with pytest.raises(InstanceError, match="cannot be read: No such file"):
         read_catalogue(tmp_path / "none.toml")
     with pytest.raises(GaplessError, match="cannot be written: No such file"):

@@ -108,7 +108,7 @@ def test_a_plan_beyond_the_capacity_is_not_written(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_nothing_to_place_is_no_table(tmp_path: Path) -> None:
+def test_nothing_to_place_has_no_table(tmp_path: Path) -> None:
     problem = Problem([], [], [])
     with pytest.raises(InstanceError, match="a C header holds at least one tensor"):
         write_c_header(problem, run(problem, "naive"), tmp_path / "plan.h")

@@ -122,7 +122,7 @@ def test_comments_above_the_header_are_left_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("below", ["", "\n\n"])
-def test_a_header_alone_is_no_problem(tmp_path: Path, below: str) -> None:
+def test_a_header_alone_is_not_a_problem(tmp_path: Path, below: str) -> None:
     # A plan for nothing is optimal; the table that was cut off behind its header is not planned.
     path = written(tmp_path, f"id,lower,upper,size\n{below}")
     with pytest.raises(InstanceError, match=r"a row for each tensor is needed .*, found none"):

@@ -338,7 +338,7 @@ def test_a_snapshot_that_pytorch_writes_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("state", [[], {}, None, 3])
-def test_a_state_that_is_no_word_holds_nothing(tmp_path: Path, state: Any) -> None:
+def test_a_state_that_is_not_a_word_holds_nothing(tmp_path: Path, state: Any) -> None:
     held = segment([block(512, 500, state, 1 << 30)])
     trace = read_pytorch_snapshot_trace(dumped(tmp_path, snapshot(EVENTS, segments=[held])))
     assert trace.request_count == 3

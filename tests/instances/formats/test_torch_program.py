@@ -110,7 +110,7 @@ def test_readers_of_a_tensor_come_before_a_write_to_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.torch
-def test_a_buffer_that_changes_is_no_tensor(tmp_path: Path) -> None:
+def test_a_buffer_that_changes_is_not_a_tensor(tmp_path: Path) -> None:
     import torch
 
     def run(self: Any, x: Any) -> Any:

@@ -50,7 +50,7 @@ def test_the_second_microbatch_comes_three_times() -> None:
     assert longer.origin["times"] == 3
 
 
-def test_once_is_what_it_was() -> None:
+def test_one_repetition_changes_nothing() -> None:
     same = repeat_steps(PROBLEM, 2, 5, times=1)
     for field in ("size", "start", "end", "phase_start", "phase_end", "dynamic"):
         assert getattr(same, field).tolist() == getattr(PROBLEM, field).tolist()

@@ -167,7 +167,7 @@ def test_an_iteration_leaves_out_or_rounds(
 
 
 @pytest.mark.parametrize("iteration", [3, -4])
-def test_an_iteration_that_is_not_there_is_refused(iteration: int) -> None:
+def test_refuses_a_missing_iteration(iteration: int) -> None:
     with pytest.raises(InstanceError, match="the trace has the iterations 0 to 2"):
         iteration_problem(three_iterations(), iteration)
 

@@ -91,7 +91,7 @@ def test_every_error_is_a_row(error: BaseException) -> None:
     assert seen == [error]
 
 
-def test_out_of_memory_is_no_wrong_plan() -> None:
+def test_out_of_memory_is_not_a_wrong_plan() -> None:
     def planner(_problem: Problem, _budget: Budget) -> Plan:
         raise MemoryError("9 GiB")
 
@@ -285,7 +285,7 @@ def test_the_judge_alone_sets_the_status(status: Status) -> None:
     assert answered(answer).status is Status.FEASIBLE
 
 
-def test_a_plan_of_one_who_does_not_support_the_problem_is_nobodys() -> None:
+def test_an_unsupported_answer_keeps_no_plan() -> None:
     result = answered(Result(Status.UNSUPPORTED, Plan([0, 0, 0], 4), lower_bound=3, reason="no"))
     assert (result.status, result.plan, result.lower_bound) == (Status.UNSUPPORTED, None, 0)
 
@@ -311,7 +311,7 @@ HEADER = dict.fromkeys(("reason", "certificate"), "") | {
         json.dumps(HEADER).encode() + b"\n" + bytes(8),
     ],
 )  # fmt: skip
-def test_bytes_that_are_no_answer_are_invalid(sent: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_bytes_than_answers_are_invalid(sent: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(isolated_planner, "call_isolated", lambda *_, **__: sent)
     found = answer_in_isolation(PROBLEM, Budget().started(), Isolation(), Findings)
     assert (found.claimed, found.reason) == (Status.INVALID, "its process sent no valid answer")

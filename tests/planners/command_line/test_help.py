@@ -145,7 +145,7 @@ def test_every_package_is_typed_and_has_the_version(package: Any) -> None:
         ("x" * 10**6, "known: "),
     ],
 )
-def test_only_what_is_near_is_offered(word: str, said: str) -> None:
+def test_only_near_names_are_offered(word: str, said: str) -> None:
     known = ("naive", "homosize", "greedy-size-first", "greedy-size-best", "pressure")
     assert near_names(word, [name for name in known if name != "homosize"]).startswith(said)
 

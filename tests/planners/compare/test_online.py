@@ -56,7 +56,7 @@ def test_a_recording_has_all_of_them_in_a_table_of_their_own(
     assert starred == ["gmlake", "vpmm"]
 
 
-def test_json_says_what_was_asked_and_what_came_of_it(compare: Compare, recording: Path) -> None:
+def test_json_has_question_and_answer(compare: Compare, recording: Path) -> None:
     found = online(compare(recording, *QUICK, "--online", ",".join(OURS), "--json").stdout)
     assert {key: value for key, value in found.items() if key != "results"} == {
         "recorded": True, "events": 6, "requests": 3, "device": "ledger", "capacity": None,
@@ -169,7 +169,7 @@ def test_a_plugin_that_fails_registers_nothing(
     assert "no online allocator matches 'half'" in compare(recording, "--online", "half").stderr
 
 
-def test_an_interrupt_keeps_what_is_whole(
+def test_an_interrupt_keeps_whole_rows(
     compare: Compare, recording: Path, plugin: Callable[[str], Path]
 ) -> None:
     path = plugin(

@@ -81,7 +81,7 @@ def interrupt_once_started(*arguments: str | Path) -> tuple[int, str, str]:
     return process.returncode, out, err
 
 
-def test_ctrl_c_prints_what_is_there(small: Path, plugin: Plugin) -> None:
+def test_ctrl_c_prints_results_so_far(small: Path, plugin: Plugin) -> None:
     # A planner that ran before may have set handlers of its own.
     path = plugin(DEAF + SLOW)
     code, out, err = interrupt_once_started(
@@ -138,7 +138,7 @@ def test_neither_plugins_nor_compiled_code_print_into_the_answer(
     assert answer.stderr == "hello\nthinking\nfrom below"
 
 
-def test_a_reader_that_leaves_is_no_error(small: Path) -> None:
+def test_a_closed_reader_is_not_an_error(small: Path) -> None:
     read, write = os.pipe()
     os.close(read)
     process = subprocess.run(

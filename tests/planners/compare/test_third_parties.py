@@ -175,7 +175,7 @@ def test_every_planner_answers_alike_in_isolation(compare: Compare, small: Path)
     assert rows("--isolate") == rows()
 
 
-def test_ctrl_c_in_isolation_prints_what_is_there(small: Path, plugin: Plugin) -> None:
+def test_ctrl_c_in_isolation_prints_results_so_far(small: Path, plugin: Plugin) -> None:
     given = ("--planners", "graceful,naive", "--isolate", "--time-limit", "600")
     code, out, err = interrupt_once_started(small, "--plugin", plugin(GRACEFUL), *given)
     assert (code, err) == (130, "interrupted\n")

@@ -318,7 +318,7 @@ def side_by_side(one: Problem, other: Problem) -> Problem:
 @pytest.mark.usefixtures("worst_started")
 @pytest.mark.parametrize("unit", [1, 1 << 20, 1 << 40])
 @pytest.mark.parametrize("alignment", [1, 4])
-def test_a_tensor_too_large_for_the_hole_of_a_chain_is_no_matter_of_bytes(
+def test_a_tensor_too_large_for_the_hole_of_a_chain_is_refused_by_shape(
     unit: int, alignment: int
 ) -> None:
     """Tensor 3 does not fit between 0 and 2, by a byte or so; no search may move it up to see that.

@@ -64,7 +64,7 @@ def test_names_the_bound_that_a_greedy_plan_meets(planner: str) -> None:
 
 
 @every_planner
-def test_names_itself_where_no_bound_is_met(planner: str) -> None:
+def test_names_itself_if_no_bound_is_met(planner: str) -> None:
     """A ring of five tensors of 2 bytes: two at a time, and yet five cannot share two places."""
     problem = Problem([2] * 5, unsafe_pairs=[(0, 1), (1, 2), (2, 3), (3, 4), (4, 0)])
     assert max(bound.bytes for bound in bounds_of(problem)) == 4

@@ -208,7 +208,7 @@ def usual_depth() -> Iterator[int]:
     sys.setrecursionlimit(before)
 
 
-def test_lists_nested_to_just_below_what_python_stands(usual_depth: int, tmp_path: Path) -> None:
+def test_lists_nested_just_below_pythons_limit(usual_depth: int, tmp_path: Path) -> None:
     for field in ("size", "start", "origin", "graph", "contiguous", "capacity", "unknown"):
         for depth in range(2, usual_depth, 7):
             nested = json.loads("[" * 40 + "]" * 40)

@@ -162,7 +162,7 @@ def test_a_fusion_may_be_accepted_by_the_product_of_both_terms() -> None:
     )
 
 
-def test_no_time_is_told() -> None:
+def test_without_time_fusion_raises() -> None:
     many = local_plan([Request(1, 0, 1, 0, 1)] * 200)
     with pytest.raises(TimeoutError):
         fuse(many, many, PaperVariant(), Budget(time_limit_seconds=0.0).started())

@@ -64,7 +64,7 @@ def test_a_group_is_placed_as_one_request() -> None:
     assert plan.offsets(4).tolist() == [0, 2, 4, 0]
 
 
-def test_no_time_is_told() -> None:
+def test_without_time_fusion_raises() -> None:
     with pytest.raises(TimeoutError):
         plan_globally(
             [], columns([Request(1, 0, 1)] * 200), PaperVariant(),

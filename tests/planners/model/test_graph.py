@@ -100,12 +100,12 @@ def test_every_rule_is_one_line_that_names_field_and_tensor(
     assert message_of(**fields) == f"field graph.{message}"
 
 
-def test_more_nodes_than_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refuses_too_many_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("planners.model.graph.MAX_NODES", 2)
     assert message_of() == "field graph.op: at most 2 nodes, found 3"
 
 
-def test_a_workspace_is_no_cycle() -> None:
+def test_a_workspace_is_not_a_cycle() -> None:
     graph = Graph(op=["a"], stream=[0], producer=[0], consumers=[[0]])
     assert [column.tolist() for column in graph.lifetimes()] == [[0], [1]]
 

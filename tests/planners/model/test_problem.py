@@ -132,7 +132,7 @@ def test_columns_that_a_problem_returns_can_be_changed_without_changing_it() -> 
     ],
 )
 @pytest.mark.parametrize("field", ["size", "start", "alignment", "phase_start", "layer_end"])
-def test_entries_that_are_no_whole_numbers(field: str, value: object, shown: str) -> None:
+def test_refuses_entries_other_than_whole_numbers(field: str, value: object, shown: str) -> None:
     columns: dict[str, list[Any]] = {"size": [1, 1, 1], "start": [0, 0, 0], "end": [1, 1, 1]}
     columns[field] = [1, value, 1]
     assert message_of(**columns) == (
@@ -155,7 +155,7 @@ def test_entries_that_are_no_whole_numbers(field: str, value: object, shown: str
         (None, "field size: a list is needed, found None"),
     ],
 )  # fmt: skip
-def test_columns_that_are_no_whole_numbers(column: Any, message: str) -> None:
+def test_refuses_columns_of_other_than_whole_numbers(column: Any, message: str) -> None:
     assert message_of(column, [0, 0], [1, 1]) == message
 
 

@@ -101,7 +101,7 @@ def test_another_thing_may_decide_safety() -> None:
     assert of_graph.select([1], start=[3], end=[4]).safety is Safety.LIFETIMES
 
 
-def test_of_a_graph_the_arcs_of_what_is_left_out_stay() -> None:
+def test_arcs_of_left_out_tensors_stay() -> None:
     # Across three streams, tensor 1 alone orders the end of tensor 0 before the birth of tensor 2.
     graph = Graph(
         op=list("abcd"), stream=[0, 1, 2, 2], producer=[0, 1, 2], consumers=[[1], [2, 1, 2], [3]]

@@ -201,7 +201,7 @@ def test_none_begins_after_an_interrupt() -> None:
     assert found.left_out == ("reserves-7", "reserves-7-too")
 
 
-def test_nothing_reserved_is_no_fragmentation() -> None:
+def test_nothing_reserved_has_no_fragmentation() -> None:
     assert OnlineResult(0, 0, 0, {}, 0.0).fragmentation == 0
     assert OnlineResult(1, 3, 4, {}, 0.0).fragmentation == 0.25
 

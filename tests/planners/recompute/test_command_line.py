@@ -243,7 +243,7 @@ def test_limits_as_they_are_written() -> None:
         (["--planners", ","], "no budget planner named; give at least one, or '*' for all"),
     ],
 )
-def test_what_it_refuses(step: Path, arguments: list[str], said: str) -> None:
+def test_refuses_wrong_options(step: Path, arguments: list[str], said: str) -> None:
     done = recompute(step, *arguments)
     assert done.exit_code == 2
     assert said in done.stderr

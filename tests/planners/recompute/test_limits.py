@@ -413,7 +413,7 @@ def test_the_proof_of_a_third_party_does_not_count() -> None:
     assert result.certificate == "staged-relaxation"
 
 
-def test_ctrl_c_keeps_what_was_found() -> None:
+def test_ctrl_c_keeps_results_so_far() -> None:
     step = small_step(1, layers=8, operations=2)
     (greedy,) = choose_planners("greedy")
 

@@ -110,7 +110,7 @@ def test_each_rule_proves_the_optimum_and_no_byte_more(rule: str) -> None:
         check_certificate(fields_of(problem, bound + 1, cliques, tree))
 
 
-def test_decisions_that_raise_a_block_by_less_than_an_alignment_are_no_cycle() -> None:
+def test_decisions_that_raise_a_block_below_an_alignment_are_not_a_cycle() -> None:
     _, bound, cliques, _ = PROOFS["cycle of alignments"]
     tree = [2, 7, 6, 2, 5, 8, 0, 2, 0, 1, 0, 0, 2, 0, 1, 0, 0]
     # Only the second chain is aligned: b = 4 and a = 3 satisfy the decisions.

@@ -145,7 +145,7 @@ def test_each_violation_is_described(
 
 
 @pytest.mark.parametrize("referee", REFEREES)
-def test_touching_tensors_and_those_without_bytes_are_no_violation(referee: Referee) -> None:
+def test_touching_tensors_and_those_without_bytes_are_not_a_violation(referee: Referee) -> None:
     # Touching in memory, touching in time, in a gap of the other, and without bytes.
     assert referee(Problem([4, 4], [0, 0], [2, 2]), Plan([0, 4], 8)) is None
     assert referee(Problem([4, 4], [0, 2], [2, 4]), Plan([0, 0], 4)) is None

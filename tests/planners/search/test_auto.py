@@ -116,7 +116,7 @@ def test_ctrl_c_keeps_the_best_plan(
     assert result.statistics["attempts"] == attempts
 
 
-def test_no_time_for_the_first_plan_is_no_proof() -> None:
+def test_no_time_for_the_first_plan_is_not_a_proof() -> None:
     result = auto(synthetic.random_lifetimes(2_000), Budget(time_limit_seconds=0.0))
     assert result.status is Status.NO_PLAN_FOUND
     assert "time limit" in result.reason

@@ -50,7 +50,7 @@ def test_levels_fall_to_all_blocks_and_grow() -> None:
     assert levels_of(np.array([], dtype=np.int64)) == [0]
 
 
-def test_blocks_of_one_size_are_no_levels() -> None:
+def test_blocks_of_one_size_make_no_levels() -> None:
     problem = Problem([4, 4, 4], [0, 1, 2], [2, 3, 4])
     assert LargestFirst.reason_against(problem) == "sizes make a single level"
 

@@ -90,7 +90,7 @@ def test_parse_bytes(text: str, size: int) -> None:
     ["", "GiB", "24 giga", "-1", "+1", "nan", "inf", "1e+", "1e-3", "0x10", "1,00", "1,0000",
      "1.5.", "1 2", "\u0661", "1e999", "9" * 41, "1GiB/s"],
 )  # fmt: skip
-def test_a_text_that_is_no_number_of_bytes_is_refused(text: str) -> None:
+def test_a_text_that_is_not_a_number_of_bytes_is_refused(text: str) -> None:
     with pytest.raises(GaplessError, match=r"^--capacity: bytes are needed, such as 24GiB, ") as e:
         parse_bytes("--capacity", text)
     assert "\n" not in str(e.value)
@@ -171,7 +171,7 @@ def test_a_formula_is_text(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "a", "-5", "+5", "-0.25", "1e3", "a=b", "a-b", "bert"])
-def test_a_cell_that_is_no_formula_stays(text: str) -> None:
+def test_a_cell_that_is_not_a_formula_stays(text: str) -> None:
     assert csv_cell(text) == text
 
 

@@ -79,7 +79,7 @@ def test_a_pytorch_that_is_not_served(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("with_cuda")
-def test_a_user_who_wants_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refuses_to_plan_without_caching(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTORCH_NO_CUDA_MEMORY_CACHING", "1")
     assert refusal().startswith("PYTORCH_NO_CUDA_MEMORY_CACHING is set")
 

@@ -106,7 +106,7 @@ def test_a_page_larger_than_any_request_switches_the_pool_off() -> None:
     assert allocator.figures().reserved_bytes == 1 << 30
 
 
-def test_peaks_begin_again_with_what_there_is() -> None:
+def test_reset_peaks_begin_with_live_bytes() -> None:
     pool = Pool()
     pool.freed(5, 1)
     pool.allocator.free(pool.allocator.allocate(1000, 1))
@@ -139,7 +139,7 @@ def test_a_start_without_enough_memory_leaves_nothing() -> None:
     assert (memory.created_bytes, memory.mapped_bytes, memory.reserved_ranges) == (0, 0, 0)
 
 
-def test_pages_that_moved_are_listed_where_they_are_now() -> None:
+def test_moved_pages_are_listed_at_new_addresses() -> None:
     pool = Pool()
     pool.freed(3, 1)
     pool.allocate(4, 1)

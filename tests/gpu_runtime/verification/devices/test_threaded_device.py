@@ -213,7 +213,7 @@ def interrupt_main_thread() -> None:
     signal.pthread_kill(ident, signal.SIGINT)
 
 
-def test_ctrl_c_ends_all_threads_and_keeps_what_was_found(
+def test_ctrl_c_ends_all_threads_and_keeps_results(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """In the third trial, of a node that then has nobody to wait for it."""

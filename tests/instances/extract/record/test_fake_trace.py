@@ -328,7 +328,7 @@ def test_gpt2_medium_with_recomputation_is_that_of_a_gpu() -> None:
     assert iteration_figures(trace) == GPT2_MEDIUM
 
 
-def test_functions_are_put_back() -> None:
+def test_patched_functions_are_restored() -> None:
     before = (functional.dropout, functional.scaled_dot_product_attention)
     trace_of(linear, {"x": (2, 4)}, TraceSettings(steps=1))
     assert (functional.dropout, functional.scaled_dot_product_attention) == before

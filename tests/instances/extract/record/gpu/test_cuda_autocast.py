@@ -68,7 +68,7 @@ def test_gradients_flow_through_the_casts() -> None:
     assert x.grad.dtype == torch.bfloat16
 
 
-def test_the_casts_of_the_cpu_come_back() -> None:
+def test_leaving_restores_the_casts_of_the_cpu() -> None:
     def dtypes() -> list[torch.dtype]:
         x = torch.ones(2, 3, dtype=torch.bfloat16)
         with torch.autocast("cpu", dtype=torch.bfloat16):

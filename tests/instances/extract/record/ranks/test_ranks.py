@@ -194,7 +194,7 @@ def make_step(device="cuda", api=2, offload=False, passes=1):
 
 
 @pytest.mark.parametrize("setting", ["api=1", "api=2", "offload=True"])
-def test_gathered_parameters_are_no_update(setting: str, tmp_path: Path) -> None:
+def test_gathered_parameters_are_not_an_update(setting: str, tmp_path: Path) -> None:
     trace = trace_of(tmp_path, WAYS_IN, setting, "device='cpu'", "passes=2")
     forward, backward, update = Phase
     assert trace.mark_phase.tolist() == [forward, backward, forward, backward, update] * 3
@@ -309,7 +309,7 @@ def test_ranks_of_one_process_have_groups_of_their_own(small_llama: str) -> None
     assert live_peak(first) == live_peak(last)
 
 
-def test_streams_and_those_who_share_blocks(tmp_path: Path) -> None:
+def test_a_shared_block_ends_after_both_streams(tmp_path: Path) -> None:
     trace = trace_of(tmp_path, STREAMS)
     assert trace.stream[:4].tolist() == [0, 1, 0, 0]
     shared, own = 0, 1
@@ -327,7 +327,7 @@ def test_streams_and_those_who_share_blocks(tmp_path: Path) -> None:
         ("ddp=4,tp=2", "ddp goes alone"),
     ],
 )
-def test_kinds_that_cannot_be(parallel: str, said: str) -> None:
+def test_refuses_impossible_kinds(parallel: str, said: str) -> None:
     with pytest.raises(InstanceError, match=f"--parallel: .*{said}"):
         parse_parallel(parallel, 8)
 
