@@ -66,7 +66,7 @@ def test_a_scheduler_that_goes_away_ends_the_study_in_order(
     assert 3 <= len(list(read_records(held_study / "results" / "tiny.jsonl"))) < 12
 
 
-def test_a_scheduler_that_is_not_there_is_one_line(study_folder: Path) -> None:
+def test_a_missing_scheduler_is_one_line(study_folder: Path) -> None:
     code, said = run_on(study_folder, "tcp://[::1]:9")
     assert code == 2
     last = said.splitlines()[-1]

@@ -253,7 +253,7 @@ def test_records_are_never_written_to_an_input(
     assert (study_folder / name).read_bytes() == before
 
 
-def test_no_sign_of_a_file_reaches_the_terminal_that_moves_it(study_folder: Path) -> None:
+def test_control_characters_of_a_file_stay_off_the_terminal(study_folder: Path) -> None:
     change(study_folder, "Does it", "\\u001b[31m\\nDoes it")
     take_files(study_folder)
     (study_folder / "tiny.toml").rename(study_folder / "a\x1b[2J\n.toml")

@@ -277,7 +277,7 @@ def test_the_judge_sees_a_chain_that_is_torn(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("name", [name for name in ALL if not name.startswith("pytorch")])
-def test_passes_that_are_interleaved(name: str) -> None:
+def test_interleaved_passes_get_no_invalid_plan(name: str) -> None:
     reasons = set()
     for seed in range(1, 40, 2):
         step = mixed_step(seed)
