@@ -9,26 +9,15 @@ import pytest
 from evaluation.study.kinds import carry_out
 from evaluation.study.planned_runs import PlannedRun, runs_of
 from evaluation.study.record import Record, RunStatus
-from evaluation.study.runner import tasks_of
-from evaluation.study.study_file import read_study
+from evaluation.study.study import Study
 from evaluation.study.study_instances import Folders
 from instances.formats.recorded_trace import write_recorded_trace
 from planners.errors import GaplessError
 from planners.model.online_result import OnlineDevice
+from tests.evaluation.study.made_runs import tasks_in, written_study
 from tests.instances.traces.microbatch_trace import microbatch_trace
 
-GRID = """
-[[grid]]
-planners = ["naive"]
-online = ["pytorch-caching"]
-instances = [{ files = ["run.npz"] }]
-"""
-STUDY = f"""
-question = "?"
-seconds = 600
-memory = "1TiB"
-{GRID}
-"""
+FILES = 'files = ["run.npz"]'
 
 
 @pytest.fixture
@@ -37,25 +26,23 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def runs(folder: Path, text: str) -> list[PlannedRun]:
-    (folder / "own.toml").write_text(text)
-    return runs_of(read_study(folder / "own.toml"), Folders(folder))
+def study_on(folder: Path, device: str = "", instances: str = FILES) -> Study:
+    settings = 'seconds = 600\nmemory = "1TiB"\nplanners = ["naive"]\nonline = ["pytorch-caching"]'
+    given = f'\ndevice = "{device}"' if device else ""
+    return written_study(folder, settings + given, instances)
 
 
-def on(device: str, text: str = STUDY) -> str:
-    return text.replace("[[grid]]", f'[[grid]]\ndevice = "{device}"')
+def runs(folder: Path, device: str = "", instances: str = FILES) -> list[PlannedRun]:
+    return runs_of(study_on(folder, device, instances), Folders(folder))
 
 
-def record_of(folder: Path, text: str) -> Record:
-    study = read_study(folder / "own.toml")
-    [_, online] = tasks_of(study, runs(folder, text))
+def record_of(folder: Path, device: str = "") -> Record:
+    [_, online] = tasks_in(study_on(folder, device))
     return Record.from_json(carry_out(online), "here")
 
 
 def test_only_an_allocator_on_another_device_answers_another_question(folder: Path) -> None:
-    plain, ledger, simulated = (
-        runs(folder, text) for text in (STUDY, on("ledger"), on("simulated"))
-    )
+    plain, ledger, simulated = (runs(folder, device) for device in ("", "ledger", "simulated"))
     assert [run.device for run in simulated] == [OnlineDevice.SIMULATED] * 2
     assert [run.asked for run in plain] == [run.asked for run in ledger]
     assert plain[0].asked == simulated[0].asked
@@ -63,20 +50,19 @@ def test_only_an_allocator_on_another_device_answers_another_question(folder: Pa
 
 
 def test_a_run_on_two_devices_is_refused(folder: Path) -> None:
-    text = STUDY + on("simulated", GRID)
+    other = f'[[grid]]\ndevice = "simulated"\n[[grid.instances]]\n{FILES}'
     with pytest.raises(GaplessError, match="under unlike devices"):
-        runs(folder, text)
+        runs(folder, instances=f"{FILES}\n{other}")
 
 
 def test_an_unknown_device_is_refused(folder: Path) -> None:
     with pytest.raises(GaplessError, match="field device: one of ledger, simulated, cuda is need"):
-        runs(folder, on("gpu"))
+        runs(folder, "gpu")
 
 
 def test_calls_are_timed_but_on_the_ledger(folder: Path) -> None:
-    (folder / "own.toml").write_text(STUDY)
-    counted = record_of(folder, STUDY)
-    timed = record_of(folder, on("simulated"))
+    counted = record_of(folder)
+    timed = record_of(folder, "simulated")
     assert counted.status is timed.status is RunStatus.FEASIBLE
     assert "device" not in counted.statistics
     its = timed.statistics
