@@ -38,16 +38,12 @@ def runs(folder: Path, text: str = STUDY, *only: str) -> list[PlannedRun]:
     return runs_of(read_study(folder / "own.toml"), Folders(folder), only)
 
 
-<<<<<<< HEAD
-def test_keys_name_the_run(folder: Path) -> None:
-=======
 def naive_runs(folder: Path, instances: str) -> list[PlannedRun]:
     """Return the runs of one planner on other instances than the files of the folder."""
     return runs(folder, STUDY.replace('files = ["*.json"]', instances), "*/naive/*")
 
 
-def test_keys_say_what_is_run(folder: Path) -> None:
->>>>>>> d
+def test_keys_name_the_run(folder: Path) -> None:
     text = STUDY.replace("seconds = 5", 'seconds = 5\nseeds = [0, 9]\nonline = ["pytorch-caching"]')
     keys = [run.key for run in runs(folder, text, "*/seed=9/*")]
     assert keys == [
@@ -280,13 +276,8 @@ def test_a_step_is_extracted_at_each_setting(folder: Path) -> None:
     assert sizes[0] < sizes[1]
 
 
-<<<<<<< HEAD
 def test_a_missing_model_is_one_line(folder: Path) -> None:
-    run, *_ = runs(folder, EXTRACTED.replace("{model}", "bert-bas"), "*batch=1/naive/*")
-=======
-def test_a_model_that_is_not_there_is_one_line(folder: Path) -> None:
     run, _ = naive_runs(folder, EXTRACTED.replace("{model}", "bert-bas"))
->>>>>>> d
     with pytest.raises(GaplessError, match=r"^instances\.extract bert-bas --layers 1 --seq 8"):
         run.instance.content()
 
