@@ -23,6 +23,7 @@ not in the record.
 from __future__ import annotations
 
 import sys
+import weakref
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -50,7 +51,6 @@ from instances.extract.kernels.call_effort import effort_of_call
 from instances.extract.kernels.storages import Effort, Kernel, StepPhase, StorageTable
 from instances.extract.record.gpu.eager_branches import eager_branches
 from instances.extract.record.requests.engine_addition import engine_addition, leaves_below
-from instances.extract.record.requests.live_storages import LiveStorages
 from planners.errors import GaplessError
 
 # Nodes that are not kernels: the backward pass asks for a saved tensor; tensors are let go.
@@ -92,8 +92,11 @@ class _StepRecorder(_Mode):
         self.flops: dict[torch.dtype, int] = {}
         self._fake = fake
         self._is_recording = True
-        # By their numbers.
-        self._live = LiveStorages[int](lambda ended: self._let_go([ended]), self._add_into)
+        # The number of each storage alive.
+        self._tensor: dict[int, int] = {}
+        self._references: dict[int, weakref.ref[Any]] = {}
+        # The storages of the first summand and of the result of the engine's latest addition.
+        self._addition: tuple[int, int] | None = None
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
@@ -113,16 +116,16 @@ class _StepRecorder(_Mode):
 
     def numbers_alive(self) -> list[int]:
         """Return the tensors that something holds."""
-        return sorted({*self._live.held.values()} - self.outside.keys())
+        return sorted({*self._tensor.values()} - self.outside.keys())
 
     def stop(self) -> None:
         """Record that all tensors that are alive were held until here, and nothing more."""
+        self._is_recording = False
         self._let_go(self.numbers_alive())
-        self._is_recording, self._live.addition = False, None
 
     def pack(self, tensor: Tensor) -> Any:
         """Remember which tensor autograd saves."""
-        number = self._live.held.get(storage_key(tensor))
+        number = self._tensor.get(storage_key(tensor))
         if number is None or number in self.outside:
             return tensor
         return number, tensor.shape, tensor.stride(), tensor.dtype, tensor.device
@@ -137,16 +140,16 @@ class _StepRecorder(_Mode):
             tensor = torch.empty_strided(shape, stride, dtype=dtype, device=device)
         self._is_recording = before
         self.kernels.append(Kernel(UNPACK, self.phase, (number,), effort=NOTHING))
-        self._live.watch(tensor.untyped_storage(), number)
+        self._watch(tensor, number)
         return tensor
 
     def _as_fake(self, tensor: Tensor) -> Tensor:
         if isinstance(tensor, FakeTensor):
             return tensor
         fake = self._fake.from_tensor(tensor)
-        if storage_key(fake) not in self._live.held:
+        if storage_key(fake) not in self._tensor:
             number = self.storages.add(fake.untyped_storage().nbytes(), "outside")
-            self._live.held[storage_key(fake)], self.outside[number] = number, fake
+            self._tensor[storage_key(fake)], self.outside[number] = number, fake
         return fake
 
     def _record(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
@@ -160,38 +163,56 @@ class _StepRecorder(_Mode):
         new = [
             tensor
             for tensor in new_tensors(result, args, kwargs)
-            if storage_key(tensor) not in self._live.held
+            if storage_key(tensor) not in self._tensor
         ]
         made: list[int] = []
         for tensor in new:
             suffix = f".{len(made)}" if len(new) > 1 else ""
             size, name = tensor.untyped_storage().nbytes(), f"{operator.name}_{place}{suffix}"
             made.append(self.storages.add(size, name))
-            self._live.watch(tensor.untyped_storage(), made[-1])
+            self._watch(tensor, made[-1])
             self.flops[tensor.dtype] = self.flops.get(tensor.dtype, 0) + effort.flops
         self.kernels.append(
             Kernel(operator.name, self.phase, tuple(reads), tuple(writes), tuple(made), (), effort)
         )
-        addition = engine_addition(func, args, new[0]) if len(new) == 1 else None
-        self._live.addition = addition
+        self._addition = engine_addition(func, args, new[0]) if len(new) == 1 else None
 
     def _numbers(self, tensors: Iterable[Tensor]) -> list[int]:
         keys = dict.fromkeys(map(storage_key, tensors))
-        return [self._live.held[key] for key in keys if key in self._live.held]
+        return [self._tensor[key] for key in keys if key in self._tensor]
+
+    def _watch(self, tensor: Tensor, number: int) -> None:
+        storage = tensor.untyped_storage()
+        key = storage._cdata
+        self._tensor[key] = number
+        self._references[key] = weakref.ref(storage, self._end_of(key))
+
+    def _end_of(self, key: int) -> Callable[[Any], None]:
+        def ended(_: Any) -> None:
+            number = self._tensor.pop(key)
+            del self._references[key]
+            if not self._is_recording:
+                return
+            if self._addition is not None and self._addition[0] == key:
+                self._add_into(number, self._addition[1])
+            else:
+                self._let_go([number])
+
+        return ended
 
     def _add_into(self, summand: int, result: int) -> None:
         """Let the result of an addition live in its first summand."""
+        self._addition = None
         last = self.kernels[-1]
         self.kernels[-1] = replace(
             last,
             reads=tuple(one for one in last.reads if one != summand),
             writes=(*last.writes, summand),
-            creates=tuple(one for one in last.creates if one != result),
+            creates=tuple(one for one in last.creates if one != self._tensor[result]),
         )
+        self._tensor[result] = summand
 
     def _let_go(self, numbers: list[int]) -> None:
-        if not self._is_recording:
-            return
         last = self.kernels[-1]
         later = tuple(number for number in numbers if number not in last.touches)
         if last.op == RELEASE:

@@ -92,11 +92,11 @@ class OperatorMode(AllocationMode):
         self.operators.append(RanOperator(name, events, inputs, mutated, outputs, effort))
         return results
 
-    def _added_into(self, summand: Any, result: Any) -> None:
+    def _added_into(self, summand: AllocatorRequest) -> None:
         operator = self.operators[-1]
-        operator.outputs.remove(result.request)
-        operator.mutated.append(summand.request)
-        super()._added_into(summand, result)
+        operator.outputs.remove(self.recorder.requests[-1])
+        operator.mutated.append(summand)
+        super()._added_into(summand)
 
     def _blocks_of(self, values: Any) -> list[AllocatorRequest]:
         leaves: Iterable[Any] = pytree.tree_leaves(values)

@@ -41,6 +41,7 @@ attention, which allocate masks and random states first.
 from __future__ import annotations
 
 import operator
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
@@ -59,7 +60,6 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from instances.extract.kernels.call_effort import written_arguments
 from instances.extract.record.requests.engine_addition import engine_addition, in_engine
-from instances.extract.record.requests.live_storages import LiveStorages
 from instances.extract.record.requests.picked_rows import SAID, all_rows
 from instances.extract.record.requests.request_recorder import AllocatorRequest, RequestRecorder
 from instances.extract.record.requests.workspaces import (
@@ -100,6 +100,7 @@ _weak_dictionary: Callable[[], Any] = WeakIdKeyDictionary
 
 
 class _Storage(NamedTuple):
+    reference: weakref.ref[Any]
     on_gpu: bool
     # None of a storage of the host, and of one that was made while nothing was recorded.
     request: AllocatorRequest | None
@@ -129,7 +130,9 @@ class AllocationMode(_Mode):
         # Numbers that are taken for a value, and the comparisons made from them.
         self._taken_for = _weak_dictionary()
         self._compared = _weak_dictionary()
-        self._live = LiveStorages[_Storage](self._ended, self._added_into)
+        self._watched: dict[int, _Storage] = {}
+        # The engine's latest addition: the storages of its first summand and of its result.
+        self._addition: tuple[int, int] | None = None
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
@@ -161,7 +164,7 @@ class AllocationMode(_Mode):
             self._taken_for[results] = 1
         elif name in COMPARISONS and args[0] in self._taken_for:
             self._compared[results] = COMPARISONS[name](self._taken_for[args[0]], args[1])
-        self._live.addition = None
+        self._addition = None
         if func._schema.is_mutable and name not in WITHOUT_RESULTS and func.namespace == "aten":
             for tensor in pytree.tree_leaves(written_arguments(func._schema, args, kwargs or {})):
                 self.on_write(tensor)
@@ -176,9 +179,8 @@ class AllocationMode(_Mode):
             self._follow(workspace_script(name, args, new), new, sizes)
             for size in self._libraries.first_used_by(name, on_engine_thread=in_engine()):
                 self.recorder.allocate(size)
-            addition = engine_addition(func, args, new[0]) if len(new) == 1 else None
-            if addition is not None and self.block_of(args[0]) is not None:
-                self._live.addition = addition
+            if len(new) == 1:
+                self._addition = engine_addition(func, args, new[0])
         else:
             for tensor in new:
                 self._watch(tensor.untyped_storage(), on_gpu, None)
@@ -194,11 +196,10 @@ class AllocationMode(_Mode):
     def adopt_all(self, but: Iterable[Tensor]) -> None:
         """Record a copy to the GPU of each live storage that is not recorded, except `but`."""
         left = {tensor.untyped_storage()._cdata for tensor in but}
-        for key, known in list(self._live.held.items()):
-            if known.request is None and key not in left:
-                storage = self._live.find(key)
-                if size := storage.nbytes():
-                    self._watch(storage, True, self.recorder.allocate(size))
+        for key, (reference, _, request) in list(self._watched.items()):
+            storage = reference() if request is None and key not in left else None
+            if storage is not None and (size := storage.nbytes()):
+                self._watch(storage, True, self.recorder.allocate(size))
 
     def storage_of(self, tensor: Tensor) -> int:
         """Return the key of a tensor's storage; of a distributed tensor, of its shard's."""
@@ -210,7 +211,7 @@ class AllocationMode(_Mode):
 
     def is_on_gpu(self, tensor: Tensor) -> bool:
         """Return True if a tensor is on the GPU."""
-        known = self._live.held.get(self.storage_of(tensor))
+        known = self._watched.get(self.storage_of(tensor))
         return known is not None and known.on_gpu
 
     @contextmanager
@@ -226,7 +227,7 @@ class AllocationMode(_Mode):
 
     def resize(self, storage: Any, size: int) -> None:
         """Record that a program gives back the bytes of a storage, or asks for them again."""
-        known = self._live.held.get(storage._cdata)
+        known = self._watched.get(storage._cdata)
         if known is None:  # PyTorch makes a result with it
             return
         if known.request is not None:
@@ -236,7 +237,7 @@ class AllocationMode(_Mode):
 
     def block_of(self, tensor: Tensor) -> AllocatorRequest | None:
         """Return the request that a tensor on the GPU was answered with."""
-        known = self._live.held.get(tensor.untyped_storage()._cdata)
+        known = self._watched.get(tensor.untyped_storage()._cdata)
         return None if known is None else known.request
 
     @contextmanager
@@ -255,7 +256,7 @@ class AllocationMode(_Mode):
         for leaf in pytree.tree_leaves(results):
             if isinstance(leaf, Tensor):
                 storage = leaf.untyped_storage()
-                if storage._cdata not in self._live.held and leaf.device.type != "meta":
+                if storage._cdata not in self._watched and leaf.device.type != "meta":
                     new.setdefault(storage._cdata, leaf)
         return list(new.values())
 
@@ -286,13 +287,25 @@ class AllocationMode(_Mode):
             self.recorder.free(taken.pop())
 
     def _watch(self, storage: Any, on_gpu: bool, request: AllocatorRequest | None) -> None:
-        self._live.watch(storage, _Storage(on_gpu, request))
+        key = storage._cdata
+        self._watched[key] = _Storage(weakref.ref(storage, self._end_of(key)), on_gpu, request)
 
-    def _ended(self, storage: _Storage) -> None:
-        if storage.request is not None:
-            self.recorder.free(storage.request)
+    def _end_of(self, key: int) -> Callable[[Any], None]:
+        def ended(_: Any) -> None:
+            request = self._watched.pop(key).request
+            if request is None:
+                return
+            if self._addition is not None and self._addition[0] == key:
+                result = self._addition[1]
+                self._watched[result] = self._watched[result]._replace(request=request)
+                self._addition = None
+                self._added_into(request)
+            else:
+                self.recorder.free(request)
 
-    def _added_into(self, _summand: _Storage, _result: _Storage) -> None:
+        return ended
+
+    def _added_into(self, _: AllocatorRequest) -> None:
         """Forget the request of an addition whose result lives in the block of a summand."""
         self.recorder.take_back_last()
 
