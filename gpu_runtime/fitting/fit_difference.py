@@ -43,7 +43,7 @@ class _Row(msgspec.Struct, frozen=True):
     reserved_peak: _Bytes
 
 
-class FitRecord(msgspec.Struct, frozen=True):
+class SavedFit(msgspec.Struct, frozen=True):
     """The fields of an answer of ``gpu_runtime.fit --json`` that a comparison reads."""
 
     schema: str
@@ -56,11 +56,11 @@ class FitRecord(msgspec.Struct, frozen=True):
     allocators: list[_Row]
 
 
-def read_fit(path: Path) -> FitRecord:
+def read_fit(path: Path) -> SavedFit:
     """Read a file that ``gpu_runtime.fit --json`` printed."""
     with errors_at(path):
         try:
-            record = msgspec.convert(read_json(path), FitRecord)
+            record = msgspec.convert(read_json(path), SavedFit)
         except (msgspec.ValidationError, UnicodeError) as error:
             raise InstanceError(f"the answer of `fit --json` is needed, found: {error}") from None
         if (record.schema, record.version) != (SCHEMA, SCHEMA_VERSION):
@@ -99,8 +99,8 @@ class Threshold:
 class FitDifference:
     """Two answers of one program, the old one first."""
 
-    old: FitRecord
-    new: FitRecord
+    old: SavedFit
+    new: SavedFit
     threshold: Threshold
 
     @property

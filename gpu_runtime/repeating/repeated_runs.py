@@ -24,11 +24,11 @@ from gpu_runtime.repeating.kernel_calls import (
     tensors_of,
 )
 from gpu_runtime.repeating.repeated_unit import (
-    OwnPiece,
-    Piece,
+    OwnView,
     RecordedCall,
     RepeatedTensor,
     RepeatedUnit,
+    RepeatedView,
     kept,
     view_of,
 )
@@ -157,8 +157,8 @@ class RepeatedRuns(_Mode):
             return kept(tensor)
         if source.unit is unit:
             place = next(p for p, made in enumerate(unit.made) if made() is source)
-            return OwnPiece(place, view_of(tensor))
-        return Piece(source, view_of(tensor), source.changes)
+            return OwnView(place, view_of(tensor))
+        return RepeatedView(source, view_of(tensor), source.changes)
 
     def _source(self, tensor: Tensor) -> RepeatedTensor | None:
         if not tensors_of(tensor) or tensor.is_conj() or tensor.is_neg():
@@ -182,7 +182,7 @@ class RepeatedRuns(_Mode):
     def _pack(self, tensor: Tensor) -> Any:
         source = self._source(tensor)
         if source is not None:
-            return Piece(source, view_of(tensor), source.changes)
+            return RepeatedView(source, view_of(tensor), source.changes)
         if not tensors_of(tensor):
             return tensor
         return kept(tensor)

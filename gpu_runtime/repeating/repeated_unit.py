@@ -68,7 +68,7 @@ def view_of(tensor: Tensor) -> View:
 
 
 @dataclass(frozen=True)
-class Piece:
+class RepeatedView:
     """A view of a repeated tensor that was saved, or read by a call of another unit."""
 
     source: RepeatedTensor
@@ -87,7 +87,7 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class OwnPiece:
+class OwnView:
     """A view of the tensor that the same unit makes at this place: no unit holds itself."""
 
     place: int
@@ -148,7 +148,7 @@ class RepeatedUnit:
             piece.source
             for call in self.calls
             for piece in pytree.tree_leaves((call.args, call.kwargs))
-            if isinstance(piece, Piece)
+            if isinstance(piece, RepeatedView)
         }
         return sorted(found, key=lambda tensor: -tensor.number)
 
@@ -168,9 +168,9 @@ def _run_call(call: RecordedCall, storages: list[torch.UntypedStorage]) -> None:
     """Run one call again, and append the storages that it makes."""
 
     def given(leaf: Any) -> Any:
-        if isinstance(leaf, OwnPiece):
+        if isinstance(leaf, OwnView):
             return leaf.view.of(storages[leaf.place])
-        return leaf.tensor() if isinstance(leaf, (Piece, Kept)) else leaf
+        return leaf.tensor() if isinstance(leaf, (RepeatedView, Kept)) else leaf
 
     args, kwargs = pytree.tree_map(given, (call.args, dict(call.kwargs)))
     args = list(args)

@@ -32,7 +32,7 @@ PAGE = 2 << 20
 PLENTY = 4 << 30
 
 
-class Program:
+class ServedRun:
     """A recorded run that asks an online allocator, and tells it where it is."""
 
     def __init__(
@@ -87,7 +87,7 @@ def test_with_the_plan_of_a_trace_it_serves_as_a_replay_does(seed: int, tmp_path
     trace = traced(seed)
     write_recorded_trace(trace, tmp_path / "run.npz")
     requests = requests_of_trace(trace)
-    program = Program(OnlineMemory("stweaver", trace=tmp_path / "run.npz"), requests)
+    program = ServedRun(OnlineMemory("stweaver", trace=tmp_path / "run.npz"), requests)
     program.run()
     expected = replay_stweaver(requests, OnlineTerms(OnlineDevice.SIMULATED), "homosize", 3.0)
     moved = program.addresses[0] - int(expected.addresses[0])
@@ -104,7 +104,7 @@ def test_it_profiles_two_iterations_of_the_run_and_plans_in_the_third(
     seed: int, dynamic: int
 ) -> None:
     requests = requests_of_trace(traced(seed, steps=5, dynamic=dynamic))
-    program = Program(OnlineMemory("stweaver"), requests)
+    program = ServedRun(OnlineMemory("stweaver"), requests)
     third = int(requests.iteration_rows[2])
     for row in program.rows():
         if row < third:
@@ -139,7 +139,7 @@ def test_a_plan_of_the_run_itself_reserves_less_than_caching(name: str) -> None:
     reserved = []
     for static in (True, False):
         memory = OnlineMemory("stweaver", static=static)
-        program = Program(memory, requests, LedgerMemory(PAGE, 1 << 37, LedgerStreams.AT_ONCE))
+        program = ServedRun(memory, requests, LedgerMemory(PAGE, 1 << 37, LedgerStreams.AT_ONCE))
         for row in program.rows():
             if row == requests.iteration_rows[2] + 1:
                 memory.reset_peaks()
@@ -155,7 +155,7 @@ def test_a_plan_of_the_run_itself_reserves_less_than_caching(name: str) -> None:
 def test_a_device_that_refuses_the_pool_serves_on() -> None:
     requests = requests_of_trace(traced(1))
     device = SimulatedMemory(PAGE, PLENTY)
-    program = Program(OnlineMemory("stweaver"), requests, device)
+    program = ServedRun(OnlineMemory("stweaver"), requests, device)
     third = int(requests.iteration_rows[2])
     rows = program.rows()
     while next(rows) < third:
@@ -176,7 +176,7 @@ def test_a_planner_without_a_plan_leaves_the_run_to_caching() -> None:
         raise UnsupportedProblemError("not these")
 
     try:
-        program = Program(
+        program = ServedRun(
             OnlineMemory("stweaver", planner="refusing"), requests_of_trace(traced(1))
         )
         program.run()
@@ -188,7 +188,7 @@ def test_a_planner_without_a_plan_leaves_the_run_to_caching() -> None:
 def test_a_trace_without_modules_serves_a_program_that_has_some(tmp_path: Path) -> None:
     write_recorded_trace(random_training(1, dynamic=0), tmp_path / "run.npz")
     requests = requests_of_trace(random_training(1, dynamic=0, modules=3))
-    program = Program(OnlineMemory("stweaver", trace=tmp_path / "run.npz"), requests)
+    program = ServedRun(OnlineMemory("stweaver", trace=tmp_path / "run.npz"), requests)
     program.run()
     assert program.memory.program is not None
     assert all(address in program.memory.program.pool for address in program.addresses)
@@ -196,7 +196,7 @@ def test_a_trace_without_modules_serves_a_program_that_has_some(tmp_path: Path) 
 
 def test_a_program_whose_iterations_differ_is_cached() -> None:
     requests = requests_of_trace(random_training(2, static=0, dynamic=8, modules=2))
-    program = Program(OnlineMemory("stweaver"), requests)
+    program = ServedRun(OnlineMemory("stweaver"), requests)
     program.run()
     assert program.memory.report().note.startswith("planned nothing")
 
