@@ -58,6 +58,7 @@ from planners.files.output_file import require_suffix, require_targets
 from planners.processes import standard_output
 from planners.registry import choose_online
 from planners.text.byte_units import given_bytes, human_bytes, parse_bytes
+from planners.text.progress_line import show_progress
 
 ALLOCATORS = "pytorch-caching,pytorch-expandable,planned"
 # Memory that a process takes beside reserved bytes, without the CUDA context. On an H200 up to
@@ -286,6 +287,7 @@ def fit_program(options: _Options) -> None:
     try:
         _search(answer, options, replayed)
     finally:  # even if a value cannot be traced, or at Ctrl-C
+        show_progress("")
         _print(answer, as_json=options.as_json)
         for path, picture in drawn.items():
             picture.draw(answer, path)
