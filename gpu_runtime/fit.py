@@ -169,8 +169,8 @@ class _Options:
             if value < least:
                 raise GaplessError(f"{option}: at least {least} is needed, found {value}")
         self._require_used()
-        if self.diff is None:
-            self._require_vary()
+        if self.diff is None and self.vary is not None:
+            self._require_vary(self.vary)
 
     def _require_used(self) -> None:
         """Refuse every option that a comparison of two files, or a prediction, would not use."""
@@ -188,15 +188,13 @@ class _Options:
         if self.diff is None and (self.name is None) == (self.model is None):
             raise GaplessError("one program is needed: NAME, or --model, or two files after --diff")
 
-    def _require_vary(self) -> None:
-        if self.vary is None:
-            return
-        if len(self.vary.split(",")) > 2:
-            raise GaplessError(f"--vary: one name or two are needed, found {self.vary}")
-        if self.varies_ranks and (self.vary != RANKS or not self.program.can_change_ranks):
+    def _require_vary(self, vary: str) -> None:
+        if len(vary.split(",")) > 2:
+            raise GaplessError(f"--vary: one name or two are needed, found {vary}")
+        if self.varies_ranks and (vary != RANKS or not self.program.can_change_ranks):
             raise GaplessError(
                 f"--vary {RANKS}: it goes alone, and --parallel without numbers, found --vary "
-                f"{self.vary}, --parallel {self.parallel}"
+                f"{vary}, --parallel {self.parallel}"
             )
 
     @cached_property
