@@ -42,7 +42,7 @@ from planners.command_line.typer_frame import AsJson, CommandLine, TimeLimit
 from planners.errors import GaplessError, InstanceError, errors_at
 from planners.files.output_file import require_targets, say_written, write_output
 from planners.processes import standard_output
-from planners.recompute.recompute_command import keep_within
+from planners.recompute.recompute_command import RecomputeOptions, keep_within
 from planners.reorder.reorder_command import reorder_file
 from planners.text.progress_line import show_progress
 
@@ -250,7 +250,7 @@ def _places(catalogue: Path, folder: Path | None) -> list[Path]:
 
 
 app.command("reorder")(reorder_file)
-app.command("recompute")(keep_within)
+app.command_of(RecomputeOptions, "recompute")(keep_within)
 
 main = app.run
 
