@@ -47,8 +47,7 @@ from planners.reorder.reorder_command import reorder_file
 from planners.text.progress_line import show_progress
 
 app = CommandLine(
-    no_args_is_help=True,
-    help="The catalogue of instances, what makes them, and what lets them need fewer bytes.",
+    no_args_is_help=True, help="Instances: list, make, and change them to need fewer bytes."
 )
 app.add_typer(synthetic_app, name="synthetic")
 

@@ -38,7 +38,6 @@ from planners.text.plain_text import shown
 from planners.text.progress_line import show_progress
 from planners.text.table import aligned_pairs
 
-DEFAULT_TIME_LIMIT_SECONDS = 5.0
 # Every planner is asked at each limit of a range, so more of them are a mistake. A guess.
 MOST_POINTS = 1000
 # Exit statuses: a limit that nobody meets, by proof; and one of which it is not known.
@@ -89,7 +88,7 @@ class RecomputeOptions:
     time_limit: Annotated[
         float,
         typer.Option(metavar="SECONDS", help="Wall-clock limit of each planner, and of a bound."),
-    ] = DEFAULT_TIME_LIMIT_SECONDS
+    ] = 5.0
     set_: Annotated[
         list[str] | None,
         typer.Option(
@@ -117,6 +116,22 @@ class RecomputeOptions:
         ),
     ] = None
     list_planners: ListPlanners = False
+
+    def limits(self, peak: int) -> list[int]:
+        """Return the limits that a user wrote, in bytes, the largest first."""
+        limits = []
+        for part in self.limit.split(","):
+            first, dots, last = part.partition("..")
+            ends = [_one_limit(end, peak) for end in ([first, last] if dots else [first])]
+            if dots:
+                if not 2 <= self.points <= MOST_POINTS:
+                    raise GaplessError(
+                        f"--points: 2 to {MOST_POINTS} are needed for a range, found {self.points}"
+                    )
+                limits += np.linspace(ends[0], ends[1], self.points).astype(np.int64).tolist()
+            else:
+                limits += ends
+        return sorted(set(limits), reverse=True)
 
     def plot_of_frontier(self, file: Path) -> FrontierPlot | None:
         """Refuse files that cannot be written; return what draws the picture, if one is wanted."""
@@ -154,7 +169,7 @@ def keep_within(options: RecomputeOptions) -> None:
         problem = read_step(file, options.set_ or [], options.words or [])
     step = RepeatableStep(problem, device_rates(options.device), may_send=options.offload)
     budget = Budget(time_limit_seconds=options.time_limit, seed=options.seed)
-    limits = limits_of(options.limit, options.points, int(step.live_bytes.max(initial=0)))
+    limits = options.limits(int(step.live_bytes.max(initial=0)))
     if not options.as_json:
         standard_output.write(report.step_line(step) + "\n")
     with Interrupt():
@@ -193,23 +208,6 @@ def _write_best(step: RepeatableStep, found: Sequence[FrontierPoint], output: Pa
     if best is not None and best.sequence is not None:
         write_problem(answer_problem(step, best.sequence, best.limit), output)
         say_written(output, f"written: {output}")
-
-
-def limits_of(text: str, points: int, peak: int) -> list[int]:
-    """Return the limits that a user wrote, in bytes, the largest first."""
-    limits = []
-    for part in text.split(","):
-        first, dots, last = part.partition("..")
-        ends = [_one_limit(end, peak) for end in ([first, last] if dots else [first])]
-        if dots:
-            if not 2 <= points <= MOST_POINTS:
-                raise GaplessError(
-                    f"--points: 2 to {MOST_POINTS} are needed for a range, found {points}"
-                )
-            limits += np.linspace(ends[0], ends[1], points).astype(np.int64).tolist()
-        else:
-            limits += ends
-    return sorted(set(limits), reverse=True)
 
 
 def _one_limit(text: str, peak: int) -> int:
