@@ -74,7 +74,7 @@ FRAME = "planners.command_line."
 COMMANDS = (
     "*/__main__.py", "*_command.py", "*_commands.py", "planners/command_line/*.py",
     "planners/completion.py", "planners/doctor.py", "planners/gapless.py",
-    "gpu_runtime/fit.py", "gpu_runtime/replay.py", "gpu_runtime/train.py", "gpu_runtime/verify.py",
+    "gpu_runtime/fit.py", "gpu_runtime/replay.py", "gpu_runtime/train.py",
     "instances/extract/executorch/lowering.py",
 )  # fmt: skip
 # Imported inside the function that needs it, so that an import of ours stays quick and possible.
