@@ -6,7 +6,7 @@ from planners.commands import Command
 
 FIT = Command("does a training step fit a GPU, asked without one", "gpu_runtime.fit:main")
 REPLAY = Command(
-    "a run's requests, made again to online allocators; or a plan, checked on real memory",
+    "a run's requests, made again to allocators; or a plan, checked on real memory",
     "gpu_runtime.replay:main",
 )
 TRAIN = Command(

@@ -42,13 +42,12 @@ from planners.command_line.typer_frame import AsJson, CommandLine, TimeLimit
 from planners.errors import GaplessError, InstanceError, errors_at
 from planners.files.output_file import require_targets, say_written, write_output
 from planners.processes import standard_output
-from planners.recompute.recompute_command import keep_within
+from planners.recompute.recompute_command import RecomputeOptions, keep_within
 from planners.reorder.reorder_command import reorder_file
 from planners.text.progress_line import show_progress
 
 app = CommandLine(
-    no_args_is_help=True,
-    help="The catalogue of instances, what makes them, and what lets them need fewer bytes.",
+    no_args_is_help=True, help="Instances: list, make, and change them to need fewer bytes."
 )
 app.add_typer(synthetic_app, name="synthetic")
 
@@ -250,7 +249,7 @@ def _places(catalogue: Path, folder: Path | None) -> list[Path]:
 
 
 app.command("reorder")(reorder_file)
-app.command("recompute")(keep_within)
+app.command_of(RecomputeOptions, "recompute")(keep_within)
 
 main = app.run
 

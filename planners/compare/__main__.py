@@ -19,7 +19,6 @@ import typer
 
 from planners import registry
 from planners.answers.isolated_planner import GRACE_SECONDS, Isolation
-from planners.answers.planner_answer import OnError
 from planners.command_line.ending import EXIT_INTERRUPTED, complain
 from planners.command_line.starting import EXIT_ERROR, EXIT_INVALID_PLAN
 from planners.command_line.typer_frame import (
@@ -84,37 +83,99 @@ app = CommandLine()
 
 
 @dataclass(frozen=True)
-class ComparisonRequest:
-    """The instances of one call, what runs on them, and within which limits."""
+class _Options:
+    files: Annotated[
+        list[Path] | None, typer.Argument(metavar="FILE...", help="Instance files.")
+    ] = None
+    patterns: Annotated[
+        str,
+        typer.Option(
+            "--planners",
+            metavar="NAMES",
+            help="Names or wildcards, separated by commas; NAME:KEY=VALUE sets a parameter.",
+        ),
+    ] = "*"
+    online: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAMES",
+            help="Online allocators, by names or wildcards; default: all on a whole recording, "
+            "none on any other input.",
+        ),
+    ] = None
+    time_limit: TimeLimit = DEFAULT_TIME_LIMIT_SECONDS
+    threads: Annotated[
+        int, typer.Option(help="Most threads of a planner; cp-sat and ilp-cbc use several.")
+    ] = 1
+    seed: Seed = 0
+    sort: Annotated[report.SortBy, typer.Option(help="Sort the rows by this column.")] = (
+        report.SortBy.PEAK
+    )
+    capacity: Annotated[
+        str | None,
+        typer.Option(metavar="BYTES", help="Ask whether a plan fits, in 24GiB or 1.5GB say."),
+    ] = None
+    iteration: Iteration = "all"
+    persistent: Persistent = True
+    round_to: Annotated[
+        str,
+        typer.Option(metavar="BYTES", help="Round sizes of a recording up to multiples of this."),
+    ] = "1"
+    dynamic_modules: Annotated[
+        str,
+        typer.Option(
+            metavar="PATTERNS", help="Modules of a recording whose sizes vary, separated by commas."
+        ),
+    ] = ""
+    only_static: OnlyStatic = False
+    dimension: SizedDimensions = None
+    reordered: Annotated[
+        bool,
+        typer.Option(
+            "--reorder",
+            help="Search another order of the graph's nodes and plan it; the search gets the "
+            "time limit of one more planner.",
+        ),
+    ] = False
+    as_json: AsJson = False
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False
+    plugin: Plugins = None
+    save_plan: Annotated[
+        Path | None, typer.Option(metavar="FILE.json", help="Write the best plan.")
+    ] = None
+    certificate: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.json",
+            help="Write a proof of the best bound, which python -m planners.referee checks.",
+        ),
+    ] = None
+    plot: Annotated[Path | None, typer.Option(metavar=PICTURE_FILE, help="Draw the best plan.")] = (
+        None
+    )
+    html: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.html", help="Write a page: the table, and a map of each plan."),
+    ] = None
+    isolate: Annotated[
+        bool,
+        typer.Option(
+            help=f"Run each planner in a process of its own, killed {GRACE_SECONDS:g} s after its "
+            "time limit."
+        ),
+    ] = False
+    memory_limit: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE", help="With --isolate: most memory of a planner, such as 4GiB."
+        ),
+    ] = None
+    show_traceback: Annotated[
+        bool, typer.Option("--traceback", help="Show the traceback of a planner that fails.")
+    ] = False
+    list_planners: ListPlanners = False
 
-    files: Sequence[Path]
-    recording_slice: RecordingSlice
-    dimensions: Dimensions
-    only_static: bool
-    is_reordered: bool
-    capacity: int | None
-    planners: Sequence[registry.ChosenPlanner]
-    # They run on a recording by default, and on any other instance if the user names them.
-    online: Sequence[registry.ChosenOnline]
-    is_online_asked: bool
-    budget: Budget
-    isolation: Isolation | None
-    on_error: OnError
-
-
-@dataclass(frozen=True)
-class Output:
-    """What one call prints and writes."""
-
-    sort: report.SortBy
-    as_json: bool
-    as_csv: bool
-    save_plan: Path | None
-    certificate: Path | None
-    plot: Path | None
-    html: Path | None
-
-    @property
+    @cached_property
     def targets(self) -> dict[str, Path]:
         """The file of each option that writes one."""
         files = {
@@ -135,108 +196,42 @@ class Output:
         """What writes the page, if one is asked for."""
         return find_plot("comparison-page", ComparisonPage) if self.html else None
 
+    def chosen(self) -> tuple[list[registry.ChosenPlanner], list[registry.ChosenOnline]]:
+        """Return the named planners and allocators; all allocators by default, none for no name."""
+        with standard_output.kept_for_the_answer():
+            for path in self.plugin or []:
+                registry.load_plugin(path)
+            planners = registry.choose(self.patterns)
+            if self.online is None:
+                with suppress(UnknownPlannerError):  # no installed package offers any
+                    return planners, registry.choose_online("*")
+            return planners, registry.choose_online(self.online) if self.online else []
 
-Files = Annotated[list[Path] | None, typer.Argument(metavar="FILE...", help="Instance files.")]
-Patterns = Annotated[
-    str,
-    typer.Option(
-        "--planners",
-        metavar="NAMES",
-        help="Names or wildcards, separated by commas; NAME:KEY=VALUE sets a parameter.",
-    ),
-]
-Online = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAMES",
-        help="Online allocators, by names or wildcards; default: all on a whole recording, "
-        "none on any other input.",
-    ),
-]
-Threads = Annotated[
-    int, typer.Option(help="Most threads of a planner; cp-sat and ilp-cbc use several.")
-]
-Sort = Annotated[report.SortBy, typer.Option(help="Sort the rows by this column.")]
-Capacity = Annotated[
-    str | None,
-    typer.Option(metavar="BYTES", help="Ask whether a plan fits, in 24GiB or 1.5GB say."),
-]
-RoundTo = Annotated[
-    str, typer.Option(metavar="BYTES", help="Round sizes of a recording up to multiples of this.")
-]
-DynamicModules = Annotated[
-    str,
-    typer.Option(
-        metavar="PATTERNS", help="Modules of a recording whose sizes vary, separated by commas."
-    ),
-]
-Reordered = Annotated[
-    bool,
-    typer.Option(
-        "--reorder",
-        help="Search another order of the graph's nodes and plan it; the search gets the "
-        "time limit of one more planner.",
-    ),
-]
-AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
-SavePlan = Annotated[Path | None, typer.Option(metavar="FILE.json", help="Write the best plan.")]
-CertificateFile = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE.json",
-        help="Write a proof of the best bound, which python -m planners.referee checks.",
-    ),
-]
-PictureFile = Annotated[Path | None, typer.Option(metavar=PICTURE_FILE, help="Draw the best plan.")]
-PageFile = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE.html", help="Write a page: the table, and a map of each plan."),
-]
-Isolate = Annotated[
-    bool,
-    typer.Option(
-        help=f"Run each planner in a process of its own, killed {GRACE_SECONDS:g} s after its "
-        "time limit."
-    ),
-]
-MemoryLimit = Annotated[
-    str | None,
-    typer.Option(metavar="SIZE", help="With --isolate: most memory of a planner, such as 4GiB."),
-]
-ShowsTraceback = Annotated[
-    bool, typer.Option("--traceback", help="Show the traceback of a planner that fails.")
-]
+    def isolation(self) -> Isolation | None:
+        """Return the limits of planners in processes of their own, if these are asked for."""
+        size = self.memory_limit
+        limit = None if size is None else parse_bytes("--memory-limit", size)
+        if limit is not None and not self.isolate:
+            raise GaplessError("--memory-limit: it needs --isolate, give both")
+        return Isolation(limit) if self.isolate else None
 
 
-@app.command()
-def compare(
-    files: Files = None,
-    patterns: Patterns = "*",
-    online: Online = None,
-    time_limit: TimeLimit = DEFAULT_TIME_LIMIT_SECONDS,
-    threads: Threads = 1,
-    seed: Seed = 0,
-    sort: Sort = report.SortBy.PEAK,
-    capacity: Capacity = None,
-    iteration: Iteration = "all",
-    persistent: Persistent = True,
-    round_to: RoundTo = "1",
-    dynamic_modules: DynamicModules = "",
-    only_static: OnlyStatic = False,
-    dimension: SizedDimensions = None,
-    reordered: Reordered = False,
-    as_json: AsJson = False,
-    as_csv: AsCsv = False,
-    plugin: Plugins = None,
-    save_plan: SavePlan = None,
-    certificate: CertificateFile = None,
-    plot: PictureFile = None,
-    html: PageFile = None,
-    isolate: Isolate = False,
-    memory_limit: MemoryLimit = None,
-    show_traceback: ShowsTraceback = False,
-    list_planners: ListPlanners = False,
-) -> None:
+@dataclass(frozen=True)
+class ComparisonRequest:
+    """What runs on each instance, read from the options."""
+
+    recording_slice: RecordingSlice
+    dimensions: Dimensions
+    planners: Sequence[registry.ChosenPlanner]
+    # They run on a recording by default, and on any other instance if the user names them.
+    online: Sequence[registry.ChosenOnline]
+    budget: Budget
+    capacity: int | None
+    isolation: Isolation | None
+
+
+@app.command_of(_Options, "compare")
+def compare(options: _Options) -> None:
     """Compare planners on instance files: peak, gap to the lower bound, and time.
 
     Exits with 130 after Ctrl-C, 2 after an error, 1 after an invalid plan; else:
@@ -245,127 +240,97 @@ def compare(
 
     3 if one is proven not to fit; 4 if it is not known whether one fits.
     """
-    planners, allocators = _choose(patterns, online, plugin or [])
-    if list_planners:
+    planners, allocators = options.chosen()
+    if options.list_planners:
         standard_output.write(aligned_pairs(registry.listing(planners)))
         return
+    capacity = options.capacity
     request = ComparisonRequest(
-        files or [],
-        _recording_slice(iteration, persistent, round_to, dynamic_modules),
-        parse_dimensions(dimension or []),
-        only_static,
-        reordered,
-        None if capacity is None else parse_bytes("--capacity", capacity),
+        RecordingSlice(
+            parse_iteration(options.iteration),
+            persistent=options.persistent,
+            round_to=parse_bytes("--round-to", options.round_to),
+            dynamic_modules=tuple(filter(None, options.dynamic_modules.split(","))),
+        ),
+        parse_dimensions(options.dimension or []),
         planners,
         allocators,
-        online is not None,
-        Budget(time_limit_seconds=time_limit, threads=threads, seed=seed),
-        _isolation(isolate, memory_limit),
-        _show_traceback if show_traceback else lambda _error: None,
+        Budget(time_limit_seconds=options.time_limit, threads=options.threads, seed=options.seed),
+        None if capacity is None else parse_bytes("--capacity", capacity),
+        options.isolation(),
     )
-    output = Output(sort, as_json, as_csv, save_plan, certificate, plot, html)
-    _require_sense(request, output)
-    _require_targets(request, output, plugin or [])
+    _require_sense(options)
+    _require_targets(options)
     with Interrupt() as interrupt:
-        raise typer.Exit(_answer(request, output, interrupt))
+        raise typer.Exit(_answer(options, request, interrupt))
 
 
-def _choose(
-    patterns: str, online: str | None, plugins: Sequence[Path]
-) -> tuple[list[registry.ChosenPlanner], list[registry.ChosenOnline]]:
-    """Return the named planners and allocators; all allocators by default, none for no name."""
-    with standard_output.kept_for_the_answer():
-        for path in plugins:
-            registry.load_plugin(path)
-        planners = registry.choose(patterns)
-        if online is None:
-            with suppress(UnknownPlannerError):  # no installed package offers any
-                return planners, registry.choose_online("*")
-        return planners, registry.choose_online(online) if online else []
-
-
-def _recording_slice(
-    iteration: str, persistent: bool, round_to: str, dynamic_modules: str
-) -> RecordingSlice:
-    return RecordingSlice(
-        parse_iteration(iteration),
-        persistent=persistent,
-        round_to=parse_bytes("--round-to", round_to),
-        dynamic_modules=tuple(filter(None, dynamic_modules.split(","))),
-    )
-
-
-def _isolation(isolate: bool, memory_limit: str | None) -> Isolation | None:
-    limit = None if memory_limit is None else parse_bytes("--memory-limit", memory_limit)
-    if limit is not None and not isolate:
-        raise GaplessError("--memory-limit: it needs --isolate, give both")
-    return Isolation(limit) if isolate else None
-
-
-def _require_sense(request: ComparisonRequest, output: Output) -> None:
-    if not request.files:
+def _require_sense(options: _Options) -> None:
+    files = options.files or []
+    if not files:
         raise GaplessError("no instance file named; give at least one, or --list for the planners")
-    if output.as_json and output.as_csv:
+    if options.as_json and options.as_csv:
         raise GaplessError("--json and --csv: one of the two is needed, found both")
-    if request.is_reordered and output.save_plan is not None:
+    if options.reordered and options.save_plan is not None:
         raise GaplessError(
             "--reorder and --save-plan: a plan belongs to an instance file; write the new order "
             "with gapless instances reorder FILE -o NEW.json, and compare on that"
         )
-    for option in output.targets:
-        if len(request.files) > 1:
-            raise GaplessError(f"{option}: one instance is needed, found {len(request.files)}")
+    for option in options.targets:
+        if len(files) > 1:
+            raise GaplessError(f"{option}: one instance is needed, found {len(files)}")
 
 
-def _require_targets(request: ComparisonRequest, output: Output, plugins: Sequence[Path]) -> None:
-    require_targets(output.targets, [*request.files, *plugins])
+def _require_targets(options: _Options) -> None:
+    require_targets(options.targets, [*(options.files or []), *(options.plugin or [])])
     kinds = {
         "--save-plan": ("a plan", SUFFIXES),
         "--certificate": ("a certificate", SUFFIXES),
-        "--plot": ("a picture", output.picture.suffixes if output.picture else ()),
-        "--html": ("a page", output.page.suffixes if output.page else ()),
+        "--plot": ("a picture", options.picture.suffixes if options.picture else ()),
+        "--html": ("a page", options.page.suffixes if options.page else ()),
     }
-    for option, path in output.targets.items():
+    for option, path in options.targets.items():
         require_suffix(option, path, *kinds[option])
 
 
-def _answer(request: ComparisonRequest, output: Output, interrupt: Interrupt) -> int:
+def _answer(options: _Options, request: ComparisonRequest, interrupt: Interrupt) -> int:
     """Compare on each file, show it, and return the exit status."""
     instances: list[dict[str, Any]] = []
+    files = options.files or []
     codes = {0}
-    if output.as_csv:
+    if options.as_csv:
         standard_output.write(",".join(records.CSV_COLUMNS) + "\n")
-    for index, path in enumerate(request.files):
+    for index, path in enumerate(files):
         try:
             with standard_output.kept_for_the_answer():
                 whole, recorded = read_with_requests(
                     path, request.recording_slice, request.dimensions
                 )
-            for drawn in (output.picture, output.page):
+            for drawn in (options.picture, options.page):
                 if drawn is not None:
                     drawn.require_drawable(whole)
-            comparison = _compare_problem(whole, request, interrupt)
-            online = _run_online(comparison, recorded, request, interrupt)
-            rows = report.sorted_rows(comparison.rows, output.sort)
-            if output.as_json:
+            comparison = _compare_problem(whole, options, request, interrupt)
+            online = _run_online(comparison, recorded, options, request, interrupt)
+            rows = report.sorted_rows(comparison.rows, options.sort)
+            if options.as_json:
                 instances.append(records.comparison_record(comparison, rows, str(path), online))
-            elif output.as_csv:
+            elif options.as_csv:
                 lines = records.csv_lines(comparison, rows, str(path), request.budget, online)
                 standard_output.write(lines)
             else:
-                alike = [other for other in request.files if other.name == path.name]
+                alike = [other for other in files if other.name == path.name]
                 where = f"{path}\n" if len(alike) > 1 else ""
-                _show(comparison, online, output, "\n" * (index > 0) + where)
+                _show(comparison, online, options, "\n" * (index > 0) + where)
             online_rows = () if online is None else online.rows
             if not all([*(row.result.valid for row in rows), *(row.valid for row in online_rows)]):
                 codes.add(EXIT_INVALID_PLAN)
             verdict = comparison.verdict
             if verdict is not None:
                 codes.add(EXIT_OF_ANSWER[verdict.answer])
-            _keep_best(comparison, whole, request, output)
-            if output.page is not None and output.html is not None:
-                output.page.write(comparison, rows, online, output.html)
-            _keep_certificate(comparison, request.budget, output)
+            _keep_best(comparison, whole, options)
+            if options.page is not None and options.html is not None:
+                options.page.write(comparison, rows, online, options.html)
+            _keep_certificate(comparison, request.budget, options)
         except GaplessError as error:
             codes.add(complain(error))
             continue
@@ -375,19 +340,19 @@ def _answer(request: ComparisonRequest, output: Output, interrupt: Interrupt) ->
         if comparison.interrupted or (online is not None and online.left_out):
             codes.add(EXIT_INTERRUPTED)
             break
-    if output.as_json:
+    if options.as_json:
         standard_output.write(records.json_text(request.budget, instances))
     return min(codes, key=GRAVEST_FIRST.index)
 
 
 def _compare_problem(
-    whole: Problem, request: ComparisonRequest, interrupt: Interrupt
+    whole: Problem, options: _Options, request: ComparisonRequest, interrupt: Interrupt
 ) -> Comparison:
-    problem = static_part(whole).problem if request.only_static else whole
+    problem = static_part(whole).problem if options.only_static else whole
     if request.capacity is not None:
         problem = problem.with_capacity(request.capacity)
     reordering = None
-    if request.is_reordered:
+    if options.reordered:
         show_progress(f"{problem.name}: another order")
         reordering = reorder(problem, request.budget)
         problem = reordering.problem
@@ -401,7 +366,7 @@ def _compare_problem(
                 interrupt.came or (reordering is not None and reordering.interrupted)
             ),
             isolation=request.isolation,
-            on_error=request.on_error,
+            on_error=_show_traceback if options.show_traceback else lambda _error: None,
             reordering=reordering,
         )
 
@@ -421,13 +386,14 @@ def _progress(problem: Problem, total: int) -> Iterator[Callable[[int, str], Non
 def _run_online(
     comparison: Comparison,
     recorded: RequestSequence | None,
+    options: _Options,
     request: ComparisonRequest,
     interrupt: Interrupt,
 ) -> OnlineRun | None:
     """Run online allocators on a recording or, on request, on the lifetimes of the problem."""
     problem = comparison.problem
-    is_recorded = recorded is not None and not request.only_static
-    if not request.online or not (is_recorded or request.is_online_asked):
+    is_recorded = recorded is not None and not options.only_static
+    if not request.online or not (is_recorded or options.online is not None):
         return None
     requests = recorded if recorded is not None and is_recorded else requests_of_problem(problem)
     with _progress(problem, len(request.online)) as on_start:
@@ -440,8 +406,8 @@ def _run_online(
         )
 
 
-def _keep_certificate(comparison: Comparison, budget: Budget, output: Output) -> None:
-    path, best = output.certificate, comparison.best
+def _keep_certificate(comparison: Comparison, budget: Budget, options: _Options) -> None:
+    path, best = options.certificate, comparison.best
     if path is None:
         return
     show_progress(f"{comparison.problem.name}: a proof for the referee")
@@ -457,42 +423,39 @@ def _keep_certificate(comparison: Comparison, budget: Budget, output: Output) ->
     write_fields(fields, path)
 
 
-def _keep_best(
-    comparison: Comparison, whole: Problem, request: ComparisonRequest, output: Output
-) -> None:
+def _keep_best(comparison: Comparison, whole: Problem, options: _Options) -> None:
     if comparison.best is None:
         for option in FILES_OF_THE_PLAN:
-            if option in output.targets:
+            if option in options.targets:
                 raise GaplessError(
-                    f"{option} {output.targets[option]}: not written, because there is no plan "
+                    f"{option} {options.targets[option]}: not written, because there is no plan "
                     "that fits"
                 )
         return
     result = comparison.best.result
-    if output.save_plan is not None:
-        space = _space_for_dynamic(whole, result.plan, request)
-        write_plan(comparison.problem, result, output.save_plan, space)
-    if output.picture is not None and output.plot is not None:
-        output.picture.draw(comparison.problem, result, comparison.bounds, output.plot)
+    if options.save_plan is not None:
+        space = _space_for_dynamic(whole, result.plan, options.only_static)
+        write_plan(comparison.problem, result, options.save_plan, space)
+    if options.picture is not None and options.plot is not None:
+        options.picture.draw(comparison.problem, result, comparison.bounds, options.plot)
 
 
 def _space_for_dynamic(
-    whole: Problem, plan: Plan | None, request: ComparisonRequest
+    whole: Problem, plan: Plan | None, only_static: bool
 ) -> ReusableSpace | None:
     """Return the memory that a plan leaves idle for dynamic tensors; None without such tensors."""
     if plan is None or whole.safety is not Safety.LIFETIMES or not is_dynamic(whole).any():
         return None
-    is_static = request.only_static
-    return reusable_space(whole, plan if is_static else static_part(whole).plan_within(plan))
+    return reusable_space(whole, plan if only_static else static_part(whole).plan_within(plan))
 
 
 def _show(
     comparison: Comparison,
     online: OnlineRun | None,
-    output: Output,
+    options: _Options,
     above_all: str,
 ) -> None:
-    rows = report.sorted_rows(comparison.rows, output.sort)
+    rows = report.sorted_rows(comparison.rows, options.sort)
     below = "".join(f"{note}\n" for note in report.notes(comparison, rows))
     above = f"{above_all}{report.instance_line(comparison)}\n"
     standard_output.write_table(report.comparison_table(comparison, rows), above, below)

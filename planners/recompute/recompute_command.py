@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -37,142 +38,153 @@ from planners.text.plain_text import shown
 from planners.text.progress_line import show_progress
 from planners.text.table import aligned_pairs
 
-DEFAULT_TIME_LIMIT_SECONDS = 5.0
-DEFAULT_POINTS = 6
 # Every planner is asked at each limit of a range, so more of them are a mistake. A guess.
 MOST_POINTS = 1000
 # Exit statuses: a limit that nobody meets, by proof; and one of which it is not known.
 EXIT_INFEASIBLE, EXIT_NOT_KNOWN = 3, 4
 
-File = Annotated[
-    Path | None,
-    typer.Argument(
-        metavar="FILE",
-        help="A training step with a graph; or your own, FILE.py:FUNCTION or FILE.py.",
-    ),
-]
-Words = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="[-- WORD...]", help="The arguments of your own FILE.py on its command line."
-    ),
-]
-Limits = Annotated[
-    str,
-    typer.Option(
-        metavar="LIMITS",
-        help="Bytes, such as 3GiB, or a part of the peak, such as 60%; several with commas, "
-        "or a range, such as 40%..100%.",
-    ),
-]
-Points = Annotated[int, typer.Option(help="Limits of a range.")]
-Planners = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAMES",
-        help="Names or wildcards, separated by commas; by default all but those that take "
-        "long, such as pytorch-partitioner-*.",
-    ),
-]
-Device = Annotated[str, typer.Option(help=f"Whose rates give the seconds: {', '.join(DEVICES)}.")]
-Offload = Annotated[
-    bool, typer.Option(help="Tensors may be sent to the host and fetched, at the device's rate.")
-]
-TimeLimit = Annotated[
-    float,
-    typer.Option(metavar="SECONDS", help="Wall-clock limit of each planner, and of a bound."),
-]
-Settings = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set", metavar="K=V", help="Parameter of the function FILE.py:FUNCTION; repeatable."
-    ),
-]
-Output = Annotated[
-    Path | None,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="FILE.json",
-        help="Write the fastest step within the limit as an instance, which KeptWithin takes "
-        "too; of several limits, the last.",
-    ),
-]
-Picture = Annotated[
-    Path | None,
-    typer.Option(
-        metavar=PICTURE_FILE,
-        help="Draw extra time against the limit, of the planners named, or of the best four.",
-    ),
-]
+
+@dataclass(frozen=True)
+class RecomputeOptions:
+    """The options of the command."""
+
+    file: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="FILE",
+            help="A training step with a graph; or your own, FILE.py:FUNCTION or FILE.py.",
+        ),
+    ] = None
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[-- WORD...]", help="The arguments of your own FILE.py on its command line."
+        ),
+    ] = None
+    limit: Annotated[
+        str,
+        typer.Option(
+            metavar="LIMITS",
+            help="Bytes, such as 3GiB, or a part of the peak, such as 60%; several with commas, "
+            "or a range, such as 40%..100%.",
+        ),
+    ] = "40%..100%"
+    points: Annotated[int, typer.Option(help="Limits of a range.")] = 6
+    planners: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAMES",
+            help="Names or wildcards, separated by commas; by default all but those that take "
+            "long, such as pytorch-partitioner-*.",
+        ),
+    ] = None
+    device: Annotated[
+        str, typer.Option(help=f"Whose rates give the seconds: {', '.join(DEVICES)}.")
+    ] = "h100"
+    offload: Annotated[
+        bool,
+        typer.Option(help="Tensors may be sent to the host and fetched, at the device's rate."),
+    ] = False
+    time_limit: Annotated[
+        float,
+        typer.Option(metavar="SECONDS", help="Wall-clock limit of each planner, and of a bound."),
+    ] = 5.0
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="K=V", help="Parameter of the function FILE.py:FUNCTION; repeatable."
+        ),
+    ] = None
+    seed: Seed = 0
+    as_json: AsJson = False
+    plugin: Plugins = None
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE.json",
+            help="Write the fastest step within the limit as an instance, which KeptWithin takes "
+            "too; of several limits, the last.",
+        ),
+    ] = None
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            metavar=PICTURE_FILE,
+            help="Draw extra time against the limit, of the planners named, or of the best four.",
+        ),
+    ] = None
+    list_planners: ListPlanners = False
+
+    def limits(self, peak: int) -> list[int]:
+        """Return the limits that a user wrote, in bytes, the largest first."""
+        limits = []
+        for part in self.limit.split(","):
+            first, dots, last = part.partition("..")
+            ends = [_one_limit(end, peak) for end in ([first, last] if dots else [first])]
+            if dots:
+                if not 2 <= self.points <= MOST_POINTS:
+                    raise GaplessError(
+                        f"--points: 2 to {MOST_POINTS} are needed for a range, found {self.points}"
+                    )
+                limits += np.linspace(ends[0], ends[1], self.points).astype(np.int64).tolist()
+            else:
+                limits += ends
+        return sorted(set(limits), reverse=True)
+
+    def plot_of_frontier(self, file: Path) -> FrontierPlot | None:
+        """Refuse files that cannot be written; return what draws the picture, if one is wanted."""
+        drawn = find_plot("limit-frontier", FrontierPlot) if self.plot else None
+        targets = {"--output": self.output, "--plot": self.plot}
+        require_targets(targets, [file, *(self.plugin or [])])
+        if self.output is not None:
+            require_suffix("--output", self.output, "an instance", SUFFIXES)
+        if self.plot is not None and drawn is not None:
+            require_suffix("--plot", self.plot, "a picture", drawn.suffixes)
+        return drawn
 
 
-def keep_within(
-    file: File = None,
-    words: Words = None,
-    limit: Limits = "40%..100%",
-    points: Points = DEFAULT_POINTS,
-    planners: Planners = None,
-    device: Device = "h100",
-    offload: Offload = False,
-    time_limit: TimeLimit = DEFAULT_TIME_LIMIT_SECONDS,
-    set_: Settings = None,
-    seed: Seed = 0,
-    as_json: AsJson = False,
-    plugin: Plugins = None,
-    output: Output = None,
-    plot: Picture = None,
-    list_planners: ListPlanners = False,
-) -> None:
+def keep_within(options: RecomputeOptions) -> None:
     """Keep a training step within a limit: compute results again rather than keep them.
 
     Exits with 130 after Ctrl-C, 2 after an error, 1 after an invalid plan, 3 if a limit is proven
     to be too small, and 4 if no planner meets one; else with 0.
     """
     with standard_output.kept_for_the_answer():
-        for path in plugin or []:
+        for path in options.plugin or []:
             registry.load_plugin(path)
-        chosen = choose_planners("*" if list_planners and planners is None else planners)
-    if list_planners:
+        chosen = choose_planners(
+            "*" if options.list_planners and options.planners is None else options.planners
+        )
+    if options.list_planners:
         pairs = [(planner.name, _in_words(planner)) for planner in chosen]
         standard_output.write(aligned_pairs(pairs))
         return
+    file = options.file
     if file is None:
         raise GaplessError("no instance file named; give one, or --list for the planners")
-    drawn = _require_targets([file, *(plugin or [])], output, plot)
+    drawn = options.plot_of_frontier(file)
     with standard_output.kept_for_the_answer():
-        problem = read_step(file, set_ or [], words or [])
-    step = RepeatableStep(problem, device_rates(device), may_send=offload)
-    budget = Budget(time_limit_seconds=time_limit, seed=seed)
-    limits = limits_of(limit, points, int(step.live_bytes.max(initial=0)))
-    if not as_json:
+        problem = read_step(file, options.set_ or [], options.words or [])
+    step = RepeatableStep(problem, device_rates(options.device), may_send=options.offload)
+    budget = Budget(time_limit_seconds=options.time_limit, seed=options.seed)
+    limits = options.limits(int(step.live_bytes.max(initial=0)))
+    if not options.as_json:
         standard_output.write(report.step_line(step) + "\n")
     with Interrupt():
         found, is_interrupted = _search(step, limits, chosen, budget)
         least = None if is_interrupted else _least(step, found, budget)
-        if as_json:
+        if options.as_json:
             record = report.frontier_record(step, found, least, str(file))
             standard_output.write(json.dumps(record, indent=1, allow_nan=False) + "\n")
         else:
             _show_points(step, found, least)
-        if output is not None:
-            _write_best(step, found, output)
-        if plot is not None and drawn is not None and found:
-            drawn.draw(step, found, planners is not None, plot)
+        if options.output is not None:
+            _write_best(step, found, options.output)
+        if options.plot is not None and drawn is not None and found:
+            drawn.draw(step, found, options.planners is not None, options.plot)
         raise typer.Exit(EXIT_INTERRUPTED if is_interrupted else _exit_status(found))
-
-
-def _require_targets(
-    read: Sequence[Path], output: Path | None, plot: Path | None
-) -> FrontierPlot | None:
-    """Refuse files that cannot be written; return what draws the picture, if one is asked for."""
-    drawn = find_plot("limit-frontier", FrontierPlot) if plot else None
-    require_targets({"--output": output, "--plot": plot}, read)
-    if output is not None:
-        require_suffix("--output", output, "an instance", SUFFIXES)
-    if plot is not None and drawn is not None:
-        require_suffix("--plot", plot, "a picture", drawn.suffixes)
-    return drawn
 
 
 def _search(
@@ -196,23 +208,6 @@ def _write_best(step: RepeatableStep, found: Sequence[FrontierPoint], output: Pa
     if best is not None and best.sequence is not None:
         write_problem(answer_problem(step, best.sequence, best.limit), output)
         say_written(output, f"written: {output}")
-
-
-def limits_of(text: str, points: int, peak: int) -> list[int]:
-    """Return the limits that a user wrote, in bytes, the largest first."""
-    limits = []
-    for part in text.split(","):
-        first, dots, last = part.partition("..")
-        ends = [_one_limit(end, peak) for end in ([first, last] if dots else [first])]
-        if dots:
-            if not 2 <= points <= MOST_POINTS:
-                raise GaplessError(
-                    f"--points: 2 to {MOST_POINTS} are needed for a range, found {points}"
-                )
-            limits += np.linspace(ends[0], ends[1], points).astype(np.int64).tolist()
-        else:
-            limits += ends
-    return sorted(set(limits), reverse=True)
 
 
 def _one_limit(text: str, peak: int) -> int:

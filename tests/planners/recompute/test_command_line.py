@@ -16,7 +16,7 @@ from instances.extract.__main__ import extract_model
 from instances.synthetic import repeatable_step
 from planners import Problem, read_problem, write_problem
 from planners.recompute import choose_planners
-from planners.recompute.recompute_command import limits_of
+from planners.recompute.recompute_command import RecomputeOptions
 from tests.command_line import run_command
 
 MANY = "greedy,knapsack,local-search,cp-sat,keep-all"
@@ -224,9 +224,9 @@ def test_the_list_names_every_planner() -> None:
 
 
 def test_limits_as_they_are_written() -> None:
-    assert limits_of("3GiB", 2, 10) == [3 << 30]
-    assert limits_of("50%,1KiB", 2, 4096) == [2048, 1024]
-    assert limits_of("50%..100%", 3, 100) == [100, 75, 50]
+    assert RecomputeOptions(limit="3GiB").limits(10) == [3 << 30]
+    assert RecomputeOptions(limit="50%,1KiB").limits(4096) == [2048, 1024]
+    assert RecomputeOptions(limit="50%..100%", points=3).limits(100) == [100, 75, 50]
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def answer_of(name: str, step: RepeatableStep, limit: int) -> LimitResult:
 
 
 @pytest.mark.parametrize("skip_every", [1, 2])
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(8))
 def test_the_exact_model_finds_the_best_of_all_schedules(seed: int, skip_every: int) -> None:
     step = small_step(seed, skip_every=skip_every)
     every = EverySchedule.of(step)
@@ -151,17 +151,18 @@ def test_a_bound_is_close_to_the_optimum_of_larger_steps() -> None:
 @pytest.mark.parametrize("name", ALL)
 @pytest.mark.parametrize("may_send", [False, True])
 def test_every_planner_answers_within_the_limit(name: str, may_send: bool) -> None:
+    (planner,) = choose_planners(name)
     met = 0
-    for seed in range(4):
+    for seed in range(3):
         step = small_step(seed, layers=8, operations=2, may_send=may_send)
         for limit in [*limits(step)[1:], held_bytes(step) - 1]:
-            result = answer_of(name, step, limit)
+            question = question_of(step, limit)
+            result = run_under_limit(question, planner)
             assert result.status is not Status.INVALID, result.reason
             if result.plan is not None:
                 met += 1
                 assert result.plan.peak <= limit
-                bound = staged_bound(step, limit, budget()).seconds
-                assert result.extra_seconds >= bound - 1e-9 * step.seconds
+                assert result.extra_seconds >= question.bound.seconds - 1e-9 * step.seconds
             if limit < held_bytes(step):
                 assert result.status is Status.INFEASIBLE
     # CP-SAT sends nothing away, and PyTorch's partitioner needs a model to trace.
