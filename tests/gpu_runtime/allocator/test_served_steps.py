@@ -101,17 +101,6 @@ def test_a_step_of_nothing_is_not_planned() -> None:
     assert served(training, program)
 
 
-def test_two_equal_steps_make_a_plan() -> None:
-    program = some_program(3)
-    training = Training()
-    training.step([Request(70_000, 0, Life.KEPT), *program])
-    # The first of these frees no block of a step like it.
-    training.run(program, 2)
-    assert training.memory.report().status == "profiling"
-    training.step(program)
-    assert training.planned
-
-
 def test_peaks_and_counts_are_reset() -> None:
     program = [Request(1000, 0, Life.WITHIN, 2), Request(2000, 0, Life.NEXT, 1)]
     training = planned_training(program)

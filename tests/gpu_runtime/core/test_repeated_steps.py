@@ -283,18 +283,6 @@ def test_another_plan_takes_over_if_it_has_all_requests_so_far() -> None:
     assert program.followed((*A, 700, -98)) == [False]
 
 
-def test_plans_of_two_kinds_in_turn_are_both_followed() -> None:
-    program = Program()
-    program.followed(A, B, A, B)
-    program.adopt_all()
-    assert program.followed(A, B, A, B) == [True] * 4
-    # Each label has its own expectation.
-    for label in (1, 2, 1, 2):
-        program.step((A, B)[label - 1], label)
-    program.adopt_all()
-    assert [program.step((A, B)[label - 1], label).is_planned for label in (1, 2)] == [True] * 2
-
-
 def test_a_plan_that_was_made_elsewhere_serves_the_first_step_and_gets_its_kind() -> None:
     program = Program()
     plan = [(1000, 0), (2 * PAGE, 512 * 2)]

@@ -175,17 +175,3 @@ def test_its_own_figures_are_those_of_its_regions(left: int) -> None:
     # No hole has as many pages as a chunk.
     case.allocate(CHUNK_PAGES)
     assert case.require_own_figures()["chunks"] == 2
-
-
-def test_a_page_is_mapped_once_more_where_it_moves_and_opened_with_the_others() -> None:
-    case = Case(2)
-    case.run_to_the_fourth()
-    before = case.device.calls
-    case.allocate(11)
-    after = case.device.calls
-    assert after.map - before.map == 11
-    assert after.set_access - before.set_access == 1
-    assert after.unmap == before.unmap == 0
-    case.ledger.finish(0)
-    case.allocate(1)
-    assert case.device.calls.unmap == 2
