@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from unittest import mock
 
 import torch
@@ -17,7 +17,6 @@ from torch._subclasses.fake_tensor import (
 from torch.nn import functional
 from torch.utils import _pytree as pytree
 
-from instances.extract.models.building import Build
 from instances.extract.record.gpu.cuda_autocast import cuda_autocast_on_cpu
 from instances.extract.record.gpu.eager_branches import eager_branches
 from instances.extract.record.gpu.gpu_kernels import cudnn_attention, fused_dropout
@@ -33,6 +32,10 @@ from instances.extract.record.training_loop import TrainingLoop, zero_inputs
 from instances.traces.allocation_trace import NOTES, AllocationTrace
 from planners.errors import InstanceError
 from planners.model.problem import Scalar
+
+if TYPE_CHECKING:
+    # It imports transformers, which takes seconds in each process that traces a user's script.
+    from instances.extract.models.building import Build
 
 Mode = TypeVar("Mode", bound=AllocationMode)
 
