@@ -189,8 +189,7 @@ LOOPING = ("greedy", "knapsack", "block-programming", "local-search", "cp-sat")
 def test_a_planner_without_time_says_so(name: str) -> None:
     step = small_step(1, layers=8, operations=2)
     question = replace(question_of(step, limits(step)[3]), budget=Budget(time_limit_seconds=0))
-    (planner,) = choose_planners(name)
-    result = run_under_limit(question, planner)
+    result = run_under_limit(question, *choose_planners(name))
     assert (result.status, result.plan) == (Status.NO_PLAN_FOUND, None)
     assert result.reason.startswith("the time limit passed")
 
