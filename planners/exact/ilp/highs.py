@@ -9,6 +9,7 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from functools import partial
 from tempfile import TemporaryFile
 from types import ModuleType
 from typing import Any
@@ -39,10 +40,7 @@ def load_highs() -> Solver:
     """Import SciPy and return the solver, which has neither a thread count nor a seed."""
     from scipy import optimize, sparse
 
-    def solve(model: MilpModel, budget: Budget) -> MilpAnswer:
-        return _solve(optimize, sparse, model, budget)
-
-    return solve
+    return partial(_solve, optimize, sparse)
 
 
 def _solve(optimize: ModuleType, sparse: Any, model: MilpModel, budget: Budget) -> MilpAnswer:
@@ -50,7 +48,7 @@ def _solve(optimize: ModuleType, sparse: Any, model: MilpModel, budget: Budget) 
     objective = np.zeros(columns)
     if model.objective is not None:
         objective[model.objective] = 1
-    matrix = _rows_of(sparse, model)
+    matrix = _matrix_of(model, sparse)
     options: dict[str, float] = {"mip_rel_gap": 0, "disp": True}
     require_time(budget)
     if math.isfinite(budget.remaining_seconds()):
@@ -72,11 +70,13 @@ def _solve(optimize: ModuleType, sparse: Any, model: MilpModel, budget: Budget) 
             )
             log.seek(0)
             incumbents = _read_incumbents(begun, log.read())
+        # SciPy's message goes on in brackets with HiGHS's own text.
+        message = found.message.partition(" (")[0].rstrip(".").lower()
         answer = MilpAnswer(
             values=None if found.x is None else found.x.tolist(),
             infeasible=found.status == INFEASIBLE,
             bound=-INFINITE if found.mip_dual_bound is None else float(found.mip_dual_bound),
-            reason="" if found.status in (0, INFEASIBLE) else _reason(found.message),
+            reason="" if found.status in (0, INFEASIBLE) else f"HiGHS: {message}",
             incumbents=incumbents,
             statistics={"nodes": int(found.mip_node_count or 0)},
         )
@@ -101,18 +101,6 @@ def _solve(optimize: ModuleType, sparse: Any, model: MilpModel, budget: Budget) 
     return MilpAnswer(**json.loads(answer))
 
 
-def _rows_of(sparse: Any, model: MilpModel) -> Any:
-    lengths = [len(row) for row in model.row_columns]
-    return sparse.csr_array(
-        (
-            np.array([f for row in model.row_factors for f in row], dtype=np.float64),
-            np.array([c for row in model.row_columns for c in row], dtype=np.int32),
-            np.concatenate([[0], np.cumsum(lengths, dtype=np.int32)]),
-        ),
-        shape=(len(lengths), len(model.lower)),
-    )
-
-
 def _matrix_of(model: MilpModel, sparse: Any) -> Any:
     """Return the rows of a model as SciPy's compressed rows."""
     lengths = [len(row) for row in model.row_columns]
@@ -131,8 +119,3 @@ def _read_incumbents(begun: float, log: str) -> list[tuple[float, float]]:
     row = re.compile(r"^ [A-Za-z] +\d+ +\d+ +\d+ +\S+% +\S+ +(\S+) .* (\S+)s$", re.MULTILINE)
     found = row.findall(log)
     return [(begun + float(seconds), float(objective)) for objective, seconds in found]
-
-
-def _reason(message: str) -> str:
-    """Return SciPy's message without HiGHS's own text in brackets."""
-    return f"HiGHS: {message.partition(' (')[0].rstrip('.').lower()}"
