@@ -28,8 +28,6 @@ from tests.gpu_runtime.allocator.synthetic_training import (
     planned_training,
 )
 
-MIB = 1 << 20
-
 pytestmark = pytest.mark.core
 
 PROGRAM: Program = [Request(1000, 0, Life.WITHIN, 2), Request(3000, 0, Life.WITHIN, 2)]
@@ -302,34 +300,6 @@ def test_nothing_of_a_training_stays_when_it_is_gone() -> None:
     memory = weakref.ref(training.memory)
     del training
     assert memory() is None
-
-
-def test_an_arena_waits_for_what_lies_elsewhere() -> None:
-    allocator = PlannedAllocator(SimulatedMemory(2 * MIB, 1 << 40))
-    memory = PlannedMemory(_planning="between")
-    memory.attach(allocator)
-    gradients: list[int] = []
-    # Three microbatches add to what the first one made; the fourth step ends with the optimizer.
-    for number in range(12):
-        with memory.step():
-            activations = [allocator.allocate(64 * MIB + 512 * k, 0) for k in range(20)]
-            for k in range(16):
-                allocator.free(activations.pop())
-                gradient = allocator.allocate(48 * MIB + 512 * k, 0) if number >= 4 else 0
-                if number in (4, 8):
-                    gradients.append(gradient)
-                else:
-                    allocator.free(gradient)
-            while activations:
-                allocator.free(activations.pop())
-            if number % 4 == 3:
-                state = allocator.allocate(32 * MIB, 0)
-                while gradients:
-                    allocator.free(gradients.pop())
-                allocator.free(state)
-    figures = allocator.figures()
-    assert memory.report().plans >= 2
-    assert figures.reserved_peak <= figures.live_peak * 25 / 24
 
 
 def counted_training() -> Training:

@@ -80,16 +80,6 @@ def test_a_write_beyond_a_block_is_found_in_the_free_memory_behind() -> None:
     assert allocator.take_overwrites(everywhere=True) == []
 
 
-def test_nothing_is_looked_for_unless_asked() -> None:
-    memory = SimulatedMemory(PAGE, 64 * PAGE)
-    allocator = PlannedAllocator(memory)
-    block = allocator.allocate(1000)
-    write(block, 1000)
-    allocator.free(block)
-    assert ctypes.string_at(block, 1000) == bytes([7]) * 1000
-    assert allocator.take_overwrites(everywhere=True) == []
-
-
 def test_a_free_number_is_not_a_number() -> None:
     _, allocator = checked()
     block = allocator.allocate(4 * PAGE)
