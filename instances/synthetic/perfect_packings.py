@@ -150,12 +150,7 @@ def _inner_edges(low: int, high: int, rng: Random) -> tuple[int, int]:
 
 @family(tensors=1, steps=1, units=1)
 def tight_capacity(
-    tensors: int,
-    *,
-    utilisation: float = 0.98,
-    steps: int = 256,
-    units: int = 4096,
-    seed: int = 0,
+    tensors: int, *, utilisation: float = 0.98, steps: int = 256, units: int = 4096, seed: int = 0
 ) -> Drawing:
     """Return tensors with a capacity in which they fit by construction, with little room to spare.
 

@@ -36,8 +36,7 @@ def repeatable_step(
     require_between("operations", operations, 1, max(1, MOST // layers))
     require_between("skip_every", skip_every, 1, MOST)
     step = _Step(random.Random(seed))
-    saved, result = step.run_forward(layers, operations, skip_every)
-    step.run_backward(operations, saved, result)
+    step.run_backward(operations, *step.run_forward(layers, operations, skip_every))
     return Drawing(step.problem, f"repeatable-step-{layers}-{operations}-{skip_every}")
 
 
@@ -62,8 +61,7 @@ class _Step:
                 before = current
                 current = self._run("forward", [before], FORWARD, self._some_bytes())
                 # The backward pass of an operation reads its input, its result, or both.
-                choices = [before], [current], [before, current]
-                saved.append(choices[self._rng.randrange(3)])
+                saved.append([[before], [current], [before, current]][self._rng.randrange(3)])
             if (layer + 1) % skip_every == 0:
                 earlier = outputs[self._rng.randrange(len(outputs))]
                 if earlier != current:
@@ -84,8 +82,7 @@ class _Step:
 
     def problem(self, **given: Any) -> Problem:
         """Return the step as a problem with one stream."""
-        streams = [0] * len(self._graph["op"])
-        graph = Graph(**self._graph, stream=streams, work=Work(**self._work))
+        graph = Graph(**self._graph, stream=[0] * len(self._graph["op"]), work=Work(**self._work))
         return Problem(self._size, graph=graph, **given)
 
     def _some_bytes(self) -> int:

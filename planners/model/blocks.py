@@ -60,10 +60,7 @@ class Blocks:
 
 
 def make_blocks(
-    size: IntColumn,
-    alignment: IntColumn,
-    pinned: IntColumn,
-    chains: tuple[tuple[int, ...], ...],
+    size: IntColumn, alignment: IntColumn, pinned: IntColumn, chains: tuple[tuple[int, ...], ...]
 ) -> Blocks:
     """Group tensors into blocks and turn the members' conditions into the head's."""
     tensors = len(size)

@@ -9,11 +9,7 @@ from typing import Any
 
 import torch
 from torch.nn import Module
-from torch.utils.checkpoint import (
-    checkpoint,
-    create_selective_checkpoint_contexts,
-    noop_context_fn,
-)
+from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts, noop_context_fn
 from transformers import PreTrainedModel
 from transformers.initialization import no_init_weights
 
