@@ -105,13 +105,15 @@ def trace(
             found = record(name, settings, device or DEVICES[0], show_progress, **shape)
         show_progress(f"{name}: writing")
         write(found, path)
-        return "\n".join([
-            *str(found.origin.get(NOTES, "")).splitlines(),
-            f"{output}: {found.request_count} requests in {found.iteration_count} iterations, "
-            f"{len(found.module_names)} modules",
-        ])  # fmt: skip
+        return _summary(found, output)
 
     write_made(name, models, output, make)
+
+
+def _summary(found: AllocationTrace, output: Path) -> str:
+    lines = str(found.origin.get(NOTES, "")).splitlines()
+    counts = f"{found.request_count} requests in {found.iteration_count} iterations"
+    return "\n".join([*lines, f"{output}: {counts}, {len(found.module_names)} modules"])
 
 
 def _writer(output: Path) -> Callable[[AllocationTrace, Path], None]:

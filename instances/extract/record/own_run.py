@@ -134,11 +134,7 @@ def run_own_steps(
         operators = mode.operators if isinstance(mode, OperatorMode) else []
         fake: Any = detect_fake_mode()
         loop = OwnLoop(
-            mode,
-            fake,
-            steps,
-            evaluates=not isinstance(mode, OperatorMode),
-            on_step=operators.clear,
+            mode, fake, steps, evaluates=not isinstance(mode, OperatorMode), on_step=operators.clear
         )
         made = _made(function, loop, steps)
         held: object = (made, loop)

@@ -83,9 +83,7 @@ def record(
 
 
 def extract(
-    name: str,
-    settings: StepSettings,
-    on_stage: Callable[[str], None] = lambda _text: None,
+    name: str, settings: StepSettings, on_stage: Callable[[str], None] = lambda _text: None
 ) -> Problem:
     """Extract a step of a registered model."""
     model = find_model(name)
@@ -112,9 +110,7 @@ def _trace(model: Model, settings: StepSettings, on_stage: Callable[[str], None]
     if not settings.training:
         return trace_forward_pass(lambda: build_module(model, settings))
     return trace_training_step(
-        lambda: build_module(model, settings),
-        OPTIMIZERS[settings.optimizer](),
-        settings.clip_norm,
+        lambda: build_module(model, settings), OPTIMIZERS[settings.optimizer](), settings.clip_norm
     )
 
 
