@@ -46,16 +46,18 @@ class CommandLine(typer.Typer):
         self, fields: type[Options], name: str, **more: Any
     ) -> Callable[[Callable[[Options], None]], Callable[..., None]]:
         """Return the decorator of a command whose options are the fields of a dataclass."""
-        hints = get_type_hints(fields, include_extras=True)
-        parameters = inspect.signature(fields).parameters.values()
 
         def decorate(body: Callable[[Options], None]) -> Callable[..., None]:
+            # The names of a module that runs as a program are not those of sys.modules.
+            hints = get_type_hints(fields, body.__globals__, include_extras=True)
+
             @wraps(body)
             def command(**parsed: Any) -> None:
                 body(fields(**parsed))
 
             its: Any = command
-            typed = [one.replace(annotation=hints[one.name]) for one in parameters]
+            given = inspect.signature(fields).parameters.values()
+            typed = [one.replace(annotation=hints[one.name]) for one in given]
             its.__signature__, its.__annotations__ = inspect.Signature(typed), hints
             return self.command(name, **more)(command)
 
@@ -141,10 +143,7 @@ _VERSION = _version_option()
 
 
 def _run(
-    command: _OneOfOurs,
-    args: Sequence[str] | None,
-    prog_name: str | None,
-    **extra: Any,
+    command: _OneOfOurs, args: Sequence[str] | None, prog_name: str | None, **extra: Any
 ) -> int:
     words = list(sys.argv[1:] if args is None else args)
     program = prog_name or _program()
