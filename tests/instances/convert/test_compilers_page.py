@@ -20,7 +20,6 @@ pytestmark = [pytest.mark.onnx, pytest.mark.tflite, pytest.mark.torch]
 
 def commands() -> list[str]:
     page = (ROOT / "docs" / "compilers.md").read_text(encoding="utf-8")
-    # The study of ExecuTorch's networks takes minutes.
     return re.findall(r"^    python -m ((?:planners|instances)\..+)$", page, re.MULTILINE)
 
 
