@@ -108,9 +108,10 @@ class _Options:
         int, typer.Option(help="Most threads of a planner; cp-sat and ilp-cbc use several.")
     ] = 1
     seed: Seed = 0
-    sort: Annotated[report.SortBy, typer.Option(help="Sort the rows by this column.")] = (
-        report.SortBy.PEAK
-    )
+    sort: Annotated[
+        report.SortBy | None,
+        typer.Option(help="Sort the rows by this column; by default the best come first."),
+    ] = None
     capacity: Annotated[
         str | None,
         typer.Option(metavar="BYTES", help="Ask whether a plan fits, in 24GiB or 1.5GB say."),
@@ -311,7 +312,7 @@ def _answer(options: _Options, request: ComparisonRequest, interrupt: Interrupt)
                     drawn.require_drawable(whole)
             comparison = _compare_problem(whole, options, request, interrupt)
             online = _run_online(comparison, recorded, options, request, interrupt)
-            rows = report.sorted_rows(comparison.rows, options.sort)
+            rows = report.sorted_rows(comparison, options.sort)
             if options.as_json:
                 instances.append(records.comparison_record(comparison, rows, str(path), online))
             elif options.as_csv:
@@ -455,7 +456,7 @@ def _show(
     options: _Options,
     above_all: str,
 ) -> None:
-    rows = report.sorted_rows(comparison.rows, options.sort)
+    rows = report.sorted_rows(comparison, options.sort)
     below = "".join(f"{note}\n" for note in report.notes(comparison, rows))
     above = f"{above_all}{report.instance_line(comparison)}\n"
     standard_output.write_table(report.comparison_table(comparison, rows), above, below)

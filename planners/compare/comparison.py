@@ -139,11 +139,16 @@ class Comparison:
 
     @property
     def best(self) -> ComparisonRow | None:
-        """The first row with the smallest peak of all valid plans that fit the capacity."""
+        """The first of the best rows with a valid plan within the capacity, see :meth:`rank_of`."""
         fitting = [
             row for row in self.rows if row.result.status in (Status.OPTIMAL, Status.FEASIBLE)
         ]
-        return min(fitting, key=lambda row: row.result.peak or 0, default=None)
+        return min(fitting, key=self.rank_of, default=None)
+
+    def rank_of(self, row: ComparisonRow) -> int:
+        """Return the cost or the peak of a row with a plan; the lower, the better."""
+        result = row.result
+        return (result.cost if self.problem.cost_decides else result.peak) or 0
 
     @cached_property
     def verdict(self) -> CapacityVerdict | None:

@@ -38,7 +38,7 @@ CSV_COLUMNS = (
     "claim", "file", "tensors", "streams", "chains", "unsafe_share", "naive", "capacity", "verdict",
     "verdict_by", "bounds", "safety_seconds", "bounds_seconds", "interrupted", "left_out",
     "reordering", "version", "time_limit_seconds", "threads", "platform", "processors", "python",
-    "packages",
+    "packages", "cost",
 )  # fmt: skip
 Fields = dict[str, Any]
 
@@ -187,6 +187,7 @@ def _result_fields(row: ComparisonRow) -> Fields:
         "parameters": dict(result.parameters),
         "seed": result.seed,
         "claim": None if result.claim is None else str(result.claim),
+        "cost": result.cost,
     }
 
 

@@ -24,6 +24,8 @@ COLUMNS = (
     Column("planner", is_left=True, wraps=True), Column("status", is_left=True), Column("peak"),
     Column("bytes"), Column("gap to\nbound"), Column("gap to\nbest"), Column("seconds"),
 )  # fmt: skip
+# Of problems with prices of reuse.
+COST = Column("cost")
 REFERENCE_MARK = "~"
 NOT_SINCE_THE_START = "bytes reserved before the recording are not known"
 REFERENCE_STYLE = "dim italic"
@@ -44,6 +46,7 @@ class SortBy(enum.StrEnum):
     """The column by which the rows of a table are sorted."""
 
     PEAK = "peak"
+    COST = "cost"
     GAP = "gap"
     STATUS = "status"
     PLANNER = "planner"
@@ -54,6 +57,7 @@ class SortBy(enum.StrEnum):
 
 SORT_KEYS: dict[SortBy, Callable[[ComparisonRow], Any]] = {
     SortBy.PEAK: lambda row: _last_without(row.result.peak if row.result.valid else None),
+    SortBy.COST: lambda row: _last_without(row.result.cost if row.result.valid else None),
     SortBy.GAP: lambda row: _last_without(row.gap_to_bound),
     SortBy.STATUS: lambda row: RANKS.index(row.result.status),
     SortBy.PLANNER: lambda row: row.label,
@@ -63,9 +67,10 @@ SORT_KEYS: dict[SortBy, Callable[[ComparisonRow], Any]] = {
 }
 
 
-def sorted_rows(rows: Sequence[ComparisonRow], by: SortBy) -> list[ComparisonRow]:
-    """Return rows in the order in which they are shown."""
-    return sorted(rows, key=SORT_KEYS[by])
+def sorted_rows(comparison: Comparison, by: SortBy | None = None) -> list[ComparisonRow]:
+    """Return the rows of a comparison in the order in which they are shown."""
+    best_first = SortBy.COST if comparison.problem.cost_decides else SortBy.PEAK
+    return sorted(comparison.rows, key=SORT_KEYS[by or best_first])
 
 
 def instance_line(comparison: Comparison) -> str:
@@ -101,16 +106,18 @@ def _order_in_words(found: Reordering) -> str:
 
 def comparison_table(comparison: Comparison, rows: Sequence[ComparisonRow]) -> Table:
     """Return the table; the last line is the reference, if the problem has one."""
+    is_priced = len(comparison.problem.reuse_prices) > 0
     lines = [
-        Row.best(_cells(row))
+        Row.best(_cells(row, is_priced))
         if is_best(comparison, row)
-        else Row(_cells(row), style=STYLES.get(row.result.status, ""))
+        else Row(_cells(row, is_priced), style=STYLES.get(row.result.status, ""))
         for row in rows
     ]
     if comparison.reference_row is not None:
-        cells = _reference_cells(comparison.reference_row)
+        cells = _reference_cells(comparison.reference_row, is_priced)
         lines.append(Row(cells, REFERENCE_MARK, REFERENCE_STYLE))
-    return Table(COLUMNS, lines, is_marked=True, first_left_out=("peak",))
+    columns = (*COLUMNS[:2], COST, *COLUMNS[2:]) if is_priced else COLUMNS
+    return Table(columns, lines, is_marked=True, first_left_out=("peak",))
 
 
 def notes(comparison: Comparison, rows: Sequence[ComparisonRow]) -> list[str]:
@@ -155,12 +162,12 @@ def about_reference(comparison: Comparison) -> str:
 
 
 def is_best(comparison: Comparison, row: ComparisonRow) -> bool:
-    """Return True if a row has the smallest peak of all valid plans that fit."""
+    """Return True if no valid plan that fits is better than that of a row."""
     best = comparison.best
     return (
         best is not None
         and row.result.status in (Status.OPTIMAL, Status.FEASIBLE)
-        and row.result.peak == best.result.peak
+        and comparison.rank_of(row) == comparison.rank_of(best)
     )
 
 
@@ -175,13 +182,14 @@ def percent(ratio: float | None) -> str:
     return f"{100 * ratio:.3f} %" if ratio < 1 else f"{100 * ratio:,.1f} %"
 
 
-def _cells(row: ComparisonRow) -> tuple[str, ...]:
+def _cells(row: ComparisonRow, is_priced: bool) -> tuple[str, ...]:
     result = row.result
     # The peak of an invalid plan means nothing, so it is not shown.
     peak = result.peak if result.valid else None
     return (
         row.label,
         result.status.value,
+        *([_cost(result)] if is_priced else []),
         "-" if peak is None else human_bytes(peak),
         "-" if peak is None else exact_bytes(peak),
         percent(row.gap_to_bound),
@@ -190,10 +198,15 @@ def _cells(row: ComparisonRow) -> tuple[str, ...]:
     )
 
 
-def _reference_cells(row: ReferenceRow) -> tuple[str, ...]:
+def _cost(result: Result) -> str:
+    return f"{result.cost:,}" if result.valid and result.cost is not None else "-"
+
+
+def _reference_cells(row: ReferenceRow, is_priced: bool) -> tuple[str, ...]:
     return (
         row.reference.label,
         "-",
+        *(["-"] if is_priced else []),
         human_bytes(row.reference.reserved),
         exact_bytes(row.reference.reserved),
         percent(row.gap_to_bound),

@@ -35,14 +35,15 @@ _REQUIRED = {"format", "version", "size"}
 _COLUMNS = ("start", "end", "alignment", "phase_start", "phase_end", "layer_start", "layer_end")
 _OPTIONAL = {
     *_COLUMNS, "name", "origin", "graph", "unsafe_pairs", "contiguous", "pinned", "gaps",
-    "capacity", "dynamic", "tensor_name",
+    "reuse_prices", "capacity", "dynamic", "tensor_name",
 }  # fmt: skip
 _LISTS = {
-    *_COLUMNS, "size", "unsafe_pairs", "contiguous", "pinned", "gaps", "dynamic", "tensor_name",
+    *_COLUMNS, "size", "unsafe_pairs", "contiguous", "pinned", "gaps", "reuse_prices", "dynamic",
+    "tensor_name",
 }  # fmt: skip
 # Fields that change no plan: what a problem is called, and the question asked of it. The work of
 # a graph is another.
-_NOT_IN_DIGEST = ("name", "origin", "tensor_name", "capacity")
+_NOT_IN_DIGEST = ("name", "origin", "tensor_name", "capacity", "reuse_prices")
 _GRAPH_FIELDS = {"op_names", "op", "stream", "producer", "consumers", "control"}
 _WORK_FIELDS = {*Work.COLUMNS, "written"}
 
@@ -92,6 +93,8 @@ def problem_to_fields(problem: Problem) -> dict[str, Any]:
         fields["pinned"] = np.column_stack([pins, problem.pinned[pins]]).tolist()
     if len(problem.gaps):
         fields["gaps"] = problem.gaps.tolist()
+    if len(problem.reuse_prices):
+        fields["reuse_prices"] = problem.reuse_prices.tolist()
     if problem.unsafe_pairs is not None:
         fields["unsafe_pairs"] = problem.unsafe_pairs.tolist()
     for field in ("phase_start", "phase_end", "layer_start", "layer_end", "dynamic"):
@@ -131,6 +134,7 @@ def problem_from_fields(fields: Any) -> Problem:
         contiguous=fields.get("contiguous", []),
         pinned=_pins(fields.get("pinned", [])),
         gaps=fields.get("gaps", []),
+        reuse_prices=fields.get("reuse_prices", []),
         capacity=fields.get("capacity"),
         dynamic=fields.get("dynamic"),
         tensor_name=fields.get("tensor_name"),

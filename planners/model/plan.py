@@ -105,6 +105,8 @@ class Result:
         Lower bound on the peak in bytes, as far as the planner or a bound has proven it.
     certificate
         Name of the proof of ``lower_bound``: a bound, or the planner's own search.
+    cost
+        Sum of the prices that the plan pays, by the referee; None without prices or without a plan.
     reason
         The reason for no plan, or for no better answer; empty if there is none.
     planner, parameters, seed
@@ -134,6 +136,7 @@ class Result:
     statistics: Mapping[str, Scalar] = field(default_factory=dict)
     claim: Claim | None = None
     interrupted: bool = False
+    cost: int | None = None
     said: str | None = None
 
     def __repr__(self) -> str:

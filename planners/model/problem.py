@@ -51,6 +51,9 @@ class Problem(ProblemFields):
     gaps
         Rows ``(tensor, start, end)``: steps within its lifetime in which a tensor needs no
         memory. Only where lifetimes decide safety.
+    reuse_prices
+        Rows ``(tensor, tensor, price)``: what it costs if the two share a byte. With a capacity,
+        the best plan is the one within the capacity that costs least.
     capacity
         Bytes; when given, the question becomes whether a plan fits.
     phase_start, phase_end, layer_start, layer_end
@@ -84,6 +87,7 @@ class Problem(ProblemFields):
         contiguous: Iterable[Sequence[int] | IntColumn] = (),
         pinned: Mapping[int, int] | IntColumn | None = None,
         gaps: Iterable[Sequence[int]] | IntColumn = (),
+        reuse_prices: Iterable[Sequence[int]] | IntColumn = (),
         capacity: int | None = None,
         phase_start: Iterable[int] | IntColumn | None = None,
         phase_end: Iterable[int] | IntColumn | None = None,
@@ -113,6 +117,7 @@ class Problem(ProblemFields):
         put("contiguous", rules.take_chains(contiguous))
         put("pinned", rules.take_pins(pinned, tensors))
         put("gaps", frozen_rows("gaps", gaps, width=3))
+        put("reuse_prices", frozen_rows("reuse_prices", reuse_prices, width=3))
         put("capacity", rules.take_capacity(capacity))
         for field, values in (
             ("phase_start", phase_start),
@@ -139,6 +144,8 @@ class Problem(ProblemFields):
         ]
         if self.capacity is not None:
             parts.append(f"capacity {both_bytes(self.capacity)}")
+        if len(self.reuse_prices):
+            parts.append(counted(len(self.reuse_prices), "price") + " of reuse")
         return f"<Problem {shown(self.name)}: {', '.join(parts)}>"
 
     @cached_property
@@ -162,9 +169,10 @@ class Problem(ProblemFields):
     def select(self, tensors: Iterable[int] | IntColumn, **changes: Any) -> Problem:
         """Return the problem of some tensors, numbered in the order in which they are given.
 
-        Columns, names, pins and gaps come along with their tensors, and so does a chain of which
-        every member is chosen. Two chosen tensors are unsafe if and only if they were before: all
-        nodes of a graph stay, and the arcs of the tensors that are left out become control arcs.
+        Columns, names, pins, gaps and prices come along with their tensors, and so does a chain if
+        all of its members are chosen. Two chosen tensors are unsafe if and only if they were
+        before: all nodes of a graph stay, and the arcs of the tensors that are left out become
+        control arcs.
 
         Parameters
         ----------

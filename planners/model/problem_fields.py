@@ -41,6 +41,7 @@ class ProblemFields:
     contiguous: tuple[tuple[int, ...], ...]
     pinned: IntColumn
     gaps: IntColumn
+    reuse_prices: IntColumn
     capacity: int | None
     phase_start: IntColumn | None
     phase_end: IntColumn | None
@@ -82,6 +83,11 @@ class ProblemFields:
     def naive_bytes(self) -> int:
         """Sum of all sizes, which is the peak when no two tensors share a byte, alignment aside."""
         return int(self.size.sum())
+
+    @property
+    def cost_decides(self) -> bool:
+        """True if the question is which plan within the capacity costs least."""
+        return self.capacity is not None and len(self.reuse_prices) > 0
 
     def describe(self, tensor: int) -> str:
         """Return the name of a tensor in messages: its index, and its name if it has one."""

@@ -33,6 +33,8 @@ MAX_TENSORS = 20_000_000
 MAX_ALIGNMENT = 1 << 40
 # Limits the sum of sizes, alignments and the largest pin, so that no later sum overflows.
 MAX_TOTAL_BYTES = 1 << 61
+# Limits the sum of all prices of reuse, which every float holds exactly.
+MAX_TOTAL_PRICE = 1 << 53
 
 
 def take_sizes(size: Iterable[int] | IntColumn) -> IntColumn:
@@ -168,6 +170,7 @@ def require_rules(problem: ProblemFields) -> None:
         _require_pairs(problem.unsafe_pairs, problem.tensor_count)
     _require_chains(problem.contiguous, problem.tensor_count)
     _require_gaps(problem)
+    _require_prices(problem.reuse_prices, problem.tensor_count)
     if problem.tensor_name is not None:
         require_length("tensor_name", len(problem.tensor_name), problem.tensor_count)
 
@@ -198,11 +201,29 @@ def _require_sizes(problem: ProblemFields) -> None:
         )
 
 
-def _require_pairs(pairs: IntColumn, tensors: int) -> None:
-    _require_tensors("unsafe_pairs", pairs, tensors)
+def _require_pairs(pairs: IntColumn, tensors: int, field: str = "unsafe_pairs") -> None:
+    _require_tensors(field, pairs, tensors)
     differ = pairs[:, 0] != pairs[:, 1]
     rule = "two different tensors are needed"
-    require_each("unsafe_pairs", "entry", differ, rule, pairs, lambda row: f"{row[0]} twice")
+    require_each(field, "entry", differ, rule, pairs, lambda row: f"{row[0]} twice")
+
+
+def _require_prices(rows: IntColumn, tensors: int) -> None:
+    pairs, price = rows[:, :2], rows[:, 2]
+    _require_pairs(pairs, tensors, "reuse_prices")
+    require_each("reuse_prices", "entry", price >= 1, "a price is at least 1", price)
+    # No cost of any plan exceeds this sum, so no later sum can overflow.
+    if price.sum(dtype=np.float64) > MAX_TOTAL_PRICE:
+        raise InstanceError(
+            f"field reuse_prices: all prices together must stay below 2**53, found "
+            f"{price.sum(dtype=np.float64):.4g}"
+        )
+    _, first = np.unique(np.sort(pairs, axis=1), axis=0, return_index=True)
+    for entry in np.setdiff1d(np.arange(len(rows)), first)[:1].tolist():
+        raise InstanceError(
+            f"field reuse_prices, entry {entry}: a pair has one price, found tensors "
+            f"{pairs[entry, 0]} and {pairs[entry, 1]} again"
+        )
 
 
 def _require_chains(chains: tuple[tuple[int, ...], ...], tensors: int) -> None:

@@ -39,6 +39,9 @@ def selected_fields(
         fields["tensor_name"] = [problem.tensor_name[tensor] for tensor in chosen.tolist()]
     if "contiguous" not in changes:
         fields["contiguous"] = _whole_chains(problem, place)
+    if "reuse_prices" not in changes and len(problem.reuse_prices):
+        prices = np.column_stack((place[problem.reuse_prices[:, :2]], problem.reuse_prices[:, 2]))
+        fields["reuse_prices"] = prices[(prices[:, :2] != NOT_CHOSEN).all(axis=1)]
     for field in ("capacity", "name", "origin"):
         fields.setdefault(field, getattr(problem, field))
     own = DECIDERS[problem.safety]

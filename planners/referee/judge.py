@@ -13,6 +13,7 @@ from planners.model.findings import Findings, PlannerAnswer
 from planners.model.plan import Claim, Result, Status
 from planners.model.problem import Problem
 from planners.referee.fast import find_violation_fast
+from planners.referee.naive import reuse_cost
 
 # Results with these statuses have only a reason; their plans and bounds do not count.
 NO_ANSWER = (Status.INVALID, Status.UNSUPPORTED)
@@ -80,6 +81,8 @@ def _alone(problem: Problem, answer: PlannerAnswer) -> Result:
         return replace(result, status=Status.INVALID, reason=wrong)
     if found.claimed is Status.INFEASIBLE:
         result = replace(result, status=Status.INFEASIBLE)
+    if found.plan is not None and len(problem.reuse_prices):
+        result = replace(result, cost=reuse_cost(problem, found.plan.offsets))
     return result if answer.proofs_count else _as_claim(result)
 
 
@@ -143,7 +146,8 @@ def _with_status(problem: Problem, result: Result) -> Result:
         # The planner's own reason tells whether more time could help.
         reason += f"; {result.reason}" if result.reason else ""
     elif plan is not None:
-        status = Status.OPTIMAL if plan.peak == bound else Status.FEASIBLE
+        is_best = result.cost == 0 if problem.cost_decides else plan.peak == bound
+        status = Status.OPTIMAL if is_best else Status.FEASIBLE
     return replace(result, status=status, reason=reason, said=result.reason)
 
 

@@ -156,6 +156,14 @@ def _overlap_in_graph(
     return None
 
 
+def reuse_cost(problem: Problem, offsets: NDArray[np.int64]) -> int:
+    """Return the sum of the prices of all pairs that share a byte."""
+    a, b, price = problem.reuse_prices.T
+    size = problem.size
+    shared = (offsets[a] < offsets[b] + size[b]) & (offsets[b] < offsets[a] + size[a])
+    return int(price[shared & (size[a] > 0) & (size[b] > 0)].sum())
+
+
 def find_no_clique(problem: Problem, sets: list[list[int]], charge: Charge) -> str | None:
     """Return the fault of a set that is not of different, pairwise unsafe tensors, or None."""
     size = problem.size.tolist()

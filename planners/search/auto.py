@@ -21,6 +21,7 @@ from planners.search.largest_first import LargestFirst
 from planners.search.nests import Nests
 from planners.search.order_search import OrderSearch
 from planners.search.parts import Parts
+from planners.search.reuse_search import with_least_cost
 from planners.search.skyline import SkylineBeams
 from planners.search.skyline_fills import SkylineFills
 from planners.search.turns import ExactSearch, Search, Shared, Turns
@@ -60,11 +61,14 @@ LEAST_ATTEMPTS = 24
 def auto(problem: Problem, budget: Budget, without: Annotated[str, SomeOf(NAMES)] = "") -> Findings:
     """Plan any problem: look for quick proofs first, then search until the budget is spent.
 
-    With a capacity, the first plan that fits is the answer. A node limit counts attempts and nodes.
+    With a capacity, the first plan that fits is the answer; with prices of reuse as well, a search
+    for a plan that costs less goes on from it. A node limit counts attempts and nodes.
     All runs in one thread. The searches named in ``without``, joined by ``+``, take no turns. The
     statistics say how many turns each search had, and why others had none.
     """
-    return plan_any(problem, budget, Resumable(problem), frozenset(without.split("+")))
+    left_out = frozenset(without.split("+"))
+    found = plan_any(problem, budget, Resumable(problem), left_out)
+    return with_least_cost(problem, budget, found) if problem.cost_decides else found
 
 
 def plan_any(

@@ -50,6 +50,14 @@ FIXED = {
     "pins in conflict": partial(
         Problem, size=[3, 5], start=[0, 0], end=[1, 1], pinned={0: 0, 1: 2}
     ),
+    "prices of reuse": partial(
+        Problem,
+        size=[4, 4, 2],
+        start=[0, 2, 4],
+        end=[2, 4, 6],
+        capacity=6,
+        reuse_prices=[(0, 1, 3), (1, 2, 1), (0, 2, 5)],
+    ),
     "a gap": partial(Problem, size=[4, 4], start=[0, 1], end=[3, 2], gaps=[(0, 1, 2)]),
 }
 
@@ -79,7 +87,9 @@ def require_contract(problem: Problem, result: Result) -> None:
         assert result.plan.peak >= bound.bytes
     assert result.plan.peak >= result.lower_bound
     assert result.lower_bound == 0 or result.certificate
-    if result.status is Status.OPTIMAL:
+    if result.status is Status.OPTIMAL and problem.cost_decides:
+        assert result.cost == 0
+    elif result.status is Status.OPTIMAL:
         assert result.plan.peak == result.lower_bound
         assert result.certificate
     if problem.capacity is not None:

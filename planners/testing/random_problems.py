@@ -6,7 +6,7 @@ Every function takes a ``random.Random``, so that a seed gives the same problem 
 from __future__ import annotations
 
 import math
-from itertools import pairwise
+from itertools import combinations, pairwise
 from random import Random
 from typing import Any
 
@@ -88,6 +88,17 @@ def random_problem(
     if "pins" in on and count:
         conditions["pinned"] = _pins(rng, Problem(**conditions), unit, "conflicts" in on)
     return Problem(**conditions)
+
+
+def with_prices(rng: Random, problem: Problem) -> Problem:
+    """Return a problem with a capacity, and a price for the reuse by some of its pairs."""
+    tensors = range(problem.tensor_count)
+    pairs = [pair for pair in combinations(tensors, 2) if rng.random() < 0.6]
+    return problem.select(
+        tensors,
+        reuse_prices=[(*rng.sample(pair, 2), rng.randint(1, 9)) for pair in pairs],
+        capacity=int(rng.uniform(0.4, 1.0) * problem.naive_bytes),
+    )
 
 
 def random_graph(

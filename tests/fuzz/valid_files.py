@@ -20,6 +20,7 @@ from planners.files.certificate_file import certificate_to_fields
 from planners.files.json_file import write_fields
 from planners.model.certificate import Certificate
 from planners.model.plan import Plan
+from tests.instances.formats.structured_problem import STRUCTURED
 
 TRACE = AllocationTrace(
     20, [64, 10, 7, 20, 9, 11], [0, 2, 3, 8, 9, 14], [20, 4, 6, 10, 12, 16],
@@ -132,6 +133,10 @@ def _iopddl(path: Path) -> None:
     path.write_text(json.dumps({"problem": problem}))
 
 
+def _dsa_problem(path: Path) -> None:
+    path.write_text(json.dumps(STRUCTURED))
+
+
 def _results(path: Path) -> None:
     line = {"instance": "a", "digest": "sha256:0", "planner": "b", "peak": 4, "offsets": [0, 2],
             "lower_bound": 3, "seconds": 0.5, "finder": "c"}  # fmt: skip
@@ -146,6 +151,7 @@ _WRITERS: dict[str, Callable[[Path], None]] = {
     "inclusive.csv": _inclusive,
     "trace.npz": lambda path: write_recorded_trace(TRACE, path),
     "iopddl.json": _iopddl,
+    "structured.json": _dsa_problem,
     "xla.txt": _xla,
     "trace.txt": lambda path: write_stalloc_text(TRACE, path),
     "snapshot.pickle": _snapshot,

@@ -35,7 +35,7 @@ def page() -> str:
         name=HOSTILE,
     )  # fmt: skip
     comparison = compared(problem, "naive,greedy-size-first")
-    return comparison_page(comparison, sorted_rows(comparison.rows, SortBy.CHOSEN))
+    return comparison_page(comparison, sorted_rows(comparison, SortBy.CHOSEN))
 
 
 def test_the_table_has_every_planner_and_marks_the_best(page: str) -> None:

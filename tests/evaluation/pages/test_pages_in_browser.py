@@ -114,7 +114,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def write_page(problem: Problem, path: Path) -> None:
     chosen = choose("greedy-size-first,greedy-source-first,naive")
     comparison = compare_planners(problem, chosen, Budget(time_limit_seconds=1.0))
-    write_comparison_page(comparison, sorted_rows(comparison.rows, SortBy.PEAK), None, path)
+    write_comparison_page(comparison, sorted_rows(comparison, SortBy.PEAK), None, path)
 
 
 def point_at_first(browser: Browser, share: float = 0.5) -> None:

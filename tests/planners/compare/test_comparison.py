@@ -68,9 +68,9 @@ def test_a_plan_over_the_capacity_is_not_the_best() -> None:
 
 def test_rows_without_a_value_come_last() -> None:
     problem = Problem(size=[4, 4], start=[0, 1], end=[1, 2], pinned={0: 4})
-    rows = comparison(problem, ["naive", "greedy-size-first"]).rows
+    compared = comparison(problem, ["naive", "greedy-size-first"])
     for key in (report.SortBy.PEAK, report.SortBy.GAP, report.SortBy.STATUS):
-        assert [row.label for row in report.sorted_rows(rows, key)] == [
+        assert [row.label for row in report.sorted_rows(compared, key)] == [
             "greedy-size-first",
             "naive",
         ]

@@ -40,7 +40,8 @@ ORIGIN: dict[str, Scalar] = {
 EXAMPLES = {
     "lifetimes": Problem(
         [8, 16, 8, 0], [0, 1, 2, -3], [4, 5, 9, 1], alignment=[1, 8, 8, 1],
-        contiguous=[(0, 1)], pinned={2: 64}, gaps=[(2, 5, 7), (0, 1, 2)], capacity=1 << 40,
+        contiguous=[(0, 1)], pinned={2: 64}, gaps=[(2, 5, 7), (0, 1, 2)],
+        reuse_prices=[(3, 1, 7)], capacity=1 << 40,
         phase_start=[0, 0, 1, 1], phase_end=[1, 1, 2, 2], dynamic=[True, False, False, True],
         layer_start=[3, 3, 3, 3], layer_end=[4, 4, 4, 4],
         tensor_name=["weight", "größe", "", "x y"], name="everything", origin=ORIGIN,
@@ -249,7 +250,8 @@ def test_a_file_larger_than_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ("pairs", "version", 1.0, "field version: 1 (the only one so far) is needed, found 1.0"),
         ("pairs", "colour\n", 1, "field 'colour\\n': unknown; known fields are alignment, capacity,"
          " contiguous, dynamic, end, format, gaps, graph, layer_end, layer_start, name, origin, "
-         "phase_end, phase_start, pinned, size, start, tensor_name, unsafe_pairs, version"),
+         "phase_end, phase_start, pinned, reuse_prices, size, start, tensor_name, "
+         "unsafe_pairs, version"),
         ("graph", "graph.colour", 1, "field graph.colour: unknown; known fields are consumers, "
          "control, op, op_names, producer, stream, work"),
         ("pairs", "size", "123", "field size: a list is needed, found '123'"),

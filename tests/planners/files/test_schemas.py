@@ -159,6 +159,7 @@ REFUSED: list[Any] = [
         {"contiguous": [[0, -1]]}, {"contiguous": [[0, "1"]]}, {"contiguous": {}},
         {"pinned": [[0]]}, {"pinned": [[0, 0, 0]]}, {"pinned": [[0, -1]]}, {"pinned": [[-1, 0]]},
         {"pinned": {"0": 0}}, {"pinned": [[0, 2**63]]}, {"pinned": [0]},
+        {"reuse_prices": [[0, 1]]}, {"reuse_prices": [[0, 1, 0]]}, {"reuse_prices": [[0, "1", 2]]},
         {"gaps": [[0, 1]]}, {"gaps": [[0, 0, 1, 1]]}, {"gaps": [[-1, 0, 1]]}, {"gaps": [5]},
         {"gaps": [[0, 0, "1"]]}, {"gaps": [[0, -(2**62) - 1, 1]]}, {"gaps": None},
         {"phase_start": [0]* 2 + [0.5]}, {"phase_end": [2**63, 0]}, {"layer_start": [-MOST - 2, 0]},

@@ -228,6 +228,15 @@ IN_CHAIN = "a tensor is in at most one chain and once, found tensor"
          "leave them out"),
         (CHAIN | {"gaps": [(0, 0, 1)]}, f"gaps: {OF_LIFETIMES} graph decides safety here; leave "
          "them out"),
+        (TWO | {"reuse_prices": [(0, 2, 1)]}, f"reuse_prices, entry 0: {NUMBERED} 2"),
+        (TWO | {"reuse_prices": [(1, 1, 1)]}, "reuse_prices, entry 0: two different tensors are "
+         "needed, found 1 twice"),
+        (TWO | {"reuse_prices": [(0, 1, 0)]}, "reuse_prices, entry 0: a price is at least 1, found "
+         "0"),
+        (TWO | {"reuse_prices": [(0, 1, 2), (1, 0, 3)]}, "reuse_prices, entry 1: a pair has one "
+         "price, found tensors 1 and 0 again"),
+        (TWO | {"reuse_prices": [(0, 1, 1 << 60)]}, "reuse_prices: all prices together must stay "
+         "below 2**53, found 1.153e+18"),
         (TWO | {"gaps": [(0, 1, 2), (2, 1, 2)]}, f"gaps, entry 1: {NUMBERED} 2"),
         *((TWO | {"gaps": [(1, *gap)]}, f"gaps, tensor 1: a gap lies within the lifetime [0, 4), "
            f"found [{gap[0]}, {gap[1]})") for gap in ((2, 2), (-1, 2), (2, 5))),

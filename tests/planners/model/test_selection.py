@@ -20,7 +20,8 @@ COLUMNS = ("size", "alignment", "pinned", "phase_start", "layer_end", "dynamic")
 WHOLE: dict[str, Any] = {
     "size": [8, 9, 10, 11, 12], "start": [0, 0, 0, 0, 0], "end": [5, 5, 5, 5, 5],
     "alignment": [1, 2, 4, 1, 1], "contiguous": [(4, 3)], "pinned": {0: 7, 1: 64},
-    "gaps": [(0, 1, 2), (1, 2, 3)], "capacity": 99, "phase_start": [0, 1, 2, 3, 4],
+    "gaps": [(0, 1, 2), (1, 2, 3)], "reuse_prices": [(3, 1, 7), (0, 4, 2)],
+    "capacity": 99, "phase_start": [0, 1, 2, 3, 4],
     "layer_end": [5, 6, 7, 8, 9], "dynamic": [True, False, True, False, False],
     "tensor_name": list("abcde"), "name": "moe", "origin": {"x": 1},
 }  # fmt: skip
@@ -74,6 +75,7 @@ def test_everything_a_tensor_has_comes_along() -> None:
         assert getattr(part, field).tolist() == column[[4, 1, 3]].tolist(), field
     assert part.contiguous == ((0, 2),)
     assert part.gaps.tolist() == [[1, 2, 3]]
+    assert part.reuse_prices.tolist() == [[2, 1, 7]]
     assert part.tensor_name == ("e", "b", "d")
     assert (part.capacity, part.name, dict(part.origin)) == (99, "moe", {"x": 1})
     assert (part.phase_end, part.layer_start) == (None, None)
