@@ -23,7 +23,8 @@ constexpr std::int64_t kOut = -1;
 ReuseSearch::ReuseSearch(const Instance& instance, std::span<const std::int64_t> prices,
                          std::int64_t capacity, std::span<const std::int64_t> heads,
                          std::uint64_t seed)
-    : blocks_(instance.blocks),
+    : columns_(instance.columns),
+      blocks_(instance.blocks),
       capacity_(capacity),
       random_(seed),
       links_(instance.blocks.size.size()),

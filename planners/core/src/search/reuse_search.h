@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -59,6 +60,8 @@ class ReuseSearch {
     std::int64_t take_out();
     std::optional<std::int64_t> put_back(std::int64_t most);
 
+    // Owns the memory that `blocks_` refers to.
+    std::shared_ptr<const void> columns_;
     Blocks blocks_;
     std::int64_t capacity_;
     Random random_;
