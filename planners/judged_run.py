@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from planners.answers.planner_answer import OnError, answer_of, plain_parameters
+from planners.answers.answer_by_parts import answer_by_parts, pins_in_conflict
+from planners.answers.planner_answer import OnError, plain_parameters
 from planners.errors import GaplessError, InstanceError, InvalidPlanError, UnknownPlannerError
 from planners.model.bounds import Bound
 from planners.model.budget import Budget
-from planners.model.findings import Findings, PlannerAnswer
+from planners.model.findings import PlannerAnswer
 from planners.model.plan import Plan, Result, Status
 from planners.model.problem import Problem
 from planners.processes.interrupt import Interrupt
@@ -76,7 +77,7 @@ def answered(
     _prepare(chosen.info)
     budget = (budget or Budget()).started()
     wall, cpu = time.perf_counter(), _cpu_seconds()
-    conflict = _pins_in_conflict(problem)
+    conflict = pins_in_conflict(problem)
     if conflict is not None:
         found = conflict
     elif isolation is not None:
@@ -84,10 +85,10 @@ def answered(
         from planners.answers.isolated_planner import answer_in_isolation
 
         found = answer_in_isolation(
-            problem, budget, isolation, lambda: answer_of(chosen, problem, budget, on_error)
+            problem, budget, isolation, lambda: answer_by_parts(chosen, problem, budget, on_error)
         )
     else:
-        found = answer_of(chosen, problem, budget, on_error)
+        found = answer_by_parts(chosen, problem, budget, on_error)
         Interrupt.listen_again()
     seconds, cpu_seconds = time.perf_counter() - wall, _cpu_seconds() - cpu
     answer = answer_with(chosen, budget, found)
@@ -173,11 +174,3 @@ def _cpu_seconds() -> float:
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.process_time() + children.ru_utime + children.ru_stime
 
-
-def _pins_in_conflict(problem: Problem) -> Findings | None:
-    pair = problem.core.conflicting_pins()
-    if pair is None:
-        return None
-    first, second = (problem.describe(tensor) for tensor in pair)
-    reason = f"{first} and {second} are unsafe and pinned to the same bytes"
-    return Findings(certificate="pinned", reason=reason, claimed=Status.INFEASIBLE)

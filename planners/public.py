@@ -18,6 +18,7 @@ from planners.judged_run import run, solve
 from planners.model.bounds import Bound, bounds_of
 from planners.model.budget import Budget
 from planners.model.graph import Graph
+from planners.model.memories import Memory
 from planners.model.online_result import OnlineResult, OnlineTerms
 from planners.model.plan import Plan, Result, Status, feasible, infeasible, no_plan_found, optimal
 from planners.model.problem import Problem, Safety
@@ -28,7 +29,7 @@ from planners.registry import UnsupportedProblemError, get, register, register_o
 
 __all__ = [
     "Bound", "Budget", "Format", "GaplessError", "Graph", "InstanceError", "InvalidPlanError",
-    "MissingDependencyError", "OnlineResult", "OnlineTerms", "Plan", "Problem", "Result", "Safety",
+    "Memory", "MissingDependencyError", "OnlineResult", "OnlineTerms", "Plan", "Problem", "Result", "Safety",
     "Status", "UnknownPlannerError", "UnsupportedProblemError", "Work", "bounds_of", "check",
     "feasible", "get", "infeasible", "no_plan_found", "optimal", "place", "place_in_objects",
     "read_plan", "read_problem", "read_requests", "register", "register_online",

@@ -104,6 +104,13 @@ def steps_needed(problem: Problem, tensor: int) -> set[int]:
 
 def unsafe(problem: Problem) -> Pairs:
     """Return the pairs of tensors of any problem that may not share bytes, the lower first."""
+    pairs = unsafe_without_classes(problem) | {tuple(sorted(p)) for p in problem.apart.tolist()}
+    pairs -= {tuple(sorted(pair)) for pair in problem.exclusive.tolist()}
+    return {(a, b) for a, b in pairs if not any({a, b} <= {*group} for group in problem.together)}
+
+
+def unsafe_without_classes(problem: Problem) -> Pairs:
+    """Return the pairs that may not share bytes by what decides safety alone."""
     if problem.safety is Safety.GRAPH:
         assert problem.graph is not None
         return unsafe_by_paths(problem.graph)

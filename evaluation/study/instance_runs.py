@@ -26,11 +26,11 @@ from evaluation.study.run_task import (
 )
 from evaluation.study.sent_instance import SentInstance, known_of
 from gpu_runtime.replaying.replay_device import open_gpu
+from planners.answers.answer_by_parts import answer_by_parts
 from planners.answers.isolated_planner import MOST_HEADER_BYTES, packed, unpacked
 from planners.answers.planner_answer import (
     OUT_OF_MEMORY,
     MalformedAnswerError,
-    answer_of,
     plain_parameters,
     take_in,
 )
@@ -116,9 +116,9 @@ class _PlannerProcess:
 
     def _answer(self) -> tuple[Cost, bytes]:
         problem = self._instance.unpacked()
-        answer_of(self._chosen, Problem(*TINY), TINY_BUDGET.started())
+        answer_by_parts(self._chosen, Problem(*TINY), TINY_BUDGET.started())
         budget = self._task.budget
-        cost, found = measured(lambda: answer_of(self._chosen, problem, budget.started()))
+        cost, found = measured(lambda: answer_by_parts(self._chosen, problem, budget.started()))
         return cost, packed(found)
 
 

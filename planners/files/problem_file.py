@@ -21,6 +21,7 @@ from planners.files.json_file import (
 from planners.model.blocks import NOT_PINNED
 from planners.model.columns import frozen_names, frozen_rows
 from planners.model.graph import Graph
+from planners.model.memories import Memory
 from planners.model.problem import Problem, Safety
 from planners.model.work import Work
 from planners.text.plain_text import shown
@@ -35,11 +36,12 @@ _REQUIRED = {"format", "version", "size"}
 _COLUMNS = ("start", "end", "alignment", "phase_start", "phase_end", "layer_start", "layer_end")
 _OPTIONAL = {
     *_COLUMNS, "name", "origin", "graph", "unsafe_pairs", "contiguous", "pinned", "gaps",
-    "reuse_prices", "capacity", "dynamic", "tensor_name",
+    "reuse_prices", "capacity", "dynamic", "tensor_name", "together", "apart", "exclusive",
+    "memories", "places",
 }  # fmt: skip
 _LISTS = {
     *_COLUMNS, "size", "unsafe_pairs", "contiguous", "pinned", "gaps", "reuse_prices", "dynamic",
-    "tensor_name",
+    "tensor_name", "together", "apart", "exclusive", "memories", "places",
 }  # fmt: skip
 # Fields that change no plan: what a problem is called, and the question asked of it. The work of
 # a graph is another.
@@ -95,6 +97,13 @@ def problem_to_fields(problem: Problem) -> dict[str, Any]:
         fields["gaps"] = problem.gaps.tolist()
     if len(problem.reuse_prices):
         fields["reuse_prices"] = problem.reuse_prices.tolist()
+    if problem.together:
+        fields["together"] = [list(group) for group in problem.together]
+    for field in ("apart", "exclusive", "places"):
+        if len(getattr(problem, field)):
+            fields[field] = getattr(problem, field).tolist()
+    if problem.memories:
+        fields["memories"] = [_memory_to_fields(memory) for memory in problem.memories]
     if problem.unsafe_pairs is not None:
         fields["unsafe_pairs"] = problem.unsafe_pairs.tolist()
     for field in ("phase_start", "phase_end", "layer_start", "layer_end", "dynamic"):
@@ -135,6 +144,11 @@ def problem_from_fields(fields: Any) -> Problem:
         pinned=_pins(fields.get("pinned", [])),
         gaps=fields.get("gaps", []),
         reuse_prices=fields.get("reuse_prices", []),
+        together=fields.get("together", []),
+        apart=fields.get("apart", []),
+        exclusive=fields.get("exclusive", []),
+        memories=[_memory_from_fields(row) for row in fields.get("memories", [])],
+        places=fields.get("places", []),
         capacity=fields.get("capacity"),
         dynamic=fields.get("dynamic"),
         tensor_name=fields.get("tensor_name"),
@@ -196,6 +210,27 @@ def _work_from_fields(fields: Any) -> Work:
     for field in sorted(_WORK_FIELDS):
         require_list(f"graph.work.{field}", fields[field])
     return Work(**fields)
+
+
+def _memory_to_fields(memory: Memory) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "name": memory.name, "begin": memory.begin, "capacity": memory.capacity,
+    }  # fmt: skip
+    if memory.alignment != 1:
+        fields["alignment"] = memory.alignment
+    if memory.reserved:
+        fields["reserved"] = [list(row) for row in memory.reserved]
+    return fields
+
+
+def _memory_from_fields(fields: Any) -> Memory:
+    needed = {"name", "begin", "capacity"}
+    require_fields("memories.", fields, needed, {"alignment", "reserved"})
+    rows = frozen_rows("memories.reserved", fields.get("reserved", []), width=2).tolist()
+    reserved = tuple((begin, end) for begin, end in rows)
+    return Memory(
+        fields["name"], fields["begin"], fields["capacity"], fields.get("alignment", 1), reserved
+    )
 
 
 def _pins(rows: list[Any]) -> dict[int, int]:

@@ -167,7 +167,6 @@ def clique_bound(problem: Problem, seconds: float = math.inf) -> Bound:
 
     Each of the largest tensors starts a clique, to which the largest fitting tensors are added.
     """
-    assert problem.unsafe_pairs is not None
     deadline = time.monotonic() + seconds
     known = problem.known_bounds
     with known.lock:
@@ -202,7 +201,7 @@ def bounds_so_far(problem: Problem) -> list[Bound]:
     known = problem.known_bounds
     with known.lock:
         if not known.quick:
-            if problem.safety is not Safety.PAIRS:
+            if not problem.pairs_decide:
                 known.quick.append(lifetime_bound(problem))
                 known.aligned = aligned_bound(problem)
             known.quick.append(block_bound(problem))
@@ -234,7 +233,7 @@ def bounds_of(problem: Problem, seconds: float = math.inf) -> list[Bound]:
     list of Bound
         In the order in which they are shown.
     """
-    if problem.safety is Safety.PAIRS:
+    if problem.pairs_decide:
         clique_bound(problem, seconds)
     elif problem.safety is Safety.GRAPH and not problem.lifetimes_decide:
         with suppress(TimeoutError, BoundTooLargeError):
@@ -245,7 +244,7 @@ def bounds_of(problem: Problem, seconds: float = math.inf) -> list[Bound]:
 def bounds_are_known(problem: Problem) -> bool:
     """Return True if every bound that applies to a problem and fits memory has been computed."""
     known = problem.known_bounds
-    if problem.safety is Safety.PAIRS:
+    if problem.pairs_decide:
         return known.cliques_grown >= min(CLIQUE_STARTS, problem.tensor_count)
     return problem.lifetimes_decide or known.antichain is not None or bool(known.too_large)
 

@@ -15,6 +15,8 @@ from planners.model.columns import BoolColumn, IntColumn, frozen_names, frozen_r
 from planners.model.core_instance import make_core_instance
 from planners.model.graph import Graph
 from planners.model.known_bounds import KnownBounds
+from planners.model.memories import Memory, take_memories
+from planners.model.places import require_places
 from planners.model.problem_fields import ProblemFields
 from planners.model.problem_fields import Safety as Safety
 from planners.model.problem_fields import Scalar as Scalar
@@ -54,6 +56,19 @@ class Problem(ProblemFields):
     reuse_prices
         Rows ``(tensor, tensor, price)``: what it costs if the two share a byte. With a capacity,
         the best plan is the one within the capacity that costs least.
+    together
+        Groups of at least two tensors that begin at one offset and may share bytes; none of them
+        is in a chain.
+    apart
+        Pairs that may not share bytes, whatever decides safety.
+    exclusive
+        Pairs that may share bytes, whatever decides safety: they never live at once.
+    memories
+        Ranges of one address space, see :class:`planners.Memory`. Offsets are addresses then. The
+        best plan is the one that costs least, of those in which every tensor lies in a memory.
+    places
+        Rows ``(tensor, memory, cost)``: the memories in which a tensor may lie, and what it costs
+        there. A tensor without a row may lie in every memory at no cost.
     capacity
         Bytes; when given, the question becomes whether a plan fits.
     phase_start, phase_end, layer_start, layer_end
@@ -88,6 +103,11 @@ class Problem(ProblemFields):
         pinned: Mapping[int, int] | IntColumn | None = None,
         gaps: Iterable[Sequence[int]] | IntColumn = (),
         reuse_prices: Iterable[Sequence[int]] | IntColumn = (),
+        together: Iterable[Sequence[int] | IntColumn] = (),
+        apart: Iterable[Sequence[int]] | IntColumn = (),
+        exclusive: Iterable[Sequence[int]] | IntColumn = (),
+        memories: Iterable[Memory] = (),
+        places: Iterable[Sequence[int]] | IntColumn = (),
         capacity: int | None = None,
         phase_start: Iterable[int] | IntColumn | None = None,
         phase_end: Iterable[int] | IntColumn | None = None,
@@ -114,10 +134,18 @@ class Problem(ProblemFields):
             start, end = graph.lifetimes()
         put("start", rules.take_column("start", start, tensors))
         put("end", rules.take_column("end", end, tensors))
-        put("contiguous", rules.take_chains(contiguous))
+        put("contiguous", rules.take_lists("contiguous", "chain", contiguous))
+        put("together", rules.take_lists("together", "group", together))
+        put("memories", take_memories(memories))
         put("pinned", rules.take_pins(pinned, tensors))
-        put("gaps", frozen_rows("gaps", gaps, width=3))
-        put("reuse_prices", frozen_rows("reuse_prices", reuse_prices, width=3))
+        for field, rows, width in (
+            ("gaps", gaps, 3),
+            ("reuse_prices", reuse_prices, 3),
+            ("apart", apart, 2),
+            ("exclusive", exclusive, 2),
+            ("places", places, 3),
+        ):
+            put(field, frozen_rows(field, rows, width=width))
         put("capacity", rules.take_capacity(capacity))
         for field, values in (
             ("phase_start", phase_start),
@@ -133,6 +161,7 @@ class Problem(ProblemFields):
         put("name", rules.take_name(name))
         put("origin", rules.take_origin({} if origin is None else origin))
         rules.require_rules(self)
+        require_places(self)
         put("blocks", make_blocks(self.size, self.alignment, self.pinned, self.contiguous))
 
     def __repr__(self) -> str:
@@ -146,6 +175,8 @@ class Problem(ProblemFields):
             parts.append(f"capacity {both_bytes(self.capacity)}")
         if len(self.reuse_prices):
             parts.append(counted(len(self.reuse_prices), "price") + " of reuse")
+        if self.memories:
+            parts.append(", ".join(memory.name for memory in self.memories))
         return f"<Problem {shown(self.name)}: {', '.join(parts)}>"
 
     @cached_property

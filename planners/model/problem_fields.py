@@ -12,6 +12,7 @@ import numpy as np
 from planners.model.blocks import Blocks
 from planners.model.columns import BoolColumn, IntColumn
 from planners.model.graph import Graph
+from planners.model.memories import Memory
 from planners.text.plain_text import one_line
 
 # Characters of a name that a message shows.
@@ -42,6 +43,11 @@ class ProblemFields:
     pinned: IntColumn
     gaps: IntColumn
     reuse_prices: IntColumn
+    together: tuple[tuple[int, ...], ...]
+    apart: IntColumn
+    exclusive: IntColumn
+    memories: tuple[Memory, ...]
+    places: IntColumn
     capacity: int | None
     phase_start: IntColumn | None
     phase_end: IntColumn | None
@@ -72,7 +78,17 @@ class ProblemFields:
         Nodes of one stream run in the global order. So with a single stream, every reader of one
         tensor precedes the producer of another if and only if their lifetimes are disjoint.
         """
-        return self.safety is not Safety.PAIRS and self.stream_count <= 1
+        return not self.pairs_decide and self.stream_count <= 1
+
+    @property
+    def has_classes(self) -> bool:
+        """True if tensors lie together, or pairs are apart or exclusive."""
+        return bool(self.together or len(self.apart) or len(self.exclusive))
+
+    @property
+    def pairs_decide(self) -> bool:
+        """True if only a list of pairs says which tensors are unsafe."""
+        return self.safety is Safety.PAIRS or self.has_classes
 
     @property
     def stream_count(self) -> int:
@@ -86,8 +102,8 @@ class ProblemFields:
 
     @property
     def cost_decides(self) -> bool:
-        """True if the question is which plan within the capacity costs least."""
-        return self.capacity is not None and len(self.reuse_prices) > 0
+        """True if the question is which plan costs least, of those that fit."""
+        return bool(self.memories) or (self.capacity is not None and len(self.reuse_prices) > 0)
 
     def describe(self, tensor: int) -> str:
         """Return the name of a tensor in messages: its index, and its name if it has one."""

@@ -115,9 +115,11 @@ def take_pins(pinned: Mapping[int, int] | IntColumn | None, tensors: int) -> Int
     return read_only(column)
 
 
-def take_chains(chains: Iterable[Sequence[int] | IntColumn]) -> tuple[tuple[int, ...], ...]:
-    """Return chains as tuples."""
-    offsets, tensors = frozen_lists("contiguous", chains, entry="chain")
+def take_lists(
+    field: str, entry: str, lists: Iterable[Sequence[int] | IntColumn]
+) -> tuple[tuple[int, ...], ...]:
+    """Return lists of tensors as tuples."""
+    offsets, tensors = frozen_lists(field, lists, entry=entry)
     return tuple(tuple(tensors[a:b].tolist()) for a, b in pairwise(offsets.tolist()))
 
 
@@ -168,9 +170,11 @@ def require_rules(problem: ProblemFields) -> None:
         _require_lifetimes(problem.start, problem.end)
     if problem.unsafe_pairs is not None:
         _require_pairs(problem.unsafe_pairs, problem.tensor_count)
-    _require_chains(problem.contiguous, problem.tensor_count)
+    _require_lists("contiguous", "chain", problem.contiguous, problem.tensor_count)
+    _require_classes(problem)
     _require_gaps(problem)
     _require_prices(problem.reuse_prices, problem.tensor_count)
+    _require_tensors("places", problem.places[:, :1], problem.tensor_count)
     if problem.tensor_name is not None:
         require_length("tensor_name", len(problem.tensor_name), problem.tensor_count)
 
@@ -226,25 +230,57 @@ def _require_prices(rows: IntColumn, tensors: int) -> None:
         )
 
 
-def _require_chains(chains: tuple[tuple[int, ...], ...], tensors: int) -> None:
-    chain_of: dict[int, int] = {}
-    for index, chain in enumerate(chains):
-        if len(chain) < 2:
-            raise InstanceError(
-                f"field contiguous, chain {index}: at least two tensors, found {len(chain)}"
-            )
-        for tensor in chain:
+def _require_lists(
+    field: str, entry: str, lists: tuple[tuple[int, ...], ...], tensors: int
+) -> None:
+    list_of: dict[int, int] = {}
+    for index, members in enumerate(lists):
+        where = f"field {field}, {entry} {index}"
+        if len(members) < 2:
+            raise InstanceError(f"{where}: at least two tensors, found {len(members)}")
+        for tensor in members:
             if not 0 <= tensor < tensors:
                 raise InstanceError(
-                    f"field contiguous, chain {index}: tensors are numbered 0 to "
-                    f"{tensors - 1}, found {tensor}"
+                    f"{where}: tensors are numbered 0 to {tensors - 1}, found {tensor}"
                 )
-            if tensor in chain_of:
+            if tensor in list_of:
                 raise InstanceError(
-                    f"field contiguous, chain {index}: a tensor is in at most one chain and "
-                    f"once, found tensor {tensor} in chain {chain_of[tensor]} already"
+                    f"{where}: a tensor is in at most one {entry} and once, found tensor {tensor} "
+                    f"in {entry} {list_of[tensor]} already"
                 )
-            chain_of[tensor] = index
+            list_of[tensor] = index
+
+
+def _require_classes(problem: ProblemFields) -> None:
+    """Raise unless groups, pairs apart and exclusive pairs agree with each other and with chains."""
+    _require_lists("together", "group", problem.together, problem.tensor_count)
+    _require_pairs(problem.apart, problem.tensor_count, "apart")
+    _require_pairs(problem.exclusive, problem.tensor_count, "exclusive")
+    chained = {tensor for chain in problem.contiguous for tensor in chain}
+    group_of = {tensor: index for index, group in enumerate(problem.together) for tensor in group}
+    for tensor in sorted(chained & group_of.keys())[:1]:
+        raise InstanceError(
+            f"field together, group {group_of[tensor]}: no tensor of it is in a chain, found "
+            f"tensor {tensor}"
+        )
+    for index, group in enumerate(problem.together):
+        pins = {int(problem.pinned[tensor]) for tensor in group} - {NOT_PINNED}
+        alignment = int(problem.alignment[list(group)].max())
+        if len(pins) > 1 or any(pin % alignment for pin in pins):
+            raise InstanceError(
+                f"field pinned: the tensors of group {index} begin at one offset, a multiple of "
+                f"{alignment}, found pins at {sorted(pins)}"
+            )
+    exclusive = {tuple(sorted(pair)) for pair in problem.exclusive.tolist()}
+    for entry, (a, b) in enumerate(problem.apart.tolist()):
+        if group_of.get(a, -1) == group_of.get(b, -2):
+            raise InstanceError(
+                f"field apart, entry {entry}: tensors of a group lie together, found {a} and {b}"
+            )
+        if (min(a, b), max(a, b)) in exclusive:
+            raise InstanceError(
+                f"field apart, entry {entry}: found {a} and {b}, which are exclusive as well"
+            )
 
 
 def _require_gaps(problem: ProblemFields) -> None:

@@ -42,7 +42,15 @@ def selected_fields(
     if "reuse_prices" not in changes and len(problem.reuse_prices):
         prices = np.column_stack((place[problem.reuse_prices[:, :2]], problem.reuse_prices[:, 2]))
         fields["reuse_prices"] = prices[(prices[:, :2] != NOT_CHOSEN).all(axis=1)]
-    for field in ("capacity", "name", "origin"):
+    if "together" not in changes:
+        groups = [[place[t] for t in group if place[t] >= 0] for group in problem.together]
+        fields["together"] = [group for group in groups if len(group) > 1]
+    for field in ("apart", "exclusive"):
+        pairs = place[getattr(problem, field)]
+        fields.setdefault(field, pairs[(pairs != NOT_CHOSEN).all(axis=1)])
+    places = np.column_stack((place[problem.places[:, 0]], problem.places[:, 1:]))
+    fields.setdefault("places", places[places[:, 0] != NOT_CHOSEN])
+    for field in ("memories", "capacity", "name", "origin"):
         fields.setdefault(field, getattr(problem, field))
     own = DECIDERS[problem.safety]
     others = frozenset().union(*DECIDERS.values()) - own

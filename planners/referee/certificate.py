@@ -67,6 +67,8 @@ def check_certificate(fields: Any) -> Proven:
     if bound is not None and (type(bound) is not int or not 0 <= bound < 1 << 63):
         refuse("bound", "null or a whole number from 0 to 2**63 - 1", bound)
     problem = problem_from_fields(fields["problem"])
+    if problem.has_classes:
+        refuse("problem", "tensors without groups, pairs apart or exclusive", problem.name)
     require_list("cliques", cliques)
     for index, clique in enumerate(cliques):
         _require_numbers(f"cliques, entry {index}", clique, problem.tensor_count)

@@ -24,12 +24,14 @@ def find_violation_fast(problem: Problem, plan: Plan) -> str | None:
     pair: tuple[int, int] | None
     # Nodes of a single stream run in the global order: tensors that overlap in time are unsafe.
     in_order = problem.safety is Safety.GRAPH and problem.stream_count <= 1
-    if problem.safety is Safety.LIFETIMES or in_order:
+    if problem.pairs_decide:
+        pairs = problem.core.unsafe_pairs() if problem.has_classes else problem.unsafe_pairs
+        assert pairs is not None
+        pair = overlap_of_pairs(problem, plan.offsets, pairs)
+    elif problem.safety is Safety.LIFETIMES or in_order:
         pair = _core.find_overlap_in_time(plan.offsets, problem.size, problem.segments())
-    elif problem.safety is Safety.GRAPH:
-        pair = _descendant_safety(problem).find_overlap(plan.offsets, problem.size)
     else:
-        pair = overlap_of_pairs(problem, plan.offsets)
+        pair = _descendant_safety(problem).find_overlap(plan.offsets, problem.size)
     return None if pair is None else describe_overlap(problem, plan, pair)
 
 

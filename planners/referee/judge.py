@@ -13,7 +13,7 @@ from planners.model.findings import Findings, PlannerAnswer
 from planners.model.plan import Claim, Result, Status
 from planners.model.problem import Problem
 from planners.referee.fast import find_violation_fast
-from planners.referee.naive import reuse_cost
+from planners.referee.naive import plan_cost
 
 # Results with these statuses have only a reason; their plans and bounds do not count.
 NO_ANSWER = (Status.INVALID, Status.UNSUPPORTED)
@@ -81,8 +81,8 @@ def _alone(problem: Problem, answer: PlannerAnswer) -> Result:
         return replace(result, status=Status.INVALID, reason=wrong)
     if found.claimed is Status.INFEASIBLE:
         result = replace(result, status=Status.INFEASIBLE)
-    if found.plan is not None and len(problem.reuse_prices):
-        result = replace(result, cost=reuse_cost(problem, found.plan.offsets))
+    if found.plan is not None and (len(problem.reuse_prices) or problem.memories):
+        result = replace(result, cost=plan_cost(problem, found.plan.offsets))
     return result if answer.proofs_count else _as_claim(result)
 
 

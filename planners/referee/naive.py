@@ -42,12 +42,14 @@ def find_violation(
     wrong = find_wrong_offset(problem, plan)
     if wrong is not None:
         return wrong
-    if problem.safety is Safety.LIFETIMES:
+    if problem.has_classes:
+        pair = overlap_of_pairs(problem, plan.offsets, _pairs_with_classes(problem, charge))
+    elif problem.unsafe_pairs is not None:
+        pair = overlap_of_pairs(problem, plan.offsets, problem.unsafe_pairs)
+    elif problem.safety is Safety.LIFETIMES:
         pair = _overlap_in_time(problem, plan.offsets, charge)
-    elif problem.safety is Safety.GRAPH:
-        pair = _overlap_in_graph(problem, plan.offsets, charge)
     else:
-        pair = overlap_of_pairs(problem, plan.offsets)
+        pair = _overlap_in_graph(problem, plan.offsets, charge)
     return None if pair is None else describe_overlap(problem, plan, pair)
 
 
@@ -83,7 +85,75 @@ def find_wrong_offset(problem: Problem, plan: Plan) -> str | None:
                     f"{problem.describe(first)}, {offsets[first] + problem.size[first]}, "
                     f"found {offsets[second]}"
                 )
+    for first, *others in problem.together:
+        for second in others:
+            if offsets[second] != offsets[first]:
+                return (
+                    f"{problem.describe(second)}: its group puts it at {offsets[first]}, where "
+                    f"{problem.describe(first)} lies, found {offsets[second]}"
+                )
+    return _find_wrong_place(problem, plan.offsets.tolist()) if problem.memories else None
+
+
+def _find_wrong_place(problem: Problem, offsets: list[int]) -> str | None:
+    """Return the fault of a tensor that lies in no memory, or not in one of its own, or None."""
+    places = _places_of(problem)
+    for tensor, size in enumerate(problem.size.tolist()):
+        begin, end = offsets[tensor], offsets[tensor] + size
+        memory = _memory_of(problem, begin, end)
+        if not size:
+            continue
+        span = f"{problem.describe(tensor)} at [{begin}, {end})"
+        if memory is None:
+            return f"{span}: a tensor lies within one memory"
+        its = problem.memories[memory]
+        if tensor in places and memory not in places[tensor]:
+            return f"{span}: it may not lie in memory {its.name}"
+        if begin % its.alignment:
+            return f"{span}: memory {its.name} needs multiples of {its.alignment}"
+        for low, high in its.reserved:
+            if begin < its.begin + high and its.begin + low < end:
+                return f"{span}: memory {its.name} has [{low}, {high}) reserved"
     return None
+
+
+def _memory_of(problem: Problem, begin: int, end: int) -> int | None:
+    for index, memory in enumerate(problem.memories):
+        if memory.begin <= begin and end <= memory.begin + memory.capacity:
+            return index
+    return None
+
+
+def _places_of(problem: Problem) -> dict[int, dict[int, int]]:
+    places: dict[int, dict[int, int]] = {}
+    for tensor, memory, cost in problem.places.tolist():
+        places.setdefault(tensor, {})[memory] = cost
+    return places
+
+
+def _pairs_with_classes(problem: Problem, charge: Charge) -> NDArray[np.int64]:
+    """Return the unsafe pairs by definition: what decides safety, changed by the classes."""
+    pairs: set[tuple[int, int]] = set()
+    if problem.unsafe_pairs is not None:
+        pairs = {(min(pair), max(pair)) for pair in problem.unsafe_pairs.tolist()}
+    elif problem.graph is None:
+        rows = problem.segments().tolist()
+        charge(len(rows) ** 2 // 8)
+        for (a, begin, end), (b, first, last) in combinations(rows, 2):
+            if a != b and begin < last and first < end:
+                pairs.add((min(a, b), max(a, b)))
+    else:
+        everything = list(range(problem.tensor_count))
+        after = {}
+        for some, later in born_after_use(problem, everything, charge):
+            for place, other in enumerate(some):
+                after.update({(t, other): later[t] >> place & 1 for t in everything})
+        pairs = {p for p in combinations(everything, 2) if not after[p] and not after[p[::-1]]}
+    pairs |= {(min(pair), max(pair)) for pair in problem.apart.tolist()}
+    pairs -= {(min(pair), max(pair)) for pair in problem.exclusive.tolist()}
+    for group in problem.together:
+        pairs -= set(combinations(sorted(group), 2))
+    return np.array(sorted(pairs), dtype=np.int64).reshape(-1, 2)
 
 
 def describe_overlap(problem: Problem, plan: Plan, pair: tuple[int, int]) -> str:
@@ -122,10 +192,11 @@ def _overlap_in_time(
     return None
 
 
-def overlap_of_pairs(problem: Problem, offsets: NDArray[np.int64]) -> tuple[int, int] | None:
-    """Return two tensors of an unsafe pair that share a byte, if any."""
-    assert problem.unsafe_pairs is not None
-    a, b = problem.unsafe_pairs.T
+def overlap_of_pairs(
+    problem: Problem, offsets: NDArray[np.int64], pairs: NDArray[np.int64]
+) -> tuple[int, int] | None:
+    """Return two tensors of one of some pairs that share a byte, if any."""
+    a, b = pairs.T
     size = problem.size
     shared = (offsets[a] < offsets[b] + size[b]) & (offsets[b] < offsets[a] + size[a])
     shared &= (size[a] > 0) & (size[b] > 0)
@@ -154,6 +225,15 @@ def _overlap_in_graph(
                 other = some[unsafe.bit_length() - 1]
                 return min(tensor, other), max(tensor, other)
     return None
+
+
+def plan_cost(problem: Problem, offsets: NDArray[np.int64]) -> int:
+    """Return what the reuse of bytes and the places of all tensors cost."""
+    places, ends, cost = _places_of(problem), offsets + problem.size, 0
+    for tensor, costs in places.items():
+        if problem.size[tensor]:
+            cost += costs.get(_memory_of(problem, int(offsets[tensor]), int(ends[tensor])), 0)
+    return cost + reuse_cost(problem, offsets)
 
 
 def reuse_cost(problem: Problem, offsets: NDArray[np.int64]) -> int:

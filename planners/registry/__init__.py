@@ -69,6 +69,8 @@ class PlannerInfo(RegisteredInfo):
     module: str = ""
     # Called before the planner's time is measured; imports the modules that the planner needs.
     prepare: Callable[[], object] = lambda: None
+    # True if the planner chooses between memories; others get one problem for each memory.
+    memories: bool = False
 
     @property
     def built_in(self) -> bool:
@@ -104,6 +106,7 @@ def register(
     summary: str = "",
     source: str = "",
     prepare: Callable[[], object] = lambda: None,
+    memories: bool = False,
 ) -> Callable[[Registered], Registered]:
     """Register the decorated planner under a name.
 
@@ -118,6 +121,9 @@ def register(
     prepare
         Called before each run, outside of its measured time. It imports the modules that the
         planner would otherwise import during its first run.
+    memories
+        True if the planner chooses in which memory a tensor lies. Others are asked for one problem
+        for each memory, and do not support a problem in which a tensor may lie in several.
 
     Returns
     -------
@@ -134,7 +140,7 @@ def register(
     """
 
     def add_planner(module: str, *fields: Any) -> None:
-        _add_planner(replace(PlannerInfo(name, *fields), module=module, prepare=prepare))
+        _add_planner(replace(PlannerInfo(name, *fields), module=module, prepare=prepare, memories=memories))
 
     return _decorator(add_planner, summary, source)
 

@@ -16,6 +16,7 @@ from planners.greedy.naive import naive
 from planners.model.budget import Budget
 from planners.model.columns import IntColumn
 from planners.model.graph import Graph
+from planners.model.memories import Memory
 from planners.model.problem import Problem, Safety
 
 Count = int | tuple[int, int]
@@ -99,6 +100,51 @@ def with_prices(rng: Random, problem: Problem) -> Problem:
         reuse_prices=[(*rng.sample(pair, 2), rng.randint(1, 9)) for pair in pairs],
         capacity=int(rng.uniform(0.4, 1.0) * problem.naive_bytes),
     )
+
+
+def with_classes(rng: Random, problem: Problem) -> Problem:
+    """Return a problem with groups of tensors outside of chains, pairs apart and exclusive."""
+    tensors = range(problem.tensor_count)
+    held = {tensor for chain in problem.contiguous for tensor in chain}
+    held |= {tensor for tensor in tensors if problem.pinned[tensor] >= 0}
+    free = [tensor for tensor in tensors if tensor not in held]
+    rng.shuffle(free)
+    groups = []
+    while len(free) >= 2 and rng.random() < 0.6:
+        groups.append([free.pop() for _ in range(rng.randint(2, min(3, len(free))))])
+    inside = {pair for group in groups for pair in combinations(sorted(group), 2)}
+    kinds = {pair: rng.random() for pair in combinations(tensors, 2) if pair not in inside}
+    return problem.select(
+        tensors,
+        together=groups,
+        apart=[pair for pair, kind in kinds.items() if kind < 0.2],
+        exclusive=[pair for pair, kind in kinds.items() if kind > 0.8],
+    )
+
+
+def with_memories(rng: Random, problem: Problem, *, choice: bool = True) -> Problem:
+    """Return a problem with two or three memories; without ``choice`` each tensor has its own."""
+    most = max(1, problem.naive_bytes)
+    memories, at = [], 0
+    strictest = max(2, int(problem.alignment.max(initial=1)))
+    for index in range(rng.randint(2, 3)):
+        capacity = rng.randint(1, most)
+        cuts = sorted(rng.sample(range(capacity + 1), min(2, capacity)))
+        reserved = [(cuts[0], cuts[-1])] if cuts[0] < cuts[-1] and rng.random() < 0.3 else []
+        memory = Memory(f"m{index}", at, capacity, rng.choice([1, 1, 2]), tuple(reserved))
+        memories.append(memory)
+        at = -(-(memory.end + rng.randint(0, 3)) // strictest) * strictest
+    places = []
+    own = {t: rng.randrange(len(memories)) for t in range(problem.tensor_count)}
+    for chain in (*problem.contiguous, *problem.together):
+        own.update(dict.fromkeys(chain, own[chain[0]]))
+    for tensor in range(problem.tensor_count):
+        for memory_ in range(len(memories)):
+            if memory_ == own[tensor] or (choice and rng.random() < 0.6):
+                places.append((tensor, memory_, rng.choice([0, 0, 1, 2, 5])))
+    kept = range(problem.tensor_count)
+    no_pins = np.full(problem.tensor_count, -1)
+    return problem.select(kept, capacity=None, memories=memories, places=places, pinned=no_pins)
 
 
 def random_graph(

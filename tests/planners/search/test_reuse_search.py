@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from random import Random
 
-import numpy as np
 import pytest
 
-from planners import Budget, Plan, Problem, Safety, Status, get, run
+from planners import Budget, Problem, Safety, Status, get, run
 from planners.compare import report
 from planners.compare.comparison import compare_planners
 from planners.files.problem_file import problem_digest
-from planners.referee.naive import find_violation, reuse_cost
 from planners.registry import choose
 from planners.testing.contract import WITH_A_PLAN
 from planners.testing.random_problems import random_problem, with_prices
-from tests.definitions import unsafe
+from tests.planners.exhaustive import least_cost
 
 pytestmark = pytest.mark.core
 
@@ -27,40 +25,6 @@ PRICED = Problem(
 
 # Limits the bytes of a problem for brute force, which tries all offsets.
 MOST_BYTES = 12
-
-
-def least_cost(problem: Problem) -> int | None:
-    """Return the least cost of a plan within the capacity, by trying all offsets; None without."""
-    assert problem.capacity is not None
-    pairs = unsafe(problem)
-    blocks = problem.blocks
-    best: int | None = None
-    heads = np.zeros(blocks.count, dtype=np.int64)
-
-    def place(block: int) -> None:
-        nonlocal best
-        if block == blocks.count:
-            plan = Plan.of_blocks(problem, heads)
-            if find_violation(problem, plan) is None:
-                cost = reuse_cost(problem, plan.offsets)
-                best = cost if best is None else min(best, cost)
-            return
-        for head in range(int(problem.capacity or 0) - int(blocks.size[block]) + 1):
-            heads[block] = head
-            offsets = Plan.of_blocks(problem, heads).offsets
-            placed = set(blocks.members[: blocks.indptr[block + 1]].tolist())
-            if not any(a in placed and b in placed and _meet(problem, offsets, a, b)
-                       for a, b in pairs):  # fmt: skip
-                place(block + 1)
-
-    place(0)
-    return best
-
-
-def _meet(problem: Problem, offsets: np.ndarray, a: int, b: int) -> bool:
-    size = problem.size
-    below = offsets[a] < offsets[b] + size[b] and offsets[b] < offsets[a] + size[a]
-    return bool(below and size[a] and size[b])
 
 
 @pytest.mark.parametrize("safety", Safety)

@@ -1,0 +1,112 @@
+"""Places: the memories in which a tensor may lie, and what it costs there."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from planners.errors import InstanceError
+from planners.model.blocks import NOT_PINNED
+from planners.model.columns import IntColumn, require_each
+from planners.model.memories import Memory
+from planners.model.problem_fields import ProblemFields
+from planners.text.plain_text import shown
+
+# Limits the sum of all costs, which every float holds exactly.
+MAX_TOTAL_COST = 1 << 53
+
+
+def require_places(problem: ProblemFields) -> None:
+    """Raise unless each row is a tensor, a memory of the problem, and a cost."""
+    rows, count = problem.places, len(problem.memories)
+    if problem.memories and problem.capacity is not None:
+        raise InstanceError("field capacity: each memory has its own; leave it out")
+    memory, cost = rows[:, 1], rows[:, 2]
+    right = (memory >= 0) & (memory < count)
+    rule = f"memories are numbered from 0, and there are {count}"
+    require_each("places", "entry", right, rule, memory)
+    require_each("places", "entry", cost >= 0, "a cost is at least 0", cost)
+    if cost.sum(dtype=np.float64) > MAX_TOTAL_COST:
+        raise InstanceError("field places: all costs together must stay below 2**53")
+    _, first = np.unique(rows[:, :2], axis=0, return_index=True)
+    for entry in np.setdiff1d(np.arange(len(rows)), first)[:1].tolist():
+        raise InstanceError(
+            f"field places, entry {entry}: a tensor has one cost in a memory, found tensor "
+            f"{rows[entry, 0]} and memory {rows[entry, 1]} again"
+        )
+    strictest = int(problem.alignment.max(initial=1))
+    for memory_ in problem.memories:
+        least = max(strictest, memory_.alignment)
+        if memory_.begin % least:
+            raise InstanceError(
+                f"field memories, {shown(memory_.name)}, begin: a multiple of {least}, the largest "
+                f"alignment, is needed, found {memory_.begin}"
+            )
+
+
+def block_places(problem: ProblemFields) -> IntColumn:
+    """Return rows ``(block, memory, cost)``: where a whole block may lie, and what that costs.
+
+    A tensor without a row in ``places`` may lie in every memory at no cost. A tensor without bytes
+    lies nowhere and costs nothing.
+    """
+    blocks, count = problem.blocks, len(problem.memories)
+    allowed = np.ones((problem.tensor_count, count), dtype=bool)
+    cost = np.zeros((problem.tensor_count, count), dtype=np.int64)
+    tensor, memory, price = problem.places.T
+    allowed[tensor] = False
+    allowed[tensor, memory] = True
+    cost[tensor, memory] = price
+    empty = problem.size == 0
+    allowed[empty], cost[empty] = True, 0
+    rows = []
+    for block in range(blocks.count):
+        entries = slice(blocks.indptr[block], blocks.indptr[block + 1])
+        members = blocks.members[entries]
+        for index, memory_ in enumerate(problem.memories):
+            if allowed[members, index].all() and _head_rule(problem, block, memory_) is not None:
+                rows.append((block, index, int(cost[members, index].sum())))
+    return np.array(rows, dtype=np.int64).reshape(-1, 3)
+
+
+def block_ranges(problem: ProblemFields) -> IntColumn:
+    """Return rows ``(block, first, last, modulus, residue, cost)`` of the heads a block may have.
+
+    A head is in [first, last], and is ``residue`` modulo ``modulus``; the rows of a block ascend.
+    """
+    blocks, rows = problem.blocks, []
+    for block, index, cost in block_places(problem).tolist():
+        memory = problem.memories[index]
+        rule = _head_rule(problem, block, memory)
+        assert rule is not None
+        modulus, residue = rule
+        for begin, end in memory.free_ranges():
+            first = begin + (residue - begin) % modulus
+            last = end - int(blocks.size[block])
+            last -= (last - residue) % modulus
+            if blocks.pinned[block] != NOT_PINNED:
+                pin = int(blocks.pinned[block])
+                first, last = (pin, pin) if first <= pin <= last else (1, 0)
+            if first <= last:
+                rows.append((block, first, last, modulus, residue, cost))
+    return np.array(rows, dtype=np.int64).reshape(-1, 6)
+
+
+def _head_rule(
+    problem: ProblemFields, block: int, memory: Memory
+) -> tuple[int, int] | None:
+    """Return modulus and residue of the heads of a block in a memory; None if it has none."""
+    blocks, alignment = problem.blocks, memory.alignment
+    modulus, residue = int(blocks.modulus[block]), int(blocks.residue[block])
+    entries = slice(blocks.indptr[block], blocks.indptr[block + 1])
+    before = blocks.before[entries][problem.size[blocks.members[entries]] > 0]
+    if alignment > modulus and len(before):
+        if -before[0] % modulus != residue % modulus:
+            return None
+        modulus, residue = alignment, int(-before[0] % alignment)
+    if ((residue + before) % alignment).any():
+        return None
+    pin = int(blocks.pinned[block])
+    if pin == NOT_PINNED:
+        return modulus, residue
+    lies_in = memory.begin <= pin <= memory.end - blocks.size[block]
+    return (modulus, residue) if lies_in and pin % modulus == residue else None
