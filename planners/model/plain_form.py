@@ -12,9 +12,9 @@ alone. If every block may lie in one memory only, then tensors of different memo
 problem falls apart into one problem for each memory, with its capacity. A reserved range is a
 pinned tensor that is unsafe with all others. Costs of places are then the same in every plan.
 
-Limits. A price for a tensor of several slices would be paid once for each, so that it is refused. A
-problem in which a block has a choice of memories keeps its memories; a planner that does not know
-them does not support it.
+Limits. A price for a tensor of several slices would be paid once for each, so that it is refused. So
+is a slice that begins where a memory lets no tensor begin. A problem in which a block has a choice
+of memories keeps its memories; a planner that does not know them does not support it.
 """
 
 from __future__ import annotations
@@ -98,7 +98,6 @@ def plain_form(problem: Problem, *, memories: bool = False) -> PlainForm:
     if not problem.memories:
         return PlainForm((PlainPart(problem, tensors, shares, 0, ""),), fixed)
     rows = block_places(problem)
-    rows = rows[problem.blocks.size[rows[:, 0]] > 0]
     counts = np.bincount(rows[:, 0], minlength=problem.blocks.count)
     for block in np.flatnonzero((counts == 0) & (problem.blocks.size > 0))[:1].tolist():
         tensor = int(problem.blocks.members[problem.blocks.indptr[block]])
@@ -226,6 +225,11 @@ class _Slices:
             self.of[tensor] = list(range(first, first + count))
             if problem.pinned[tensor] != NOT_PINNED:
                 self.pinned[first] = int(problem.pinned[tensor])
+        if any(end % memory.alignment for end in ends[1:-1] for memory in problem.memories):
+            raise NotPlainError(
+                f"a group of several sizes in an aligned memory, such as "
+                f"{problem.describe(group[0])}"
+            )
         if len(sizes) > 1:
             self.chains.append(list(range(first, len(self.size))))
         self._groups[first] = group

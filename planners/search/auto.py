@@ -57,18 +57,24 @@ LEAST_ATTEMPTS = 24
     NAME,
     summary="Greedy portfolio, pressure orders, then exact, beam and local searches until a proof",
     source="Gapless",
+    memories=True,
 )
 def auto(problem: Problem, budget: Budget, without: Annotated[str, SomeOf(NAMES)] = "") -> Findings:
     """Plan any problem: look for quick proofs first, then search until the budget is spent.
 
     With a capacity, the first plan that fits is the answer; with prices of reuse as well, a search
-    for a plan that costs less goes on from it. A node limit counts attempts and nodes.
+    for a plan that costs less goes on from it. With memories that search alone plans. A node limit counts attempts and nodes.
     All runs in one thread. The searches named in ``without``, joined by ``+``, take no turns. The
     statistics say how many turns each search had, and why others had none.
     """
     left_out = frozenset(without.split("+"))
-    found = plan_any(problem, budget, Resumable(problem), left_out)
-    return with_least_cost(problem, budget, found) if problem.cost_decides else found
+    found = Findings()
+    if not problem.memories:
+        found = plan_any(problem, budget, Resumable(problem), left_out)
+        fits = found.plan is not None and found.plan.peak <= (problem.capacity or 0)
+        if not (problem.cost_decides and fits) or found.interrupted:
+            return found
+    return with_least_cost(problem, budget, found)
 
 
 def plan_any(

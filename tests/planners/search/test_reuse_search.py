@@ -49,7 +49,7 @@ def test_a_plan_without_cost_is_optimal() -> None:
     assert (run(free, "auto").status, run(free, "auto").cost) == (Status.OPTIMAL, 0)
     result = run(PRICED, "auto")
     assert (result.status, result.cost, result.peak) == (Status.FEASIBLE, 3, 6)
-    assert result.reason == "the search ended before it found a plan without cost"
+    assert result.reason == "the search ended before it found a plan of cost 0"
 
 
 def test_without_a_capacity_the_peak_decides() -> None:
