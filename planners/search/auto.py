@@ -63,9 +63,9 @@ def auto(problem: Problem, budget: Budget, without: Annotated[str, SomeOf(NAMES)
     """Plan any problem: look for quick proofs first, then search until the budget is spent.
 
     With a capacity, the first plan that fits is the answer; with prices of reuse as well, a search
-    for a plan that costs less goes on from it. With memories that search alone plans. A node limit counts attempts and nodes.
-    All runs in one thread. The searches named in ``without``, joined by ``+``, take no turns. The
-    statistics say how many turns each search had, and why others had none.
+    for a plan that costs less goes on from it. With memories that search alone plans. A node limit
+    counts attempts and nodes. All runs in one thread. The searches named in ``without``, joined by
+    ``+``, take no turns. The statistics say how many turns each search had, and why others had none.
     """
     left_out = frozenset(without.split("+"))
     found = Findings()

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
-from planners import _core
+from planners.greedy.reuse_start import reuse_search
 from planners.model.budget import Budget
 from planners.model.findings import Findings
 from planners.model.places import block_ranges, least_place_costs
@@ -19,26 +17,18 @@ MOST_BLOCKS = 5_000
 # after PATIENCE attempts without a better plan. Guesses.
 ATTEMPTS_A_CALL = 10_000
 PATIENCE = 100_000
-OUT = -1
 
 
 def with_least_cost(problem: Problem, budget: Budget, found: Findings) -> Findings:
     """Return findings whose plan costs no more than theirs; theirs fits, or they have none.
 
-    Note [Ruin and recreate] in ``reuse_search.h`` describes the search. A node limit counts its
-    attempts, besides those that the findings took.
+    A node limit counts the attempts of the search, besides those that the findings took.
     """
-    blocks = problem.blocks
-    if blocks.count > MOST_BLOCKS:
+    if problem.blocks.count > MOST_BLOCKS:
         return replace(found, reason=f"more than {MOST_BLOCKS} blocks: no search for a lower cost")
     ranges = block_ranges(problem)
     goal = sum(least_place_costs(ranges).values())
-    heads = np.where(blocks.size > 0, OUT, blocks.lowest)
-    if found.plan is not None:
-        heads = found.plan.offsets[blocks.members[blocks.indptr[:-1]]]
-    search = _core.ReuseSearch(
-        problem.core.with_rows(), problem.reuse_prices, ranges, heads, budget.seed
-    )
+    search = reuse_search(problem, ranges, found.plan, budget.seed)
     attempts = idle = 0
     reason = f"the search ended before it found a plan of cost {goal}"
     try:
