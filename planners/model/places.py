@@ -91,20 +91,13 @@ def block_ranges(problem: ProblemFields) -> IntColumn:
     return np.array(rows, dtype=np.int64).reshape(-1, 6)
 
 
-def _head_rule(
-    problem: ProblemFields, block: int, memory: Memory
-) -> tuple[int, int] | None:
+def _head_rule(problem: ProblemFields, block: int, memory: Memory) -> tuple[int, int] | None:
     """Return modulus and residue of the heads of a block in a memory; None if it has none."""
     blocks, alignment = problem.blocks, memory.alignment
     modulus, residue = int(blocks.modulus[block]), int(blocks.residue[block])
-    entries = slice(blocks.indptr[block], blocks.indptr[block + 1])
-    before = blocks.before[entries][problem.size[blocks.members[entries]] > 0]
-    if alignment > modulus and len(before):
-        if -before[0] % modulus != residue % modulus:
-            return None
-        modulus, residue = alignment, int(-before[0] % alignment)
-    if ((residue + before) % alignment).any():
+    if residue % min(alignment, modulus) or (alignment > modulus and residue):
         return None
+    modulus = max(modulus, alignment)
     pin = int(blocks.pinned[block])
     if pin == NOT_PINNED:
         return modulus, residue

@@ -129,10 +129,11 @@ def _part_of(problem: Problem, memory: Memory, inside: IntColumn) -> Problem:
         "places": (),
         "capacity": memory.capacity,
         "pinned": np.where(pinned == NOT_PINNED, pinned, pinned - memory.begin),
-        "alignment": np.maximum(problem.alignment[inside], memory.alignment),
+        "alignment": problem.alignment[inside].copy(),
     }
-    empty = problem.size[inside] == 0
-    changes["alignment"][empty] = problem.alignment[inside][empty]
+    followers = [tensor for chain in problem.contiguous for tensor in chain[1:]]
+    heads = ~np.isin(inside, followers)
+    changes["alignment"][heads] = np.maximum(changes["alignment"][heads], memory.alignment)
     part = problem.select(inside, **changes)
     reserved = memory.reserved
     if not reserved:
@@ -169,7 +170,8 @@ def _without_classes(problem: Problem) -> tuple[Problem, IntColumn, int]:
         for a in slices.of[one]
         for b in slices.of[other]
     }
-    fixed, prices = 0, {}
+    fixed = 0
+    prices: dict[tuple[int, int], int] = {}
     sized = (problem.size[problem.reuse_prices[:, :2]] > 0).all(axis=1)
     for one, other, price in problem.reuse_prices[sized].tolist():
         a, b = slices.of[one][0], slices.of[other][0]

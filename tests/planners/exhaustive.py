@@ -12,7 +12,9 @@ from tests.definitions import unsafe
 def least_cost(problem: Problem) -> int | None:
     """Return the least cost of a plan that fits, or None if none does."""
     pairs = [pair for pair in unsafe(problem) if problem.size[list(pair)].all()]
-    ends = [memory.end for memory in problem.memories] or [problem.capacity or 0]
+    ranges = [(memory.begin, memory.end) for memory in problem.memories]
+    if not ranges:
+        ranges = [(0, problem.naive_bytes if problem.capacity is None else problem.capacity)]
     pieces, offsets_of = _pieces(problem)
     offsets = np.zeros(problem.tensor_count, dtype=np.int64)
     best: int | None = None
@@ -28,7 +30,7 @@ def least_cost(problem: Problem) -> int | None:
         members, before = pieces[index], offsets_of[index]
         size = max(b + int(problem.size[t]) for t, b in zip(members, before, strict=True))
         now = placed.union(members)
-        for head in range(max(ends) - size + 1):
+        for head in (at for begin, end in ranges for at in range(begin, end - size + 1)):
             for tensor, ahead in zip(members, before, strict=True):
                 offsets[tensor] = head + ahead
             if not any(a in now and b in now and _meet(problem, offsets, a, b) for a, b in pairs):
