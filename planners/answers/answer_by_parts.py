@@ -79,10 +79,12 @@ def _joined(problem: Problem, form: PlainForm, answers: Sequence[Findings]) -> F
     if len(answers) == 1 and not form.parts[0].memory:
         found, plan = answers[0], answers[0].plan
         if plan is None:
-            return found
+            return replace(found, cost_bound=found.cost_bound + form.fixed_cost)
         offsets = form.offsets(problem.tensor_count, [plan.offsets])
-        return replace(found, plan=Plan.of(problem, offsets))
+        cost_bound = found.cost_bound + form.fixed_cost
+        return replace(found, plan=Plan.of(problem, offsets), cost_bound=cost_bound)
     plans = [found.plan.offsets for found in answers if found.plan is not None]
+    proofs = {found.cost_certificate for found in answers if found.cost_certificate}
     return Findings(
         Plan.of(problem, form.offsets(problem.tensor_count, plans)),
         reason="; ".join(
@@ -96,4 +98,6 @@ def _joined(problem: Problem, form: PlainForm, answers: Sequence[Findings]) -> F
             for part, found in zip(form.parts, answers, strict=True)
             for name, value in found.statistics.items()
         },
+        cost_bound=form.fixed_cost + sum(found.cost_bound for found in answers),
+        cost_certificate=", ".join(sorted(proofs)) or ("places" if form.fixed_cost else ""),
     )

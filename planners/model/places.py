@@ -103,3 +103,13 @@ def _head_rule(problem: ProblemFields, block: int, memory: Memory) -> tuple[int,
         return modulus, residue
     lies_in = memory.begin <= pin <= memory.end - blocks.size[block]
     return (modulus, residue) if lies_in and pin % modulus == residue else None
+
+
+def used_bytes(problem: ProblemFields, offsets: IntColumn) -> list[int]:
+    """Return the peak of a plan in each memory: the bytes up to the end of its highest tensor."""
+    ends = (offsets + problem.size)[problem.size > 0]
+    used = []
+    for memory in problem.memories:
+        inside = ends[(ends > memory.begin) & (ends <= memory.end)]
+        used.append(int(inside.max(initial=memory.begin)) - memory.begin)
+    return used

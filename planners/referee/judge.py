@@ -103,13 +103,14 @@ def _what_is_wrong(problem: Problem, found: Findings) -> str:
             f"claims that no plan is below {found.lower_bound} bytes, and its own plan has "
             f"{plan.peak}"
         )
-    cost, decides = reuse_cost(problem, plan.offsets), problem.cost_decides
-    if decides and capacity is not None and plan.peak <= capacity and found.cost_bound > cost:
+    cost, decides = plan_cost(problem, plan.offsets), problem.cost_decides
+    fits = capacity is None or plan.peak <= capacity
+    if decides and fits and found.cost_bound > cost:
         return f"claims that no plan costs less than {found.cost_bound}, and its own costs {cost}"
     met = found.cost_bound == cost if decides else found.lower_bound == plan.peak
     if found.claimed is Status.OPTIMAL and not met:
         return "claims an optimum without a bound to match"
-    if found.claimed is Status.INFEASIBLE and (capacity is None or plan.peak <= capacity):
+    if found.claimed is Status.INFEASIBLE and fits:
         return f"claims that no plan fits, and its own plan does, with a peak of {plan.peak}"
     return ""
 
@@ -187,7 +188,9 @@ def _without_refuted(
         return list(results)
     peak, _, by = min(plans)
     capacity = peak if problem.capacity is None else problem.capacity
-    least, of = min(((cost, of) for used, cost, of in plans if used <= capacity), default=(None, by))
+    least, of = min(
+        ((cost, of) for used, cost, of in plans if used <= capacity), default=(None, by)
+    )
     settled = list(results)
     for index, result in enumerate(results):
         witness = f"the valid plan of {by} has a peak of {peak}"
