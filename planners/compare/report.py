@@ -25,7 +25,7 @@ COLUMNS = (
     Column("bytes"), Column("gap to\nbound"), Column("gap to\nbest"), Column("seconds"),
 )  # fmt: skip
 # Of problems with prices of reuse.
-COST = Column("cost")
+COST = (Column("cost"), Column("gap to\ncost bound"))
 REFERENCE_MARK = "~"
 NOT_SINCE_THE_START = "bytes reserved before the recording are not known"
 REFERENCE_STYLE = "dim italic"
@@ -116,7 +116,7 @@ def comparison_table(comparison: Comparison, rows: Sequence[ComparisonRow]) -> T
     if comparison.reference_row is not None:
         cells = _reference_cells(comparison.reference_row, is_priced)
         lines.append(Row(cells, REFERENCE_MARK, REFERENCE_STYLE))
-    columns = (*COLUMNS[:2], COST, *COLUMNS[2:]) if is_priced else COLUMNS
+    columns = (*COLUMNS[:2], *COST, *COLUMNS[2:]) if is_priced else COLUMNS
     return Table(columns, lines, is_marked=True, first_left_out=("peak",))
 
 
@@ -127,6 +127,10 @@ def notes(comparison: Comparison, rows: Sequence[ComparisonRow]) -> list[str]:
     if best is not None:
         result = best.result
         lines.append(f"gap to bound: above {result.certificate}, {both_bytes(result.lower_bound)}")
+        if result.cost_certificate:
+            lines.append(
+                f"gap to cost bound: above {result.cost_certificate}, {result.cost_bound:,}"
+            )
     if comparison.reference is not None:
         lines.append(f"{REFERENCE_MARK} no plan: {about_reference(comparison)}")
     verdict = comparison.verdict
@@ -189,7 +193,7 @@ def _cells(row: ComparisonRow, is_priced: bool) -> tuple[str, ...]:
     return (
         row.label,
         result.status.value,
-        *([_cost(result)] if is_priced else []),
+        *([_cost(result), percent(row.gap_to_cost_bound)] if is_priced else []),
         "-" if peak is None else human_bytes(peak),
         "-" if peak is None else exact_bytes(peak),
         percent(row.gap_to_bound),
@@ -206,7 +210,7 @@ def _reference_cells(row: ReferenceRow, is_priced: bool) -> tuple[str, ...]:
     return (
         row.reference.label,
         "-",
-        *(["-"] if is_priced else []),
+        *(["-"] * len(COST) if is_priced else []),
         human_bytes(row.reference.reserved),
         exact_bytes(row.reference.reserved),
         percent(row.gap_to_bound),
