@@ -187,7 +187,9 @@ def _without_refuted(
         return list(results)
     peak, _, by = min(plans)
     capacity = peak if problem.capacity is None else problem.capacity
-    least, of = min(((cost, of) for used, cost, of in plans if used <= capacity), default=(None, by))
+    least, of = min(
+        ((cost, of) for used, cost, of in plans if used <= capacity), default=(None, by)
+    )
     settled = list(results)
     for index, result in enumerate(results):
         witness = f"the valid plan of {by} has a peak of {peak}"
