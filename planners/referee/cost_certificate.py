@@ -5,10 +5,12 @@ Note [Rules of a certificate of cost]
 Let x be 1 for a priced pair that shares a byte in some plan within the capacity, otherwise 0. A row
 says that a weighted sum of some x is at least a number:
 
-- Bytes. Every pair of a set of tensors is unsafe or priced, and their bytes exceed the capacity by
-  E > 0. A byte that m of them share lies in m (m - 1) / 2 >= m - 1 of the pairs' common bytes. So
-  these have E bytes or more, and a pair has at most those of its smaller tensor, and needs no more
-  than E. As x is whole, both sides may be divided by a number, and then rounded up.
+- Bytes. Every pair of a set of tensors is unsafe or priced, and S, the sum of their bytes, exceeds
+  the capacity C. A byte that m of them have is common to m (m - 1) / 2 >= q m - q (q + 1) / 2 of
+  the pairs, for each whole q, as (m - q) (m - q - 1) >= 0. Summed over the bytes of the capacity,
+  the pairs have E = q S - C q (q + 1) / 2 common bytes or more, of which S / C, rounded down, is
+  the best q. A pair has at most those of its smaller tensor, and needs no more than E. As x is
+  whole, both sides may be divided by a number, and then rounded up.
 - Core. The priced pairs in some sets of tensors are kept apart, as if they were unsafe. Then the
   rules of a certificate refute that a plan is within the capacity. So one of these x is 1.
 
@@ -94,9 +96,10 @@ def _row(
 ) -> Row:
     """Return a row; note its pairs without a price, which have to be unsafe."""
     kind = "divisor" if isinstance(row, dict) and "divisor" in row else "tree"
-    require_fields("rows", row, {"sets", kind}, set())
+    require_fields("rows.", row, {"sets", kind}, set())
     require_list("sets", row["sets"])
     weights: dict[int, int] = {}
+    size: dict[int, int] = {}
     assert problem.capacity is not None
     for tensors in row["sets"]:
         require_numbers("sets", tensors, problem.tensor_count)
@@ -115,13 +118,15 @@ def _row(
         return 1, dict.fromkeys(weights, 1)
     by = row["divisor"]
     require_numbers("divisor", [by], MOST)
-    excess = sum(size.values()) - problem.capacity if len(row["sets"]) == 1 else 0
-    if excess <= 0 or by == 0:
+    total, capacity = sum(size.values()), problem.capacity
+    if len(row["sets"]) != 1 or total <= capacity or by == 0:
         raise InvalidCertificateError(
             f"sets: one of more bytes than the capacity, and a divisor above 0, are needed, found "
-            f"{excess} bytes more, and {by}"
+            f"{len(row['sets'])} of {total} bytes, and {by}"
         )
-    return -(-excess // by), {pair: -(-min(w, excess) // by) for pair, w in weights.items()}
+    q = max(1, total // max(1, capacity))
+    common = q * total - capacity * q * (q + 1) // 2
+    return -(-common // by), {pair: -(-min(w, common) // by) for pair, w in weights.items()}
 
 
 def _require_cost(

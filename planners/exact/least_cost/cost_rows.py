@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from planners.exact.cliques import list_unsafe_pairs
 from planners.exact.model_limits import require_room
-from planners.model.columns import BoolColumn, IntColumn
+from planners.model.columns import INT64_MAX, BoolColumn, IntColumn
 from planners.model.problem import Problem
 
 # Limits the tensors, of which each pair has an entry. A guess.
@@ -20,6 +20,8 @@ MOST_PAIRS = 8_000_000
 # Guesses.
 DIVISORS = 12
 FEW = 8
+# How often the sets that are looked for fill the capacity, at most. A guess.
+MOST_TIMES = 6
 # A row is worth adding if what is chosen lacks this share of what it demands.
 LEAST_LACK = 1e-3
 
@@ -62,21 +64,25 @@ class PricedPairs:
         self.number[a[own], b[own]] = self.number[b[own], a[own]] = own
         # Pairs that share no byte unless they pay.
         self.touches = self.is_unsafe | (self.number >= 0)
+        # How often the heaviest set known so far fills the capacity.
+        self._most_times = 1
 
     def row_of_bytes(self, tensors: IntColumn, chosen: NDArray[np.float64]) -> CostRow | None:
         """Return the row of a set of touching tensors that the chosen pairs break most, if any."""
-        excess = int(self.size[tensors].sum()) - self.capacity
-        if excess <= 0:
+        total = int(self.size[tensors].sum())
+        if total <= self.capacity:
             return None
+        times = max(1, total // max(1, self.capacity))
+        common = times * total - self.capacity * times * (times + 1) // 2
         first, second = np.triu_indices(len(tensors), 1)
         pairs = self.number[tensors[first], tensors[second]]
         smaller = np.minimum(self.size[tensors[first]], self.size[tensors[second]])
-        weights = np.minimum(smaller[pairs >= 0], excess)
+        weights = np.minimum(smaller[pairs >= 0], min(common, INT64_MAX))
         pairs = pairs[pairs >= 0]
         divisors = {1, *np.unique(weights)[-DIVISORS:].tolist()}
-        divisors |= {max(1, (excess - 1) // few) for few in range(1, FEW)}
+        divisors |= {max(1, (common - 1) // few) for few in range(1, FEW)}
         rows = [
-            CostRow(-(-excess // by), pairs, -(-weights // by), tuple(sorted(tensors.tolist())), by)
+            CostRow(-(-common // by), pairs, -(-weights // by), tuple(sorted(tensors.tolist())), by)
             for by in sorted(divisors)
         ]
         best = max(rows, key=lambda row: row.lack(chosen))
@@ -92,17 +98,26 @@ class PricedPairs:
         """Return rows of bytes that the chosen pairs break, those that they break most first."""
         shared = np.where(self.number >= 0, chosen[self.number], 0.0)
         shared = shared * np.minimum(self.size[:, None], self.size[None, :])
-        found = {tuple(np.sort(clique)): clique for clique in self._heavy_sets(shared)}
-        rows = filter(None, (self.row_of_bytes(clique, chosen) for clique in found.values()))
+        found: dict[tuple[int, ...], IntColumn] = {}
+        times = 1
+        while times <= self._most_times:
+            size = times * self.size.astype(np.float64)
+            for members in self._heavy_sets(size, shared):
+                found[tuple(np.sort(members))] = members
+                often = int(self.size[members].sum()) // max(1, self.capacity)
+                self._most_times = max(self._most_times, min(often, MOST_TIMES))
+            times += 1
+        rows = filter(None, (self.row_of_bytes(members, chosen) for members in found.values()))
         return sorted(rows, key=lambda row: -row.lack(chosen))[:most]
 
-    def _heavy_sets(self, shared: NDArray[np.float64]) -> Iterator[IntColumn]:
+    def _heavy_sets(
+        self, size: NDArray[np.float64], shared: NDArray[np.float64]
+    ) -> Iterator[IntColumn]:
         """Yield sets of touching tensors with many bytes beside those that their pairs share.
 
         From each tensor on, the one that adds most is taken, also with some noise.
         """
         random = np.random.default_rng(0)
-        size = self.size.astype(np.float64)
         for first in np.flatnonzero(self.size > 0).tolist():
             for noise in (0.0, 0.5):
                 factor = 1 + noise * random.random(len(size))
