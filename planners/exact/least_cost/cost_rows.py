@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from planners.exact.cliques import list_unsafe_pairs
 from planners.exact.model_limits import require_room
 from planners.model.columns import INT64_MAX, BoolColumn, IntColumn
+from planners.model.plan import Plan
 from planners.model.problem import Problem
 
 # Limits the tensors, of which each pair has an entry. A guess.
@@ -66,6 +67,12 @@ class PricedPairs:
         self.touches = self.is_unsafe | (self.number >= 0)
         # How often the heaviest set known so far fills the capacity.
         self._most_times = 1
+
+    def cost(self, plan: Plan) -> int:
+        """Return the prices of the pairs that share a byte in a plan."""
+        a, b, _ = self.problem.reuse_prices.T
+        begin, end = plan.offsets, plan.offsets + self.size
+        return int(self.price[self.can_pay & (begin[a] < end[b]) & (begin[b] < end[a])].sum())
 
     def row_of_bytes(self, tensors: IntColumn, chosen: NDArray[np.float64]) -> CostRow | None:
         """Return the row of a set of touching tensors that the chosen pairs break most, if any."""

@@ -18,7 +18,6 @@ from planners.model.certificate import LEAF, CostCertificate
 from planners.model.findings import Findings
 from planners.model.plan import Plan
 from planners.model.problem import Problem
-from planners.referee.naive import reuse_cost
 
 # Nodes, each of which takes a relaxation. A guess.
 MOST_NODES = 4_000
@@ -61,7 +60,7 @@ def _certificate(proof: LeastCost, cost: int, plan: Plan, budget: Budget) -> Cos
         np.flatnonzero(proof.pairs.is_unsafe[a, b]).tolist(),
         [_in_sets(proof, proof.rows[row], budget) for row in used],
         [node if isinstance(node, int) else _as_leaf(node, number) for node in tree],
-        plan if reuse_cost(proof.problem, plan.offsets) == cost else None,
+        plan if proof.pairs.cost(plan) == cost else None,
     )
 
 

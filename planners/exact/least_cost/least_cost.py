@@ -26,7 +26,6 @@ from planners.model.columns import IntColumn
 from planners.model.findings import Findings
 from planners.model.plan import Plan
 from planners.model.problem import Problem
-from planners.referee.naive import reuse_cost
 
 Decide = Callable[[Problem, Budget], Findings]
 """Looks for a plan within a capacity, or for a proof that there is none."""
@@ -88,7 +87,7 @@ class LeastCost:
 
     def _prove(self, budget: Budget) -> None:
         """Raise the bound until a plan meets it."""
-        while self.cost < (cost := reuse_cost(self.problem, self.plan.offsets)):
+        while self.cost < (cost := self.pairs.cost(self.plan)):
             require_time(budget)
             if not self._is_packed:
                 self._pack(budget)
@@ -105,7 +104,7 @@ class LeastCost:
                 self.rows.append(self.pairs.core(self._shrunk(kept, budget)))
                 continue
             assert found.plan is not None
-            if reuse_cost(self.problem, found.plan.offsets) < cost:
+            if self.pairs.cost(found.plan) < cost:
                 self.plan = found.plan
             if not self._is_least:
                 raise TimeoutError("the least cost of the rows is not known")
