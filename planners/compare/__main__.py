@@ -40,7 +40,9 @@ from planners.compare.plots import ComparisonPage, Plot, find_plot
 from planners.dynamic.reusable_space import ReusableSpace, reusable_space
 from planners.dynamic.static_part import is_dynamic, static_part
 from planners.errors import GaplessError, UnknownPlannerError
+from planners.exact.branch_and_bound.branch_and_bound import search
 from planners.exact.decision_tree import certify
+from planners.exact.least_cost.cost_tree import certify_cost
 from planners.files.certificate_file import certificate_to_fields
 from planners.files.dimensions import Dimensions, parse_dimensions
 from planners.files.formats import read_with_requests
@@ -50,6 +52,7 @@ from planners.files.plan_file import write_plan
 from planners.files.problem_file import SUFFIXES
 from planners.files.recording_slice import RecordingSlice, parse_iteration
 from planners.model.budget import Budget
+from planners.model.certificate import Certificate, CostCertificate
 from planners.model.online_result import OnlineTerms
 from planners.model.plan import Plan
 from planners.model.problem import Problem, Safety
@@ -58,7 +61,7 @@ from planners.online.online_report import online_notes, online_table, requests_l
 from planners.online.online_run import OnlineRun, run_online
 from planners.processes import standard_output
 from planners.processes.interrupt import Interrupt
-from planners.referee.certificate import check_certificate
+from planners.referee.cost_certificate import check_any_certificate
 from planners.reorder.order_planning import reorder
 from planners.text.byte_units import parse_bytes
 from planners.text.plain_text import one_line
@@ -414,9 +417,14 @@ def _keep_certificate(comparison: Comparison, budget: Budget, options: _Options)
     show_progress(f"{comparison.problem.name}: a proof for the referee")
     plan = None if best is None else best.result.plan
     try:
-        proof = certify(comparison.problem, *comparison.best_bound, plan, budget)
+        proof: Certificate | CostCertificate
+        if best is not None and plan is not None and comparison.problem.cost_decides:
+            cost = best.result.cost_bound
+            proof = certify_cost(comparison.problem, cost, plan, search, budget)
+        else:
+            proof = certify(comparison.problem, *comparison.best_bound, plan, budget)
         fields = certificate_to_fields(comparison.problem, proof)
-        check_certificate(fields)
+        check_any_certificate(fields)
     except GaplessError as error:
         raise GaplessError(f"--certificate {path}: not written, {error}") from None
     finally:

@@ -21,6 +21,8 @@ PATIENCE = 100_000
 def with_least_cost(problem: Problem, budget: Budget, found: Findings) -> Findings:
     """Return findings whose plan costs no more than theirs, if theirs is within the capacity.
 
+    The search ends early where the plan costs no more than is proven.
+
     Note [Ruin and recreate] in ``reuse_search.h`` describes the search. A node limit counts its
     attempts, besides those that the findings took.
     """
@@ -36,16 +38,16 @@ def with_least_cost(problem: Problem, budget: Budget, found: Findings) -> Findin
     )
     statistics: dict[str, Scalar] = {"first_cost": search.least_cost}
     attempts = idle = 0
-    reason = "the search ended before it found a plan without cost"
+    reason = "the search ended before it found a plan of the proven least cost"
     try:
-        while search.least_cost > 0:
+        while search.least_cost > found.cost_bound:
             most = ATTEMPTS_A_CALL
             if budget.node_limit is not None:
                 most = min(most, budget.node_limit - attempts)
             if most == 0 or (budget.time_limit_seconds is None and idle >= PATIENCE):
                 break
             before = search.least_cost
-            made = search.run(most, 0, budget.remaining_seconds())
+            made = search.run(most, found.cost_bound, budget.remaining_seconds())
             attempts += made
             idle = 0 if search.least_cost < before else idle + made
     except TimeoutError:
@@ -56,6 +58,6 @@ def with_least_cost(problem: Problem, budget: Budget, found: Findings) -> Findin
     return replace(
         found,
         plan=Plan.of_blocks(problem, search.best_heads()),
-        reason="" if search.least_cost == 0 else reason,
+        reason="" if search.least_cost == found.cost_bound else reason,
         statistics={**found.statistics, **statistics},
     )

@@ -114,6 +114,7 @@ def require_contract(problem: Problem, result: Result) -> None:
         assert result.plan.peak >= bound.bytes
     assert result.plan.peak >= result.lower_bound
     assert result.lower_bound == 0 or result.certificate
+    assert result.cost_bound == 0 or result.cost_certificate
     if result.status is Status.OPTIMAL and problem.cost_decides:
         assert result.cost == result.cost_bound
     elif result.status is Status.OPTIMAL:
