@@ -98,7 +98,6 @@ def plain_form(problem: Problem, *, memories: bool = False) -> PlainForm:
     if not problem.memories:
         return PlainForm((PlainPart(problem, tensors, shares, 0, ""),), fixed)
     rows = block_places(problem)
-    rows = rows[problem.blocks.size[rows[:, 0]] > 0]
     counts = np.bincount(rows[:, 0], minlength=problem.blocks.count)
     for block in np.flatnonzero((counts == 0) & (problem.blocks.size > 0))[:1].tolist():
         tensor = int(problem.blocks.members[problem.blocks.indptr[block]])

@@ -99,6 +99,7 @@ def _find_wrong_place(problem: Problem, offsets: list[int]) -> str | None:
     """Return the fault of a tensor that lies in no memory, or not in one of its own, or None."""
     places = _places_of(problem)
     head = {tensor: chain[0] for chain in problem.contiguous for tensor in chain}
+    home: dict[int, int] = {}
     for tensor, size in enumerate(problem.size.tolist()):
         begin, end = offsets[tensor], offsets[tensor] + size
         memory = _memory_of(problem, begin, end)
@@ -108,6 +109,8 @@ def _find_wrong_place(problem: Problem, offsets: list[int]) -> str | None:
         if memory is None:
             return f"{span}: a tensor lies within one memory"
         its = problem.memories[memory]
+        if home.setdefault(head.get(tensor, tensor), memory) != memory:
+            return f"{span}: its chain lies within one memory"
         if tensor in places and memory not in places[tensor]:
             return f"{span}: it may not lie in memory {its.name}"
         if offsets[head.get(tensor, tensor)] % its.alignment:

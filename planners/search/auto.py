@@ -57,16 +57,19 @@ LEAST_ATTEMPTS = 24
     NAME,
     summary="Greedy portfolio, pressure orders, then exact, beam and local searches until a proof",
     source="Gapless",
+    memories=True,
 )
 def auto(problem: Problem, budget: Budget, without: Annotated[str, SomeOf(NAMES)] = "") -> Findings:
     """Plan any problem: look for quick proofs first, then search until the budget is spent.
 
     With a capacity, the first plan that fits is the answer; with prices of reuse as well, a search
-    for a plan that costs less and a proof of the least cost go on from it, in turns.
-    A node limit counts attempts and nodes. All runs in one thread. The searches named in
-    ``without``, joined by ``+``, take no turns. The statistics say how many turns each search had,
-    and why others had none.
+    for a plan that costs less and a proof of the least cost go on from it, in turns. With a choice
+    of memories the search for a plan that costs less is alone. A node limit counts attempts and
+    nodes. All runs in one thread. The searches named in ``without``, joined by ``+``, take no
+    turns. The statistics say how many turns each search had, and why others had none.
     """
+    if problem.memories:
+        return with_least_cost(problem, budget, Findings())
     left_out = frozenset(without.split("+"))
     found = plan_any(problem, budget, Resumable(problem), left_out)
     if not problem.cost_decides:

@@ -43,7 +43,7 @@ def small(seed: str, safety: Safety) -> Problem | None:
 @pytest.mark.parametrize("safety", Safety)
 def test_the_least_cost_is_that_of_brute_force(safety: Safety) -> None:
     fit = refused = 0
-    for seed in range(120):
+    for seed in range(200):
         problem = small(f"{safety} {seed}", safety)
         if problem is None:
             continue
