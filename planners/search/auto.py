@@ -22,6 +22,7 @@ from planners.search.largest_first import LargestFirst
 from planners.search.nests import Nests
 from planners.search.order_search import OrderSearch
 from planners.search.parts import Parts
+from planners.search.reuse_search import with_least_cost
 from planners.search.skyline import SkylineBeams
 from planners.search.skyline_fills import SkylineFills
 from planners.search.turns import ExactSearch, Search, Shared, Turns
