@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from gpu_runtime.verification.devices.device_kinds import DeviceKind, open_device
-from gpu_runtime.verification.injection import inject, unsafe_overlaps, without_streams
+from gpu_runtime.verification.injection import inject, unsafe_overlaps
 from gpu_runtime.verification.trials.stamp_check_program import make_stamp_check_program
 from gpu_runtime.verification.verification import (
     DEFAULT_TRIALS,
@@ -31,6 +31,7 @@ from planners.model.problem import Problem
 from planners.processes import standard_output
 from planners.processes.interrupt import Interrupt
 from planners.registry import choose_one
+from planners.waits.waiting_streams import without_streams
 
 DEFAULT_PLANNER = "many-objects-size-first"
 PLANNING_SECONDS = 10.0

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpu_runtime.verification.trials.stamp_pattern import WORD_BYTES
-from planners.errors import GaplessError, InstanceError
+from planners.errors import GaplessError
 from planners.model.columns import IntColumn
 from planners.model.plan import Plan
 from planners.model.problem import Problem
@@ -102,22 +102,3 @@ def unsafe_overlaps(problem: Problem, offsets: IntColumn) -> list[tuple[int, int
         shared = (offsets[unsafe] < end[tensor]) & (offsets[tensor] < end[unsafe])
         pairs += [(tensor, other) for other in unsafe[shared & (size[unsafe] > 0)].tolist()]
     return pairs
-
-
-def without_streams(problem: Problem) -> Problem:
-    """Return a problem as a planner sees it that takes the global order for the only one.
-
-    Its plans may let tensors share bytes that two streams need at the same time.
-    """
-    if problem.graph is None:
-        raise InstanceError(
-            f"{problem.name}: a graph is needed to ignore streams, found {problem.safety.value}"
-        )
-    start, end = problem.graph.lifetimes()
-    return problem.select(
-        np.arange(problem.tensor_count),
-        start=start,
-        end=end,
-        capacity=None,
-        name=f"{problem.name}, streams ignored",
-    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -132,6 +133,14 @@ class Graph:
         end = self.producer + 1
         np.maximum.at(end, self.consumer_tensors, self.consumer_nodes + 1)
         return self.producer.copy(), end
+
+    def with_control(self, arcs: Sequence[tuple[int, int]]) -> Graph:
+        """Return the same graph with more control arcs behind its own."""
+        graph = copy.copy(self)
+        more = frozen_rows("graph.control", arcs, width=2)
+        object.__setattr__(graph, "control", read_only(np.concatenate((self.control, more))))
+        graph._validate()
+        return graph
 
     def _validate(self) -> None:
         nodes = self.node_count
