@@ -102,3 +102,17 @@ def unsafe_overlaps(problem: Problem, offsets: IntColumn) -> list[tuple[int, int
         shared = (offsets[unsafe] < end[tensor]) & (offsets[tensor] < end[unsafe])
         pairs += [(tensor, other) for other in unsafe[shared & (size[unsafe] > 0)].tolist()]
     return pairs
+
+
+def without_waits(problem: Problem, count: int) -> Problem:
+    """Return a problem without the last control arcs of its graph, where waits were added."""
+    graph = problem.graph
+    arcs = 0 if graph is None else len(graph.control)
+    if graph is None or not 0 <= count <= arcs:
+        raise GaplessError(
+            f"--without-waits: at most the {arcs} control arcs of {problem.name} are left out, "
+            f"found {count}"
+        )
+    return problem.select(
+        np.arange(problem.tensor_count), graph=graph.with_control(graph.control[: arcs - count])
+    )

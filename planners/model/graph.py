@@ -134,11 +134,10 @@ class Graph:
         np.maximum.at(end, self.consumer_tensors, self.consumer_nodes + 1)
         return self.producer.copy(), end
 
-    def with_control(self, arcs: Sequence[tuple[int, int]]) -> Graph:
-        """Return the same graph with more control arcs behind its own."""
+    def with_control(self, arcs: Sequence[tuple[int, int]] | IntColumn) -> Graph:
+        """Return the same graph with these control arcs in place of its own."""
         graph = copy.copy(self)
-        more = frozen_rows("graph.control", arcs, width=2)
-        object.__setattr__(graph, "control", read_only(np.concatenate((self.control, more))))
+        object.__setattr__(graph, "control", frozen_rows("graph.control", arcs, width=2))
         graph._validate()
         return graph
 

@@ -1,4 +1,4 @@
-"""The waits that are worth a try: an event after one node, for which a node of another stream waits.
+"""The waits that are worth a try: a node waits for the event after a node of another stream.
 
 Note [Few waits are worth a try]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from planners.model.columns import IntColumn
-from planners.waits.waiting_streams import Wait, Waits, WaitingStreams
+from planners.waits.waiting_streams import Wait, WaitingStreams, Waits
 
 
 class SavedBytes(NamedTuple):

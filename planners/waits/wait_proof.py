@@ -44,7 +44,7 @@ from planners import _core
 from planners.model.budget import Budget
 from planners.model.columns import IntColumn
 from planners.waits.saved_bytes import saved_bytes
-from planners.waits.waiting_streams import Wait, Waits, WaitingStreams
+from planners.waits.waiting_streams import Wait, WaitingStreams, Waits
 
 WINDOWS, CHAINS = "windows", "chains-of-waits"
 # How often the range of bytes in which the bound lies is halved. A guess.
@@ -72,9 +72,7 @@ class WaitProof:
         self._budget, self._refuted = budget, set()
         return self._fitting(bytes_, count, frozenset(), has_plan)
 
-    def _fitting(
-        self, bytes_: int, count: int, waits: Waits, has_plan: HasPlan
-    ) -> Waits | None:
+    def _fitting(self, bytes_: int, count: int, waits: Waits, has_plan: HasPlan) -> Waits | None:
         if count == 1:
             return self._fitting_with_one(bytes_, waits, has_plan)
         windows: list[tuple[int, int]] = []
@@ -118,11 +116,10 @@ class WaitProof:
 
     def quick_bound(self, count: int) -> tuple[int, str]:
         """Return the bound that needs one antichain alone, and its name."""
-        heaviest = self._streams.antichain(frozenset())[0]
         if not count:
-            return heaviest, "antichain"
+            return self._streams.heaviest, "antichain"
         least = self._streams.least
-        chains = -(-heaviest // (count + 1))
+        chains = -(-self._streams.heaviest // (count + 1))
         return (chains, CHAINS) if chains > least.bytes else (least.bytes, least.name)
 
     def windows_bound(self, count: int, above: int, budget: Budget) -> tuple[int, str]:

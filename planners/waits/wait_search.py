@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from planners.model.budget import Budget
 from planners.model.columns import IntColumn
 from planners.waits.candidate_waits import candidate_waits
 from planners.waits.saved_bytes import saved_bytes
-from planners.waits.waiting_streams import Wait, Waits, WaitingStreams
+from planners.waits.waiting_streams import Wait, WaitingStreams, Waits
 
 # Waits whose antichain is computed before one is added, and that a round adds and takes away again.
 # Guesses.
@@ -24,8 +22,8 @@ class WaitSearch:
     Note: one witness shows where to wait.
     Rationale: with hundreds of candidates and antichains of seconds, not all can be tried.
     Approach: no set lowers the antichain unless it orders two tensors of its witness. The waits
-    that save most of the witness are tried, and the best is added. A round adds a few waits to the best set and takes away those that are
-    missed least, until a round no longer helps.
+    that save most of the witness are tried, and the best is added. A round adds a few waits to the
+    best set and takes away those that are missed least, until a round no longer helps.
     Limits: a heuristic. Where several antichains are as heavy, the first waits lower nothing.
     """
 
@@ -37,10 +35,10 @@ class WaitSearch:
         self._path: list[Waits] = [frozenset()]
         self._best: list[Waits] = [frozenset()]
 
-    def best(self, count: int, on_try: Callable[[int], None] = lambda _bytes: None) -> Waits:
+    def best(self, count: int) -> Waits:
         """Return the best set of at most so many waits that the budget of each number finds."""
         while len(self._best) <= count:
-            self._timed, self._on_try = self._budget.started(), on_try
+            self._timed = self._budget.started()
             found = self._best[-1]
             try:
                 self._path.append(self._extended(self._path[-1], 1))
@@ -62,7 +60,6 @@ class WaitSearch:
             if self._timed.remaining_seconds() == 0:
                 raise TimeoutError
             self._antichains[waits] = self._streams.antichain(waits)
-            self._on_try(self._antichains[waits][0])
         return self._antichains[waits]
 
     def _exchanged(self, waits: Waits, count: int) -> Waits:
@@ -80,8 +77,16 @@ class WaitSearch:
         for _ in range(count):
             if self._bytes(waits) <= self._streams.least.bytes:
                 break
-            tried = self._promising(waits)
-            waits = min((waits | {wait} for wait in tried), key=self._bytes, default=waits)
+            tried: list[Waits] = []
+            try:
+                for wait in self._promising(waits):
+                    tried.append(waits | {wait})
+                    self._bytes(tried[-1])
+            except TimeoutError:
+                tried.pop()
+                if not tried:
+                    raise
+            waits = min(tried, key=self._bytes, default=waits)
         return waits
 
     def _promising(self, waits: Waits) -> list[Wait]:

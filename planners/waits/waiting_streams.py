@@ -58,6 +58,11 @@ class WaitingStreams:
         """The bound that no number of waits lowers."""
         return max(bounds_of(self.in_one_stream), key=lambda bound: bound.bytes)
 
+    @cached_property
+    def heaviest(self) -> int:
+        """The bytes of the heaviest antichain without waits."""
+        return self.antichain(frozenset())[0]
+
     def with_waits(self, waits: Waits) -> Problem:
         """Return the problem with control arcs for some waits."""
         every = np.arange(self.problem.tensor_count)
@@ -98,7 +103,10 @@ class WaitingStreams:
         return Reach(self.stream, position, clock)
 
     def _graph_with(self, waits: Waits) -> Graph:
-        return self.graph.with_control(sorted(waits)) if waits else self.graph
+        """Return the graph with control arcs for some waits behind its own."""
+        if not waits:
+            return self.graph
+        return self.graph.with_control(np.concatenate((self.graph.control, sorted(waits))))
 
 
 def without_streams(problem: Problem) -> Problem:

@@ -12,7 +12,7 @@ from planners.model.problem import Problem
 from planners.processes.interrupt import Interrupt
 from planners.waits.wait_proof import WaitProof
 from planners.waits.wait_search import WaitSearch
-from planners.waits.waiting_streams import Waits, WaitingStreams
+from planners.waits.waiting_streams import WaitingStreams, Waits
 
 PLANNER = "auto"
 # Up to so many tensors the bound counts every plan, not only antichains. A guess.
@@ -74,8 +74,15 @@ class WaitsFrontier:
         self._is_small = problem.tensor_count <= MOST_TENSORS_EXACT
         self._best: WaitsPoint | None = None
 
+    @property
+    def candidates(self) -> int:
+        """The number of waits that are worth a try."""
+        return len(self._search.candidates)
+
     def points(
-        self, counts: Sequence[int], on_step: Callable[[int, str], None] = lambda _count, _what: None
+        self,
+        counts: Sequence[int],
+        on_step: Callable[[int, str], None] = lambda _count, _what: None,
     ) -> Iterator[WaitsPoint]:
         """Yield the point of each number of waits, in rising order.
 
@@ -83,7 +90,9 @@ class WaitsFrontier:
         """
         for count in counts:
             on_step(count, "waits")
-            waits = self._search.best(count, lambda bytes_, at=count: on_step(at, f"{bytes_:,} bytes"))
+            waits = self._search.best(
+                count, lambda bytes_, at=count: on_step(at, f"{bytes_:,} bytes")
+            )
             on_step(count, PLANNER)
             point = self._planned(count, waits)
             if not Interrupt.has_come():

@@ -40,9 +40,9 @@ def brute_force(problem: Problem, most: int) -> list[int]:
     pairs = [(u, v) for u, v in combinations(range(len(stream)), 2) if stream[u] != stream[v]]
     least = [exact_peak(problem)]
     for count in range(1, most + 1):
-        peaks = (
-            exact_peak(problem.select(range(problem.tensor_count), graph=graph.with_control(chosen)))
-            for chosen in combinations(pairs, min(count, len(pairs)))
-        )
+        peaks = []
+        for chosen in combinations(pairs, min(count, len(pairs))):
+            more = graph.with_control([*graph.control.tolist(), *chosen])
+            peaks.append(exact_peak(problem.select(range(problem.tensor_count), graph=more)))
         least.append(min(peaks, default=least[0]))
     return least
