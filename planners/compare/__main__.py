@@ -37,6 +37,7 @@ from planners.command_line.typer_frame import (
 from planners.compare import records, report
 from planners.compare.comparison import Answer, Comparison, compare_planners
 from planners.compare.plots import ComparisonPage, Plot, find_plot
+from planners.compare.waits_command import parse_counts, show_waits
 from planners.dynamic.reusable_space import ReusableSpace, reusable_space
 from planners.dynamic.static_part import is_dynamic, static_part
 from planners.errors import GaplessError, UnknownPlannerError
@@ -141,6 +142,13 @@ class _Options:
             "time limit of one more planner.",
         ),
     ] = False
+    waits: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A..B",
+            help="Ask what so many more waits between streams save: the best ones, plans, bounds.",
+        ),
+    ] = None
     as_json: AsJson = False
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False
     plugin: Plugins = None
@@ -264,6 +272,9 @@ def compare(options: _Options) -> None:
         options.isolation(),
     )
     _require_sense(options)
+    if options.waits is not None:
+        with Interrupt():
+            raise typer.Exit(_answer_with_waits(options, options.waits, request))
     _require_targets(options)
     with Interrupt() as interrupt:
         raise typer.Exit(_answer(options, request, interrupt))
@@ -283,6 +294,30 @@ def _require_sense(options: _Options) -> None:
     for option in options.targets:
         if len(files) > 1:
             raise GaplessError(f"{option}: one instance is needed, found {len(files)}")
+
+
+def _answer_with_waits(options: _Options, waits: str, request: ComparisonRequest) -> int:
+    counts, [file, *others] = parse_counts(waits), options.files or []
+    refused = {
+        "--csv": options.as_csv, "--reorder": options.reordered, "--html": options.html,
+        "--certificate": options.certificate, "--planners": options.patterns != "*",
+        "--online": options.online, "--capacity": request.capacity, "--isolate": options.isolate,
+        "a second file": others,
+    }  # fmt: skip
+    for option in filter(refused.get, refused):
+        raise GaplessError(f"--waits and {option}: leave one out; waits are planned by auto alone")
+    require_targets(options.targets, [file])
+    with standard_output.kept_for_the_answer():
+        whole, _ = read_with_requests(file, request.recording_slice, request.dimensions)
+    return show_waits(
+        static_part(whole).problem if options.only_static else whole,
+        file,
+        counts,
+        request.budget,
+        as_json=options.as_json,
+        save_plan=options.save_plan,
+        plot=options.plot,
+    )
 
 
 def _require_targets(options: _Options) -> None:
