@@ -31,11 +31,14 @@ def convert_file(
         str | None,
         typer.Option(
             help="gapless-json, plan, c-header, minimalloc-csv, snapshot, perfetto, tflite, "
-            "npz or stalloc; by default the format of the suffix."
+            "dsa-problem, dsa-solution, npz or stalloc; by default the format of the suffix."
         ),
     ] = None,
     plan: Annotated[
-        Path | None, typer.Option(metavar="FILE.json", help="Plan to write, from --save-plan.")
+        Path | None,
+        typer.Option(
+            metavar="FILE.json", help="Plan to write, from --save-plan; or .dsa-solution.json."
+        ),
     ] = None,
     planner: Annotated[
         str | None, typer.Option(metavar="NAME", help="Planner that makes the plan to write.")

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from instances.convert.targets import Target, find_target
+from instances.formats.dsa_solution import SOLUTION_SUFFIX, read_dsa_solution
 from instances.formats.minimalloc_csv import MINIMALLOC_CSV, read_minimalloc_plan
 from instances.formats.pytorch_snapshot import PYTORCH_SNAPSHOT, read_pytorch_snapshot_trace
 from instances.formats.recorded_trace import RECORDED_TRACE, read_recorded_trace_file
@@ -209,6 +210,8 @@ def _aligned(problem: Problem, align: int) -> Problem:
 
 
 def _result_of(conversion: Conversion, problem: Problem, source: Source) -> Result | None:
+    if conversion.plan is not None and conversion.plan.name.endswith(SOLUTION_SUFFIX):
+        return feasible(read_dsa_solution(source.path, problem, conversion.plan))
     if conversion.plan is not None:
         return read_plan(problem, conversion.plan)
     if conversion.planner is not None:

@@ -8,6 +8,8 @@ from functools import partial
 from pathlib import Path
 
 from instances.formats.c_header import write_c_header
+from instances.formats.dsa_solution import SOLUTION_SUFFIX, write_dsa_solution
+from instances.formats.dsa_target import require_dsa_holds, write_dsa_problem
 from instances.formats.minimalloc_csv import require_csv_holds, write_minimalloc_csv
 from instances.formats.perfetto_trace import write_perfetto_trace
 from instances.formats.plan_target import planned, require_lifetimes, require_valid_plan
@@ -79,6 +81,13 @@ TARGETS = (
     Target("plan", (".json", ".json.gz"), write_plan=_write_plan_file),
     Target("c-header", (".h",), write_plan=write_c_header),
     Target("tflite", (".tflite",), write_into=write_offline_allocation),
+    Target(
+        "dsa-problem",
+        (".dsa.json", ".dsa.json.gz"),
+        write_problem=write_dsa_problem,
+        require_holdable=require_dsa_holds,
+    ),
+    Target("dsa-solution", (SOLUTION_SUFFIX,), write_into=write_dsa_solution),
     Target("npz", (".npz",), write_trace=write_recorded_trace),
     Target("stalloc", (".txt",), write_trace=write_stalloc_text),
 )

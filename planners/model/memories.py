@@ -30,7 +30,8 @@ class Memory:
     capacity
         Bytes.
     alignment
-        Power of two: every tensor in it begins at a multiple of this and of its own alignment.
+        Power of two: every tensor in it begins at a multiple of this and of its own alignment, but
+        those that follow another in a chain.
     reserved
         Pairs of offsets from ``begin``, half-open and rising: bytes that no tensor may use.
 
@@ -82,7 +83,7 @@ class Memory:
 
 
 def take_memories(memories: Iterable[Memory]) -> tuple[Memory, ...]:
-    """Return memories that ascend, with a byte between two, so that no chain lies in both."""
+    """Return memories that are apart and ascending."""
     taken = tuple(listed_values("memories", memories))
     for memory in taken:
         if not isinstance(memory, Memory):
@@ -90,7 +91,7 @@ def take_memories(memories: Iterable[Memory]) -> tuple[Memory, ...]:
     if len({memory.name for memory in taken}) < len(taken):
         raise InstanceError("field memories: every name comes once")
     for first, second in pairwise(taken):
-        if second.begin <= first.end:
+        if second.begin < first.end:
             raise InstanceError(
                 f"field memories, {shown(second.name)}, begin: memories are apart and ascending, "
                 f"found {second.begin}; {shown(first.name)} ends at {first.end}"

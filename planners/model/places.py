@@ -119,16 +119,21 @@ def _head_rule(problem: ProblemFields, block: int, memory: Memory) -> tuple[int,
     """Return modulus and residue of the heads of a block in a memory; None if it has none."""
     blocks, alignment = problem.blocks, memory.alignment
     modulus, residue = int(blocks.modulus[block]), int(blocks.residue[block])
-    entries = slice(blocks.indptr[block], blocks.indptr[block + 1])
-    before = blocks.before[entries][problem.size[blocks.members[entries]] > 0]
-    if alignment > modulus and len(before):
-        if -before[0] % modulus != residue % modulus:
-            return None
-        modulus, residue = alignment, int(-before[0] % alignment)
-    if ((residue + before) % alignment).any():
+    if residue % min(alignment, modulus) or (alignment > modulus and residue):
         return None
+    modulus = max(modulus, alignment)
     pin = int(blocks.pinned[block])
     if pin == NOT_PINNED:
         return modulus, residue
     lies_in = memory.begin <= pin <= memory.end - blocks.size[block]
     return (modulus, residue) if lies_in and pin % modulus == residue else None
+
+
+def used_bytes(problem: ProblemFields, offsets: IntColumn) -> list[int]:
+    """Return the peak of a plan in each memory: the bytes up to the end of its highest tensor."""
+    ends = (offsets + problem.size)[problem.size > 0]
+    used = []
+    for memory in problem.memories:
+        inside = ends[(ends > memory.begin) & (ends <= memory.end)]
+        used.append(int(inside.max(initial=memory.begin)) - memory.begin)
+    return used

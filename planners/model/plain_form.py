@@ -128,10 +128,11 @@ def _part_of(problem: Problem, memory: Memory, inside: IntColumn) -> Problem:
         "places": (),
         "capacity": memory.capacity,
         "pinned": np.where(pinned == NOT_PINNED, pinned, pinned - memory.begin),
-        "alignment": np.maximum(problem.alignment[inside], memory.alignment),
+        "alignment": problem.alignment[inside].copy(),
     }
-    empty = problem.size[inside] == 0
-    changes["alignment"][empty] = problem.alignment[inside][empty]
+    followers = [tensor for chain in problem.contiguous for tensor in chain[1:]]
+    heads = ~np.isin(inside, followers)
+    changes["alignment"][heads] = np.maximum(changes["alignment"][heads], memory.alignment)
     part = problem.select(inside, **changes)
     reserved = memory.reserved
     if not reserved:
@@ -168,7 +169,8 @@ def _without_classes(problem: Problem) -> tuple[Problem, IntColumn, int]:
         for a in slices.of[one]
         for b in slices.of[other]
     }
-    fixed, prices = 0, {}
+    fixed = 0
+    prices: dict[tuple[int, int], int] = {}
     sized = (problem.size[problem.reuse_prices[:, :2]] > 0).all(axis=1)
     for one, other, price in problem.reuse_prices[sized].tolist():
         a, b = slices.of[one][0], slices.of[other][0]
@@ -225,11 +227,6 @@ class _Slices:
             self.of[tensor] = list(range(first, first + count))
             if problem.pinned[tensor] != NOT_PINNED:
                 self.pinned[first] = int(problem.pinned[tensor])
-        if any(end % memory.alignment for end in ends[1:-1] for memory in problem.memories):
-            raise NotPlainError(
-                f"a group of several sizes in an aligned memory, such as "
-                f"{problem.describe(group[0])}"
-            )
         if len(sizes) > 1:
             self.chains.append(list(range(first, len(self.size))))
         self._groups[first] = group

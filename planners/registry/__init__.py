@@ -140,7 +140,9 @@ def register(
     """
 
     def add_planner(module: str, *fields: Any) -> None:
-        _add_planner(replace(PlannerInfo(name, *fields), module=module, prepare=prepare, memories=memories))
+        _add_planner(
+            replace(PlannerInfo(name, *fields), module=module, prepare=prepare, memories=memories)
+        )
 
     return _decorator(add_planner, summary, source)
 

@@ -22,12 +22,16 @@ PATIENCE = 100_000
 def with_least_cost(problem: Problem, budget: Budget, found: Findings) -> Findings:
     """Return findings whose plan costs no more than theirs; theirs fits, or they have none.
 
-    A node limit counts the attempts of the search, besides those that the findings took.
+    The search ends early where the plan costs no more than is proven. A node limit counts its
+    attempts, besides those that the findings took.
     """
     if problem.blocks.count > MOST_BLOCKS:
         return replace(found, reason=f"more than {MOST_BLOCKS} blocks: no search for a lower cost")
     ranges = block_ranges(problem)
-    goal = sum(least_place_costs(ranges).values())
+    goal, certificate = found.cost_bound, found.cost_certificate
+    must_pay = sum(least_place_costs(ranges).values())
+    if must_pay > goal:
+        goal, certificate = must_pay, "places"
     search = reuse_search(problem, ranges, found.plan, budget.seed)
     attempts = idle = 0
     reason = f"the search ended before it found a plan of cost {goal}"
@@ -53,5 +57,5 @@ def with_least_cost(problem: Problem, budget: Budget, found: Findings) -> Findin
         reason="" if (bytes_out, cost) == (0, goal) else reason,
         statistics={**found.statistics, "reuse_attempts": attempts},
         cost_bound=goal,
-        cost_certificate="places" if goal else "",
+        cost_certificate=certificate,
     )

@@ -133,7 +133,7 @@ def with_memories(rng: Random, problem: Problem, *, choice: bool = True) -> Prob
         reserved = [(cuts[0], cuts[-1])] if cuts[0] < cuts[-1] and rng.random() < 0.3 else []
         memory = Memory(f"m{index}", at, capacity, rng.choice([1, 1, 2]), tuple(reserved))
         memories.append(memory)
-        at = -(-(memory.end + rng.randint(1, 3)) // strictest) * strictest
+        at = -(-(memory.end + rng.randint(0, 3)) // strictest) * strictest
     places = []
     own = {t: rng.randrange(len(memories)) for t in range(problem.tensor_count)}
     for chain in (*problem.contiguous, *problem.together):

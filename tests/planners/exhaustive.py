@@ -12,7 +12,8 @@ from tests.definitions import unsafe
 def least_cost(problem: Problem) -> int | None:
     """Return the least cost of a plan that fits, or None if none does."""
     pairs = [pair for pair in unsafe(problem) if problem.size[list(pair)].all()]
-    ends = [memory.end for memory in problem.memories] or [problem.capacity or 0]
+    ends = [memory.end for memory in problem.memories]
+    ends = ends or [problem.naive_bytes if problem.capacity is None else problem.capacity]
     prices = [row for row in problem.reuse_prices.tolist() if problem.size[row[:2]].all()]
     offsets = np.zeros(problem.tensor_count, dtype=np.int64)
     pieces = [
@@ -51,7 +52,8 @@ def _may_lie(problem: Problem, tensor: int, begin: int) -> bool:
     """Return whether a tensor alone has room from an offset on."""
     end, size = begin + int(problem.size[tensor]), problem.size[tensor]
     own = {memory for t, memory, _ in problem.places.tolist() if t == tensor}
-    memories = problem.memories or (Memory("", 0, problem.capacity or 0),)
+    capacity = problem.naive_bytes if problem.capacity is None else problem.capacity
+    memories = problem.memories or (Memory("", 0, capacity),)
     inside = any(
         memory.begin <= begin and end <= memory.end and (not own or index in own)
         for index, memory in enumerate(memories)

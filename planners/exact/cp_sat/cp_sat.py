@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from planners.exact.common_unit import ScaledBlocks, scale_blocks
-from planners.exact.cp_sat.least_cost import LeastCost
+from planners.exact.cp_sat.cost_question import CostQuestion
 from planners.exact.cp_sat.offset_model import (
     TIE_ORDERS,
     TieOrder,
@@ -88,7 +88,7 @@ def cp_sat(problem: Problem, budget: Budget) -> Findings:
         refuted = found.lower_bound > (problem.capacity or 0)
         if not problem.cost_decides or refuted or found.interrupted:
             return found
-    return LeastCost(problem, budget, NAME, found).findings(_load_cp_model())
+    return CostQuestion(problem, budget, NAME, found).findings(_load_cp_model())
 
 
 def _search(problem: Problem, budget: Budget, start: WarmStart) -> SearchOutcome:

@@ -24,7 +24,7 @@ from planners.processes.isolated_process import AnsweredInterrupt, Ended
 START_ATTEMPTS = 10_000
 
 
-class LeastCost:
+class CostQuestion:
     """The plan of least cost, and what is proven about it."""
 
     def __init__(self, problem: Problem, budget: Budget, planner: str, start: Findings) -> None:
