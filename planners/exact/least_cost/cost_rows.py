@@ -10,12 +10,13 @@ from numpy.typing import NDArray
 
 from planners.exact.cliques import list_unsafe_pairs
 from planners.exact.model_limits import require_room
+from planners.model.budget import Budget
 from planners.model.columns import INT64_MAX, BoolColumn, IntColumn
 from planners.model.plan import Plan
 from planners.model.problem import Problem
 
 # Limits the tensors, of which each pair has an entry. A guess.
-MOST_TENSORS = 4096
+MOST_TENSORS = 1024
 MOST_PAIRS = 8_000_000
 # How many divisors a row of bytes tries: weights of its pairs, and those that demand a few pairs.
 # Guesses.
@@ -101,7 +102,7 @@ class PricedPairs:
         tensors = tuple(np.unique(np.concatenate((a, b))).tolist())
         return CostRow(1, kept, np.ones(len(kept), dtype=np.int64), tensors, None)
 
-    def broken_rows(self, chosen: NDArray[np.float64], most: int) -> list[CostRow]:
+    def broken_rows(self, chosen: NDArray[np.float64], most: int, budget: Budget) -> list[CostRow]:
         """Return rows of bytes that the chosen pairs break, those that they break most first."""
         shared = np.where(self.number >= 0, chosen[self.number], 0.0)
         shared = shared * np.minimum(self.size[:, None], self.size[None, :])
@@ -109,7 +110,7 @@ class PricedPairs:
         times = 1
         while times <= self._most_times:
             size = times * self.size.astype(np.float64)
-            for members in self._heavy_sets(size, shared):
+            for members in self._heavy_sets(size, shared, budget):
                 found[tuple(np.sort(members))] = members
                 often = int(self.size[members].sum()) // max(1, self.capacity)
                 self._most_times = max(self._most_times, min(often, MOST_TIMES))
@@ -118,7 +119,7 @@ class PricedPairs:
         return sorted(rows, key=lambda row: -row.lack(chosen))[:most]
 
     def _heavy_sets(
-        self, size: NDArray[np.float64], shared: NDArray[np.float64]
+        self, size: NDArray[np.float64], shared: NDArray[np.float64], budget: Budget
     ) -> Iterator[IntColumn]:
         """Yield sets of touching tensors with many bytes beside those that their pairs share.
 
@@ -127,6 +128,8 @@ class PricedPairs:
         random = np.random.default_rng(0)
         for first in np.flatnonzero(self.size > 0).tolist():
             for noise in (0.0, 0.5):
+                if budget.remaining_seconds() == 0:
+                    return
                 factor = 1 + noise * random.random(len(size))
                 members, adds = [first], size - shared[first]
                 open_ = self.touches[first] & (self.size > 0)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import time
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -38,18 +41,22 @@ def certify_cost(
     budget = budget.started()
     try:
         proof = LeastCost(problem, decide)
-        proof.findings(budget, Findings(plan))
+        proof.findings(_half(budget), Findings(plan))
         return _certificate(proof, cost, plan, budget)
     except (TimeoutError, ModelTooLargeError) as error:
         raise GaplessError(f"nothing is proven of the cost: {error}") from None
 
 
+def _half(budget: Budget) -> Budget:
+    return replace(budget, deadline=time.monotonic() + budget.remaining_seconds() / 2)
+
+
 def _certificate(proof: LeastCost, cost: int, plan: Plan, budget: Budget) -> CostCertificate:
-    root = pack(proof.pairs, proof.rows, {}, budget.remaining_seconds())
+    root = pack(proof.pairs, proof.rows, {}, math.inf)
     tree: list[int | Packing] = [root]
     if root.cost < cost:
         try:
-            tree = _tree(proof, cost, budget)
+            tree = _tree(proof, cost, _half(budget))
         except TimeoutError:
             cost = root.cost
     used = sorted({row for node in tree if isinstance(node, Packing) for row in node.weights})

@@ -20,7 +20,7 @@ import numpy as np
 
 from planners.exact.least_cost.cost_rows import CostRow, PricedPairs
 from planners.exact.least_cost.packing import matrix_of, pack
-from planners.exact.model_limits import ModelTooLargeError, require_time
+from planners.exact.model_limits import ModelTooLargeError
 from planners.model.budget import Budget
 from planners.model.columns import IntColumn
 from planners.model.findings import Findings
@@ -59,13 +59,12 @@ class LeastCost:
         self.problem, self.pairs = problem, PricedPairs(problem)
         self.cost, self.certificate = 0, ""
         self.rows: list[CostRow] = []
-        self.cores = self.rounds = 0
+        self.cores = 0
         self._decide = decide
         self._chosen = np.zeros(len(problem.reuse_prices))
         self._is_packed = False
         # The cost of the relaxation after each round.
         self._costs: list[float] = []
-        self._is_least = False
 
     def findings(self, budget: Budget, found: Findings) -> Findings:
         """Return findings with the proof, after it has gone on until the budget is spent."""
@@ -77,9 +76,7 @@ class LeastCost:
             reason = str(error)
         except KeyboardInterrupt:
             reason, interrupted = "interrupted", True
-        counters = {
-            "cost_rounds": self.rounds, "cost_rows": len(self.rows), "cores": self.cores
-        }  # fmt: skip
+        counters = {"cost_rows": len(self.rows), "cores": self.cores}
         return replace(
             found, plan=self.plan, cost_bound=self.cost, cost_certificate=self.certificate,
             reason=reason, interrupted=interrupted, statistics={**found.statistics, **counters},
@@ -88,13 +85,18 @@ class LeastCost:
     def _prove(self, budget: Budget) -> None:
         """Raise the bound until a plan meets it."""
         while self.cost < (cost := self.pairs.cost(self.plan)):
-            require_time(budget)
+            if budget.remaining_seconds() == 0:
+                raise TimeoutError("time limit")
             if not self._is_packed:
                 self._pack(budget)
                 continue
-            self._choose(budget, cost)
-            if self._add_broken_rows() or self.cost >= cost:
+            is_least = self._choose(budget, cost)
+            if self._add_broken_rows(budget) and is_least:
                 continue
+            if self.cost >= cost:
+                return
+            if not is_least:
+                raise TimeoutError("the solver chose no pairs of least cost within its limits")
             kept = np.flatnonzero(self.pairs.can_pay & (self._chosen < 0.5))
             found = self._keep_apart(kept, budget, NODES)
             if found is None:
@@ -102,14 +104,13 @@ class LeastCost:
             if not self._fits(found.plan):
                 self.cores += 1
                 self.rows.append(self.pairs.core(self._shrunk(kept, budget)))
-                continue
-            assert found.plan is not None
-            if self.pairs.cost(found.plan) < cost:
+                limit = math.inf if budget.node_limit is None else budget.node_limit
+                if self.cores * ATTEMPTS_A_NODE > limit:
+                    raise TimeoutError("node limit")
+            elif found.plan is not None:
                 self.plan = found.plan
-            if not self._is_least:
-                raise TimeoutError("the least cost of the rows is not known")
 
-    def prove(self, cost: int, certificate: str) -> None:
+    def _raise(self, cost: int, certificate: str) -> None:
         """Keep a bound on the cost if it is better than the best so far."""
         if cost > self.cost:
             self.cost, self.certificate = cost, certificate
@@ -118,29 +119,28 @@ class LeastCost:
         """Add broken rows of bytes, and solve the relaxation."""
         last = self._costs[-STALE:]
         is_stale = len(last) == STALE and last[-1] - last[0] < LEAST_RISE * last[-1]
-        if is_stale or not self._add_broken_rows():
+        if is_stale or not self._add_broken_rows(budget):
             self._is_packed = True
             return
         packing = pack(self.pairs, self.rows, {}, budget.remaining_seconds())
         self._chosen = packing.chosen
         self._costs.append(float(self.pairs.price @ self._chosen))
-        self.prove(packing.cost, PACKING)
+        self._raise(packing.cost, PACKING)
         if len(self.rows) > MOST_ROWS:
             self.rows = [row for row in self.rows if row.lack(self._chosen) > -0.05]
 
-    def _add_broken_rows(self) -> bool:
-        self.rounds += 1
-        broken = self.pairs.broken_rows(self._chosen, ROWS_A_ROUND)
+    def _add_broken_rows(self, budget: Budget) -> bool:
+        broken = self.pairs.broken_rows(self._chosen, ROWS_A_ROUND, budget)
         self.rows += broken
         return bool(broken)
 
-    def _choose(self, budget: Budget, most: int) -> None:
-        """Choose whole pairs of least cost that fill all rows."""
+    def _choose(self, budget: Budget, most: int) -> bool:
+        """Choose whole pairs that fill all rows; return True if no others cost less."""
         # Imported here, because SciPy takes long to import.
         from scipy import optimize
 
         if not self.rows:
-            return
+            return True
         count = len(self.pairs.price)
         options: dict[str, float] = {"mip_rel_gap": 0}
         if math.isfinite(budget.remaining_seconds()):
@@ -158,14 +158,13 @@ class LeastCost:
             options=options,
         )
         if found.status not in (SOLVED, LIMIT) or found.mip_dual_bound is None:
-            raise TimeoutError(f"HiGHS: {found.message}")
+            raise TimeoutError(f"the solver ended with status {found.status}")
         divisor = int(np.gcd.reduce(self.pairs.price))
         bound = math.ceil(found.mip_dual_bound / divisor - ROUNDING) * divisor
-        self.prove(min(bound, most), SEARCH)
-        if found.x is None:
-            raise TimeoutError("time limit")
-        self._chosen = np.round(found.x)
-        self._is_least = found.status == SOLVED
+        self._raise(min(bound, most), SEARCH)
+        if found.x is not None:
+            self._chosen = np.round(found.x)
+        return bool(found.status == SOLVED)
 
     def _fits(self, plan: Plan | None) -> bool:
         return plan is not None and plan.peak <= self.pairs.capacity

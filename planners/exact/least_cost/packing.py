@@ -61,7 +61,7 @@ def pack(
             method="highs", options=options,
         )  # fmt: skip
         if found.x is None:
-            raise TimeoutError(f"HiGHS: {found.message}")
+            raise TimeoutError("the time limit passed before the solver packed the rows")
         if found.x[-1] < LEAST_SHARE or found.x[-1] >= share:
             break
         share = float(found.x[-1])
