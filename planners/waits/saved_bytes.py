@@ -17,7 +17,7 @@ def saved_bytes(
 
     The wait (u, v) orders a tensor before another only by paths from a user of the one to u, and
     from v to the producer of the other. The antichain without all tensors of the one kind, or of
-    the other, stays one; so at most the lighter kind is saved, and all of it if all users lead to u.
+    the other, stays one; so at most the lighter kind is saved. All of it is if all users lead to u.
     """
     reach, size = streams.reach(waits), streams.problem.size[witness]
     u, v = np.array(candidates, dtype=np.int64).reshape(-1, 2).T[:, :, None]
