@@ -306,18 +306,11 @@ def _answer_with_waits(options: _Options, waits: str, request: ComparisonRequest
     }  # fmt: skip
     for option in filter(refused.get, refused):
         raise GaplessError(f"--waits and {option}: leave one out; waits are planned by auto alone")
-    require_targets(options.targets, [file])
     with standard_output.kept_for_the_answer():
         whole, _ = read_with_requests(file, request.recording_slice, request.dimensions)
-    return show_waits(
-        static_part(whole).problem if options.only_static else whole,
-        file,
-        counts,
-        request.budget,
-        as_json=options.as_json,
-        save_plan=options.save_plan,
-        plot=options.plot,
-    )
+    problem = static_part(whole).problem if options.only_static else whole
+    budget, files = request.budget, options.targets
+    return show_waits(problem, file, counts, budget, files, as_json=options.as_json)
 
 
 def _require_targets(options: _Options) -> None:
