@@ -55,6 +55,7 @@ from planners.files.recording_slice import RecordingSlice, parse_iteration
 from planners.model.budget import Budget
 from planners.model.certificate import Certificate, CostCertificate
 from planners.model.online_result import OnlineTerms
+from planners.model.plain_form import is_plain
 from planners.model.plan import Plan
 from planners.model.problem import Problem, Safety
 from planners.model.request_sequence import RequestSequence, requests_of_problem
@@ -445,6 +446,8 @@ def _keep_certificate(comparison: Comparison, budget: Budget, options: _Options)
     show_progress(f"{comparison.problem.name}: a proof for the referee")
     plan = None if best is None else best.result.plan
     try:
+        if not is_plain(comparison.problem):
+            raise GaplessError("only a problem without memories and classes of tensors has one")
         proof: Certificate | CostCertificate
         if best is not None and plan is not None and comparison.problem.cost_decides:
             cost = best.result.cost_bound
