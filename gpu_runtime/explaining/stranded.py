@@ -1,0 +1,123 @@
+"""Reserved memory that no live block has, by cause.
+
+Each byte has one cause, so the causes add up to reserved less allocated bytes.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from instances.traces.memory_state import Block, BlockState, Segment
+
+# Most segments that a cause names.
+MOST_HOLDERS = 3
+
+
+class Cause(enum.StrEnum):
+    """Why a request could not have a byte that was reserved."""
+
+    SPLIT = "free, in segments that live blocks keep"
+    WAITING = "freed, but another stream may still use it"
+    PRIVATE = "free, in a private pool"
+    IDLE = "free, in whole segments"
+    UNTOLD = "not told: in no block of the file"
+
+
+@dataclass(frozen=True)
+class Holder:
+    """A segment with stranded bytes, and the live blocks in it."""
+
+    segment: Segment
+    stranded: int
+    live: Sequence[Block]
+
+    @property
+    def smallest(self) -> Block:
+        return min(self.live, key=lambda block: block.size)
+
+
+@dataclass(frozen=True)
+class Stranded:
+    """The bytes of one cause in one pool and stream."""
+
+    cause: Cause
+    pool: int
+    stream: int
+    size: int
+    # Those with the most stranded bytes first; of whole segments and unknown bytes, no live blocks.
+    holders: Sequence[Holder]
+
+
+@dataclass(frozen=True)
+class FreeRange:
+    """The largest free range of one pool and stream, and all its free bytes."""
+
+    pool: int
+    stream: int
+    is_small: bool
+    largest: int
+    free: int
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Sums over segments."""
+
+    reserved: int
+    # In live blocks: their bytes, those that were requested, and the number of blocks.
+    allocated: int
+    requested: int
+    blocks: int
+
+
+def totals_of(segments: Sequence[Segment]) -> Totals:
+    live = [one for each in segments for one in each.blocks if one.state is BlockState.LIVE]
+    return Totals(
+        sum(segment.size for segment in segments),
+        sum(block.size for block in live),
+        sum(block.requested for block in live),
+        len(live),
+    )
+
+
+def find_stranded(segments: Sequence[Segment]) -> list[Stranded]:
+    """Return the stranded bytes by cause, pool and stream, the most first."""
+    found: dict[tuple[Cause, int, int], list[Holder]] = defaultdict(list)
+    for segment in segments:
+        live = [block for block in segment.blocks if block.state is BlockState.LIVE]
+        sizes: dict[Cause, int] = defaultdict(int)
+        for block in segment.blocks:
+            if block.state is BlockState.WAITING:
+                sizes[Cause.WAITING] += block.size
+            elif block.state is BlockState.FREE:
+                sizes[_cause(segment)] += block.size
+        sizes[Cause.UNTOLD] = segment.size - sum(block.size for block in segment.blocks)
+        for cause, size in sizes.items():
+            if size:
+                found[cause, segment.pool, segment.stream].append(Holder(segment, size, live))
+    stranded = [
+        Stranded(*key, sum(holder.stranded for holder in holders),
+                 sorted(holders, key=lambda one: -one.stranded))
+        for key, holders in found.items()
+    ]  # fmt: skip
+    return sorted(stranded, key=lambda one: (-one.size, one.cause, one.pool, one.stream))
+
+
+def _cause(segment: Segment) -> Cause:
+    if segment.pool:
+        return Cause.PRIVATE
+    held = any(block.state is not BlockState.FREE for block in segment.blocks)
+    return Cause.SPLIT if held else Cause.IDLE
+
+
+def free_ranges(segments: Sequence[Segment]) -> list[FreeRange]:
+    """Return the largest free range of each pool and stream, the largest first."""
+    sizes: dict[tuple[int, int, bool], list[int]] = defaultdict(list)
+    for segment in segments:
+        free = [block.size for block in segment.blocks if block.state is BlockState.FREE]
+        sizes[segment.pool, segment.stream, segment.is_small] += free
+    found = [FreeRange(*key, max(free), sum(free)) for key, free in sizes.items() if free]
+    return sorted(found, key=lambda one: (-one.largest, one.pool, one.stream, one.is_small))
