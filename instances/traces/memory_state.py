@@ -6,6 +6,7 @@ import enum
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -68,7 +69,7 @@ def segments_at(trace: AllocationTrace, event: int, last: Sequence[Segment]) -> 
     """Return the segments just before an event of a trace that ended with the segments `last`.
 
     Changes of segments after that moment are undone. The bytes of a block that was freed later are
-    its request's, rounded up.
+    its request's, rounded up, and what behind them is too short for a block of its own.
     """
     if event >= trace.event_count or not len(trace.alloc):
         return last
@@ -81,24 +82,26 @@ def segments_at(trace: AllocationTrace, event: int, last: Sequence[Segment]) -> 
     for segment in ranges:
         end = segment.address + segment.size
         first, behind = bisect_left(addresses, segment.address), bisect_left(addresses, end)
+        inside = live[first:behind]
+        is_small = segment.is_small
+        if len(inside):
+            is_small = int(trace.size[inside].max()) <= SMALL_BYTES
         blocks = []
-        for index in range(first, behind):
-            request, address = int(live[index]), addresses[index]
-            most = min(end, *addresses[index + 1 : index + 2]) - address
-            requested, seen = int(trace.size[request]), known.get(address)
+        bounds = pairwise([*addresses[first:behind], end])
+        for request, (address, behind_it) in zip(inside.tolist(), bounds, strict=True):
+            requested, most = int(trace.size[request]), behind_it - address
             size = -(-requested // ROUNDING_BYTES) * ROUNDING_BYTES
-            place = int(trace.alloc_module[request])
+            place, seen = int(trace.alloc_module[request]), known.get(address)
             if seen is not None and trace.freed[request] == trace.event_count:
                 size, place = seen.size, seen.place
+            elif not is_small and most - size <= SMALL_BYTES:
+                size = most
             is_live = trace.free_requested[request] >= event
-            blocks.append(
-                Block(address, min(size, most), min(requested, most) if is_live else 0,
-                      BlockState.LIVE if is_live else BlockState.WAITING, place)
-            )  # fmt: skip
-        pools = trace.pool[live[first:behind]]
-        pool = segment.pool or int(pools.max(initial=0))
+            state = BlockState.LIVE if is_live else BlockState.WAITING
+            asked = min(requested, most) if is_live else 0
+            blocks.append(Block(address, min(size, most), asked, state, place))
+        pool = segment.pool or int(trace.pool[inside].max(initial=0))
         filled = with_free_blocks(segment.address, segment.size, blocks)
-        is_small = serves_small(segment.size, blocks) if blocks else segment.is_small
         found.append(replace(segment, pool=pool, blocks=filled, is_small=is_small))
     return found
 
@@ -149,18 +152,18 @@ def _ranges_at(trace: AllocationTrace, event: int, last: Sequence[Segment]) -> l
 
 
 def _joined(ranges: Sequence[Segment]) -> list[Segment]:
-    """Return ranges with adjacent ones of one expandable segment as one."""
+    """Return ranges with adjacent ones of an expandable segment, which has one stream, as one."""
     joined: list[Segment] = []
     for one in ranges:
-        last = joined[-1] if joined else None
-        if (
-            last is not None
-            and last.is_expandable and one.is_expandable
-            and last.address + last.size == one.address
-            and (last.stream, last.is_small) == (one.stream, one.is_small)
-        ):  # fmt: skip
+        last = joined[-1] if joined else one
+        is_behind = last.address + last.size == one.address and last.stream == one.stream
+        if is_behind and last.is_expandable and one.is_expandable:
             joined[-1] = replace(
-                last, size=last.size + one.size, pool=last.pool or one.pool, blocks=()
+                last,
+                size=last.size + one.size,
+                pool=last.pool or one.pool,
+                is_small=last.is_small and one.is_small,
+                blocks=(),
             )
         else:
             joined.append(replace(one, blocks=()))
