@@ -72,6 +72,8 @@ class Moment:
     # The kind and the name of each place to which blocks refer.
     kinds: Sequence[str]
     places: Sequence[str]
+    # The kind of each module of the trace; empty for a recording.
+    module_kinds: Sequence[str]
     asked: Asked | None
     # The allocator in use, and its settings as a user writes them.
     allocator: str
@@ -118,6 +120,7 @@ def moment_of(told: ExplainedSnapshot, memory: int | None) -> Moment:
         segments,
         told.kinds,
         trace.module_names,
+        told.kinds,
         None if failed is None else _failed(told.trace, failed),
         EXPANDABLE if is_expandable else CACHING,
         settings,

@@ -26,7 +26,8 @@ from instances.traces.allocation_trace import NO_MODULE
 from instances.traces.memory_state import SMALL_BYTES, BlockState
 from planners.text.byte_units import human_bytes
 
-MOST_PASSING = 3
+# Most changes that the advice names.
+MOST_CHANGES = 3
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,8 @@ class Explanation:
                 f"says what each saves)"
             ]
         if self.replays is not None:
-            found += _by_replays(self.replays, has_failed=asked is not None and asked.has_failed)
+            has_failed = asked is not None and asked.has_failed
+            found += _by_replays(self.replays, moment.room if has_failed else None)
         return found + [ADVICE[cause] for cause in self._causes_that_matter if cause in ADVICE]
 
     @property
@@ -137,22 +139,23 @@ ADVICE = {
 }
 
 
-def _by_replays(replays: Replays, *, has_failed: bool) -> list[str]:
+def _by_replays(replays: Replays, room: int | None) -> list[str]:
+    """Return the changes that would have passed; without a room, those that reserve less."""
     was = replays.as_it_was.fit.reserved_peak
-    if has_failed:
-        passing = [one for one in replays.changes if one.fit.fits]
-        if not passing:
-            return ["none of the changes above would have passed"]
-        unsure = "" if replays.agrees else ", as far as the replay tells"
+    if room is None:
         return [
-            f"{one.name} would have passed{unsure}, with {human_bytes(one.fit.reserved_peak)} "
-            f"reserved at most"
-            for one in passing[:MOST_PASSING]
+            f"{one.name} would reserve {human_bytes(was - one.fit.reserved_peak)} less"
+            for one in replays.changes[:MOST_CHANGES]
+            if one.fit.reserved_peak < was
         ]
+    passing = [one for one in replays.changes if one.fit.fits]
+    if not passing:
+        return ["none of the changes above would have passed"]
+    unsure = "" if replays.agrees else ", as far as the replay tells"
     return [
-        f"{one.name} would reserve {human_bytes(was - one.fit.reserved_peak)} less"
-        for one in replays.changes[:MOST_PASSING]
-        if one.fit.reserved_peak < was
+        f"{one.name} would have passed{unsure}, with "
+        f"{human_bytes(min(one.fit.reserved_peak, room))} reserved at most"
+        for one in passing[:MOST_CHANGES]
     ]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from gpu_runtime.explaining.explanation import Alive, Explanation, alive_by
 from gpu_runtime.explaining.other_allocators import Change, Replays
-from gpu_runtime.explaining.stranded import MOST_HOLDERS, Holder
+from gpu_runtime.explaining.stranded import MOST_HOLDERS, Cause, Holder
 from gpu_runtime.fitting.fit_report import Section
 from instances.traces.allocation_trace import NO_MODULE
 from planners.compare.records import environment
@@ -52,8 +52,10 @@ def sections_of(explanation: Explanation) -> Iterator[Section]:
                      "reserved less allocated", *[UNKNOWN] * 3]))  # fmt: skip
     left = [Column("stranded"), Column("of reserved"), Column("cause", is_left=True)]
     table = Table([*left, *columns_of("pool", "stream", "segments", left=0)], rows)
-    below = [_holder_line(explanation, holder) for holder in _holders(explanation)]
-    below.append(f"rounding takes {both_bytes(rounding)} more, within the allocated blocks")
+    below = [
+        *_holder_lines(explanation),
+        f"rounding takes {both_bytes(rounding)} more, within the allocated blocks",
+    ]
     yield Section("Stranded, by cause", table, below="\n".join(below))
     if moment.asked is not None and explanation.free:
         yield _request_section(explanation)
@@ -86,20 +88,29 @@ def _pool(pool: int) -> str:
     return f"private {pool}" if pool else "common"
 
 
-def _holders(explanation: Explanation) -> list[Holder]:
-    """Return the segments with the most stranded bytes that live blocks keep."""
-    found = [holder for one in explanation.stranded for holder in one.holders if holder.live]
-    return sorted(found, key=lambda holder: -holder.stranded)[:MOST_HOLDERS]
+def _holder_lines(explanation: Explanation) -> list[str]:
+    """Return a line for each of the first segments of each cause that blocks hold."""
+    found = [
+        (rank, -holder.stranded, one.cause, holder)
+        for one in explanation.stranded
+        for rank, holder in enumerate(one.holders[:MOST_HOLDERS])
+        if holder.blocks
+    ]
+    found.sort(key=lambda one: one[:2])
+    return [_holder_line(explanation, cause, its) for _, _, cause, its in found[:MOST_HOLDERS]]
 
 
-def _holder_line(explanation: Explanation, holder: Holder) -> str:
+def _holder_line(explanation: Explanation, cause: Cause, holder: Holder) -> str:
     smallest, segment = holder.smallest, holder.segment
     place = _place(explanation, smallest.place)
+    held = "wait" if cause is Cause.WAITING else "are free"
+    named = f", {place}" if place else ""
     return (
         f"segment {segment.address:#x} of {human_bytes(segment.size)}: "
-        f"{human_bytes(holder.stranded)} stranded by {counted(len(holder.live), 'live block')} of "
-        f"{exact_bytes(sum(block.size for block in holder.live))} bytes in all, the smallest "
-        f"{exact_bytes(smallest.size)} at {smallest.address:#x}{f', {place}' if place else ''}"
+        f"{human_bytes(holder.stranded)} {held}, held by "
+        f"{counted(len(holder.blocks), 'block')} of "
+        f"{human_bytes(sum(block.size for block in holder.blocks))} in all, the smallest "
+        f"{exact_bytes(smallest.size)} bytes at {smallest.address:#x}{named}"
     )
 
 
@@ -135,9 +146,9 @@ def _request_section(explanation: Explanation) -> Section:
 
 def _replays_section(explanation: Explanation, replays: Replays) -> Section:
     moment = explanation.moment
-    has_room = moment.room is not None
-    rows = [_change_row(one, has_room=has_room) for one in (replays.as_it_was, *replays.changes)]
-    headings = ["one change", "reserved peak", "bytes", *(["passes"] if has_room else [])]
+    rows = [_change_row(one, moment.room) for one in (replays.as_it_was, *replays.changes)]
+    passes = [Column("passes", is_left=True)] if moment.room is not None else []
+    columns = [*columns_of("one change", "reserved peak", "bytes"), *passes]
     above = f"the same history replayed, with one change; live peak {both_bytes(replays.live_peak)}"
     below = ""
     if not replays.agrees:
@@ -145,12 +156,13 @@ def _replays_section(explanation: Explanation, replays: Replays) -> Section:
             "the replay of what was does not end as the program did, so these rows are estimates: "
             "what they reserve is the least possible"
         )
-    return Section("What would have been", Table(columns_of(*headings), rows), above, below)
+    return Section("What would have been", Table(columns, rows), above, below)
 
 
-def _change_row(change: Change, *, has_room: bool) -> Row:
+def _change_row(change: Change, room: int | None) -> Row:
     fit = change.fit
-    passes = ["yes" if fit.fits else "no"] if has_room else []
+    yes = "yes, gives idle memory back" if fit.gives_back(room) else "yes"
+    passes = [] if room is None else [yes if fit.fits else "no"]
     return Row([change.name, human_bytes(fit.reserved_peak), exact_bytes(fit.reserved_peak),
                 *passes])  # fmt: skip
 
@@ -216,13 +228,13 @@ def explanation_json(explanation: Explanation) -> str:
 
 
 def _holder(explanation: Explanation, holder: Holder) -> dict[str, Any]:
-    smallest = holder.smallest if holder.live else None
+    smallest = holder.smallest if holder.blocks else None
     return {
         "address": holder.segment.address,
         "size": holder.segment.size,
         "stranded": holder.stranded,
-        "live_blocks": len(holder.live),
-        "live_bytes": sum(block.size for block in holder.live),
+        "blocks": len(holder.blocks),
+        "bytes": sum(block.size for block in holder.blocks),
         "smallest": None if smallest is None else smallest.size,
         "place": "" if smallest is None else _place(explanation, smallest.place),
     }

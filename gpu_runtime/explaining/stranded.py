@@ -28,15 +28,15 @@ class Cause(enum.StrEnum):
 
 @dataclass(frozen=True)
 class Holder:
-    """A segment with stranded bytes, and the live blocks in it."""
+    """A segment with stranded bytes, and the blocks that hold them: those that wait, or live."""
 
     segment: Segment
     stranded: int
-    live: Sequence[Block]
+    blocks: Sequence[Block]
 
     @property
     def smallest(self) -> Block:
-        return min(self.live, key=lambda block: block.size)
+        return min(self.blocks, key=lambda block: block.size)
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Stranded:
     pool: int
     stream: int
     size: int
-    # Those with the most stranded bytes first; of whole segments and unknown bytes, no live blocks.
+    # Those with the most stranded bytes first; whole segments are held by no block.
     holders: Sequence[Holder]
 
 
@@ -87,17 +87,21 @@ def find_stranded(segments: Sequence[Segment]) -> list[Stranded]:
     """Return the stranded bytes by cause, pool and stream, the most first."""
     found: dict[tuple[Cause, int, int], list[Holder]] = defaultdict(list)
     for segment in segments:
-        live = [block for block in segment.blocks if block.state is BlockState.LIVE]
-        sizes: dict[Cause, int] = defaultdict(int)
-        for block in segment.blocks:
-            if block.state is BlockState.WAITING:
-                sizes[Cause.WAITING] += block.size
-            elif block.state is BlockState.FREE:
-                sizes[_cause(segment)] += block.size
+        live, waiting = (
+            [block for block in segment.blocks if block.state is state]
+            for state in (BlockState.LIVE, BlockState.WAITING)
+        )
+        sizes: dict[Cause, int] = {}
+        sizes[Cause.WAITING] = sum(block.size for block in waiting)
+        sizes[_cause(segment)] = sum(
+            block.size for block in segment.blocks if block.state is BlockState.FREE
+        )
         sizes[Cause.UNTOLD] = segment.size - sum(block.size for block in segment.blocks)
         for cause, size in sizes.items():
             if size:
-                found[cause, segment.pool, segment.stream].append(Holder(segment, size, live))
+                # Blocks that wait keep a segment as live ones do.
+                blocks = waiting if cause is Cause.WAITING or not live else live
+                found[cause, segment.pool, segment.stream].append(Holder(segment, size, blocks))
     stranded = [
         Stranded(*key, sum(holder.stranded for holder in holders),
                  sorted(holders, key=lambda one: -one.stranded))

@@ -206,7 +206,7 @@ class _Snapshot:
                 looked_at.charge()
                 spot = f"segments, entry {place}, block {index}"
                 taken.append(_fields(spot, blocks.value(), BLOCK_FIELDS))
-                if self.places is not None and taken[-1].get("state") == "active_allocated":
+                if self.places is not None and taken[-1].get("state") != "inactive":
                     taken[-1]["place"] = self.places.number(_with_frames(blocks.value()))
             self.segments.append(segment)
 
