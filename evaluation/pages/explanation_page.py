@@ -6,11 +6,10 @@ from pathlib import Path
 
 from evaluation.pages.fit_page import MAP, PlacedStep, map_of, place_events
 from evaluation.pages.html_page import render_page
-from gpu_runtime.explaining.explanation import Explanation, ExplanationPage
+from gpu_runtime.explaining.explanation import UNTOLD, Explanation, ExplanationPage
 from gpu_runtime.explaining.explanation_report import last_lines, sections_of
 from gpu_runtime.explaining.other_allocators import PLANNED
-from instances.formats.call_frames import FrameKind
-from instances.traces.allocation_trace import NO_MODULE
+from instances.formats.call_frames import BETWEEN
 from planners.files.output_file import write_output
 from planners.registry import ONLINE_ALLOCATORS
 
@@ -19,17 +18,13 @@ MOST_MAPPED = 10_000
 
 
 def write_explanation_page(explanation: Explanation, path: Path) -> None:
-    """Write the page of an explanation."""
-    write_output(path, explanation_page(explanation).encode())
-
-
-def explanation_page(explanation: Explanation) -> str:
-    """Return the page of an explanation; without a history it has no map."""
-    sections, notes = list(sections_of(explanation)), last_lines(explanation)
+    """Write the page of an explanation; without a history it has no map."""
+    sections = list(sections_of(explanation))
     maps = {}
     if explanation.replays is not None:
-        maps[MAP] = map_of(place_history(explanation), list(FrameKind))
-    return render_page(
+        step = place_history(explanation)
+        maps[MAP] = map_of(step, sorted(set(step.kinds)))
+    page = render_page(
         "fit.html",
         maps,
         title=explanation.name,
@@ -38,8 +33,9 @@ def explanation_page(explanation: Explanation) -> str:
         marked="the last event",
         mapped="Memory map of the last requests before the moment",
         sections=sections,
-        notes=notes,
+        notes=last_lines(explanation),
     )
+    write_output(path, page.encode())
 
 
 def place_history(explanation: Explanation) -> PlacedStep:
@@ -47,17 +43,13 @@ def place_history(explanation: Explanation) -> PlacedStep:
     moment = explanation.moment
     trace, end = moment.trace, moment.trace.event_count
     begin = int(trace.alloc[-MOST_MAPPED]) if trace.request_count > MOST_MAPPED else 0
-
-    def kind(request: int) -> str:
-        module = int(trace.alloc_module[request])
-        is_told = module != NO_MODULE and module < len(moment.module_kinds)
-        return moment.module_kinds[module] if is_told else FrameKind.UNTOLD
-
-    chosen = [
-        ONLINE_ALLOCATORS.choose_exactly(moment.allocator, {"settings": moment.settings}),
-        ONLINE_ALLOCATORS.choose_exactly(PLANNED, {}),
-    ]
-    return place_events(trace, (begin, end, end - 1), kind, chosen)
+    as_it_was = ONLINE_ALLOCATORS.choose_exactly(moment.allocator, {"settings": moment.settings})
+    return place_events(
+        trace,
+        (begin, end, end - 1),
+        lambda request: trace.module_of(request).partition(BETWEEN)[0] or UNTOLD,
+        [as_it_was, ONLINE_ALLOCATORS.choose_exactly(PLANNED, {})],
+    )
 
 
 EXPLANATION_PAGE = ExplanationPage(write_explanation_page, (".html", ".htm"))

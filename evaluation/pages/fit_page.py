@@ -16,7 +16,7 @@ from gpu_runtime.fitting.fit_answer import FitAnswer, FitPage
 from gpu_runtime.fitting.fit_report import fit_notes, fit_sections, peak_line
 from gpu_runtime.fitting.live_peak import Kind, kind_of
 from gpu_runtime.fitting.rank_fit import LIVE, RankFit
-from instances.traces.allocation_trace import NO_MODULE, AllocationTrace, iteration_window
+from instances.traces.allocation_trace import AllocationTrace, iteration_window
 from instances.traces.trace_requests import requests_of_trace
 from planners.files.output_file import write_output
 from planners.model.bounds import lifetime_bound
@@ -88,8 +88,7 @@ def place_events(
     replayed = np.flatnonzero((trace.alloc[asked] < end) & (trace.free_requested[asked] > begin))
     chosen = asked[replayed]
     kinds = [kind(request) for request in chosen.tolist()]
-    names = ["" if module == NO_MODULE else trace.module_names[module]
-             for module in trace.alloc_module[chosen].tolist()]  # fmt: skip
+    names = map(trace.module_of, chosen.tolist())
     start = np.maximum(trace.alloc[chosen], begin) - begin
     problem = Problem(
         trace.size[chosen],

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from gpu_runtime._core import DeviceMemory, OnlineAllocator, OnlineState
+from gpu_runtime._core import DeviceMemory, OnlineAllocator, OnlineSegment, OnlineState
 from gpu_runtime.fitting.live_peak import kind_of
 from gpu_runtime.online.online_allocators import CORE, make_online
 from gpu_runtime.online.pytorch_settings import SettingsError, pytorch_settings
 from gpu_runtime.replaying.online_replay import replay_online
 from gpu_runtime.replaying.recorded_check import CACHING, EXPANDABLE
 from instances.convert.conversion import read_source
-from instances.formats.call_frames import FrameKind
+from instances.formats.call_frames import BETWEEN
 from instances.formats.pytorch_snapshot import (
     PYTORCH_SNAPSHOT,
+    AskedRequest,
     ExplainedSnapshot,
-    FailedRequest,
     read_explained_snapshot,
 )
 from instances.traces.allocation_trace import (
@@ -52,90 +53,61 @@ STATES = {
 
 
 @dataclass(frozen=True)
-class Asked:
-    """The request that failed, or the one that made a replay reserve the most."""
-
-    size: int
-    stream: int
-    pool: int
-    place: str
-    has_failed: bool
-
-
-@dataclass(frozen=True)
 class Moment:
     """The memory of a device at the moment that is explained."""
 
-    # The history up to the moment, the request that failed as its last one.
+    # The history up to the moment, with the request that failed as its last one.
     trace: AllocationTrace
     segments: Sequence[Segment]
-    # The kind and the name of each place to which blocks refer.
-    kinds: Sequence[str]
-    places: Sequence[str]
-    # The kind of each module of the trace; empty for a recording.
-    module_kinds: Sequence[str]
-    asked: Asked | None
+    # The request that failed, or for which a replay reserved the most; None if neither is known.
+    asked: AskedRequest | None
     # The allocator in use, and its settings as a user writes them.
     allocator: str
     settings: str
-    # Words for the moment, and lines on what the file does not tell.
     when: str
     notes: Sequence[str] = ()
-    # Bytes that PyTorch could reserve, that the device had free, and that others had; None where
-    # neither the file nor the user tells.
+    # Bytes that PyTorch could reserve, and that others had; None if nobody tells.
     room: int | None = None
-    device_free: int | None = None
     outside: int | None = None
+
+    @property
+    def failed(self) -> AskedRequest | None:
+        return self.asked if self.asked and self.asked.device_free is not None else None
 
 
 def find_moment(path: Path, device: int | None, memory: int | None) -> Moment:
-    """Read a snapshot or a recording; `memory` has the bytes of the GPU, if a user gives them."""
+    """Read a snapshot or a recording; `memory` has the bytes of the GPU, if a user gives them.
+
+    It is the moment of the last request that failed, or else the end of the history. Without
+    segments the history is replayed: up to the request for which the memory does not suffice, or up
+    to the most reserved bytes.
+    """
     if format_of(path).name == PYTORCH_SNAPSHOT.name:
         told = read_explained_snapshot(path, device)
+    elif (trace := read_source(path, device).trace) is not None:
+        told = ExplainedSnapshot(trace)
     else:
-        trace = read_source(path, device).trace
-        if trace is None:
-            raise InstanceError(
-                f"{path}: a memory snapshot or a recorded trace is needed, found another format"
-            )
-        told = ExplainedSnapshot(trace, (), (), (), {})
-    return moment_of(told, memory)
-
-
-def moment_of(told: ExplainedSnapshot, memory: int | None) -> Moment:
-    """Return the moment of the last request that failed, or else the end of the history.
-
-    Without segments, the history is replayed under the allocator: up to the request for which the
-    memory does not suffice, or up to the most reserved bytes.
-    """
+        raise InstanceError(
+            f"{path}: a memory snapshot or a recorded trace is needed, found another format"
+        )
     trace, failed = told.trace, told.failed[-1] if told.failed else None
-    is_mapped = np.isin(trace.segments[:, 1], MAPPED_KINDS).any()
+    is_mapped = bool(np.isin(trace.segments[:, 1], MAPPED_KINDS).any())
     is_mapped |= any(segment.is_expandable for segment in told.segments)
-    is_expandable = bool(told.settings.get("expandable_segments", is_mapped))
     settings, notes = _settings_of(told.settings)
+    notes += _notes_on_history(trace, len(told.failed))
     event = trace.event_count if failed is None else failed.event
     segments = told.segments if failed is None else segments_at(trace, event, told.segments)
-    moment = Moment(
-        _history_until(trace, event, failed),
-        segments,
-        told.kinds,
-        trace.module_names,
-        told.kinds,
-        None if failed is None else _failed(told.trace, failed),
-        EXPANDABLE if is_expandable else CACHING,
-        settings,
-        "at the end of the file" if failed is None else "at the request that failed",
-        [*notes, *_notes_on_history(trace, len(told.failed))],
-        memory,
-    )
+    when = "at the end of the file" if failed is None else "at the request that failed"
+    is_expandable = told.settings.get("expandable_segments", is_mapped)
+    allocator = EXPANDABLE if is_expandable else CACHING
+    history = _history_until(trace, event, failed)
+    moment = Moment(history, segments, failed, allocator, settings, when, notes, memory)
     if not segments and trace.request_count:
         return _replayed(moment)
-    reserved = sum(segment.size for segment in segments)
-    if failed is None:
+    if failed is None or failed.device_free is None:
         return moment
-    room = reserved + failed.device_free
-    outside = None if memory is None else max(0, memory - room)
-    return replace(moment, room=room, device_free=failed.device_free, outside=outside)
+    room = sum(segment.size for segment in segments) + failed.device_free
+    return replace(moment, room=room, outside=None if memory is None else max(0, memory - room))
 
 
 def _settings_of(settings: Mapping[str, Any]) -> tuple[str, list[str]]:
@@ -168,20 +140,8 @@ def _notes_on_history(trace: AllocationTrace, failed: int) -> list[str]:
     return notes
 
 
-def _failed(trace: AllocationTrace, failed: FailedRequest) -> Asked:
-    place = "" if failed.place == NO_MODULE else trace.module_names[failed.place]
-    return Asked(failed.size, failed.stream, failed.pool, place, has_failed=True)
-
-
-def _request(trace: AllocationTrace, request: int, *, has_failed: bool) -> Asked:
-    module = int(trace.alloc_module[request])
-    place = "" if module == NO_MODULE else trace.module_names[module]
-    size, stream, pool = (int(its[request]) for its in (trace.size, trace.stream, trace.pool))
-    return Asked(size, stream, pool, place, has_failed)
-
-
 def _history_until(
-    trace: AllocationTrace, event: int, failed: FailedRequest | None
+    trace: AllocationTrace, event: int, failed: AskedRequest | None
 ) -> AllocationTrace:
     """Return the history before an event, with a request that failed as its last one."""
     if event >= trace.event_count and failed is None:
@@ -193,7 +153,7 @@ def _history_until(
         columns[name] = np.where(columns[name] >= event, never, columns[name])
     if failed is not None:
         last = {"size": failed.size, "stream": failed.stream, "pool": failed.pool, "alloc": event,
-                "alloc_module": failed.place, "free_module": NO_MODULE, "free_requested": never,
+                "alloc_module": NO_MODULE, "free_module": NO_MODULE, "free_requested": never,
                 "freed": never}  # fmt: skip
         columns = {name: np.append(its, last.get(name, 0)) for name, its in columns.items()}
     marked = trace.mark_event < event
@@ -211,44 +171,33 @@ def _history_until(
 def _replayed(moment: Moment) -> Moment:
     """Return the moment of the most reserved bytes in a replay, or where memory runs out."""
     trace, requests = moment.trace, requests_of_trace(moment.trace)
-    terms = OnlineTerms(capacity=moment.room, has_series=True)
-    result, _ = _replay(requests, moment, terms)
-    row = result.out_of_memory_row
-    at = int(result.reserved.argmax()) if row is None else row
-    request = int(requests.request[at])
-    event = int(requests.event[at]) + (row is None)
-    asked = np.flatnonzero(trace.size > 0)
-    until = _history_until(trace, event, None)
-    if row is not None:
-        one = _request(trace, int(asked[request]), has_failed=True)
-        failed = FailedRequest(event, one.size, 0, one.stream, one.pool, NO_MODULE)
-        until = _history_until(trace, event, failed)
-    again = requests_of_trace(until)
-    result, allocator = _replay(again, moment, terms)
-    live = again.live_after(again.row_count - (row is not None)).tolist()
-    numbers = np.flatnonzero(until.size > 0)
-    # The requests until then have the same numbers in the whole trace, which tells their lives.
-    labels = {each: _label(moment, int(numbers[each]), event) for each in live}
-    names = sorted(set(labels.values()))
-    place_at = {int(result.addresses[each]): names.index(label) for each, label in labels.items()}
-    segments = [piece for each in allocator.segments() for piece in _pieces(each, place_at)]
-    reserved = sum(segment.size for segment in segments)
-    end = "the request for which memory ran out" if row is not None else "the most reserved bytes"
-    return replace(
-        moment,
-        trace=until,
-        segments=segments,
-        kinds=[kind for kind, _ in names],
-        places=[place for _, place in names],
-        asked=_request(trace, int(asked[request]), has_failed=row is not None),
-        when=f"at {end}, in a replay under {moment.allocator}: the file has no segments",
-        device_free=None if moment.room is None else moment.room - reserved,
-    )
+    result, allocator = _replay(requests, moment)
+    failed, numbers = result.out_of_memory_row is not None, np.flatnonzero(trace.size > 0)
+    row = result.out_of_memory_row if failed else int(result.reserved.argmax())
+    event, number = int(requests.event[row]), int(numbers[requests.request[row]])
+    size, stream, pool = (int(its[number]) for its in (trace.size, trace.stream, trace.pool))
+    asked = AskedRequest(event, size, stream, pool, trace.module_of(number))
+    if failed and moment.room is not None:
+        asked = replace(asked, device_free=moment.room - allocator.figures().reserved_bytes)
+    history = _history_until(trace, event + (not failed), asked if failed else None)
+    again = requests_of_trace(history)
+    result, allocator = _replay(again, moment)
+    told = {}
+    for each in again.live_after(again.row_count - failed).tolist():
+        # Requests keep their numbers, and the whole trace tells how long each lives.
+        number = int(numbers[each])
+        its = trace.module_of(number)
+        if trace.iteration_count:
+            its = f"{kind_of(trace, number, max(event, 0))}{BETWEEN}{its}"
+        told[int(result.addresses[each])] = its
+    segments = [piece for each in allocator.segments() for piece in _mapped_parts(each, told)]
+    end = "at the request for which memory ran out" if failed else "at the most reserved bytes"
+    when = f"{end}, in a replay under {moment.allocator}: the file has no segments"
+    return replace(moment, trace=history, segments=segments, asked=asked, when=when)
 
 
-def _replay(
-    requests: RequestSequence, moment: Moment, terms: OnlineTerms
-) -> tuple[OnlineResult, OnlineAllocator]:
+def _replay(requests: RequestSequence, moment: Moment) -> tuple[OnlineResult, OnlineAllocator]:
+    """Return the result of a replay, and the allocator as it was left."""
     _, make = make_online(moment.allocator, {"settings": moment.settings})
     made: list[OnlineAllocator] = []
 
@@ -256,33 +205,19 @@ def _replay(
         made.append(make(memory))
         return made[0]
 
-    result = replay_online(requests, terms, keep, CORE.find(moment.allocator).dictated)
-    return result, made[0]
+    terms = OnlineTerms(capacity=moment.room, has_series=True)
+    return replay_online(requests, terms, keep, CORE.find(moment.allocator).dictated), made[0]
 
 
-def _label(moment: Moment, request: int, event: int) -> tuple[str, str]:
-    trace = moment.trace
-    module = int(trace.alloc_module[request])
-    place = "" if module == NO_MODULE else trace.module_names[module]
-    if trace.iteration_count:
-        return kind_of(trace, request, max(event - 1, 0)), place
-    return moment.kinds[module] if place and moment.kinds else FrameKind.UNTOLD, place
-
-
-def _pieces(segment: Any, place_at: Mapping[int, int]) -> list[Segment]:
-    """Return the parts of a segment of a replay that have memory."""
-    parts: list[list[Block]] = [[]]
-    for block in segment.blocks:
-        if block.state not in STATES:
-            parts.append([])
-            continue
-        state = STATES[block.state]
-        requested = block.requested if state is BlockState.LIVE else 0
-        place = place_at.get(block.address, NO_MODULE)
-        parts[-1].append(Block(block.address, block.bytes, requested, state, place))
-    return [
-        Segment(blocks[0].address, size, segment.stream, segment.pool, blocks,
-                is_small=serves_small(size, blocks))
-        for blocks in parts
-        if blocks and (size := sum(block.size for block in blocks))
-    ]  # fmt: skip
+def _mapped_parts(segment: OnlineSegment, told: Mapping[int, str]) -> Iterator[Segment]:
+    """Yield the parts of a segment of a replay that have memory."""
+    for has_memory, part in groupby(segment.blocks, lambda block: block.state in STATES):
+        if has_memory:
+            blocks = [
+                Block(one.address, one.bytes, one.requested, STATES[one.state],
+                      told.get(one.address, ""))
+                for one in part
+            ]  # fmt: skip
+            size = sum(block.size for block in blocks)
+            yield Segment(blocks[0].address, size, segment.stream, segment.pool, blocks,
+                          serves_small(size, blocks))  # fmt: skip

@@ -64,7 +64,7 @@ def replay_changes(
 
     as_it_was = replayed("as it was", moment.allocator, {"settings": moment.settings})
     tried = [[replayed(*one) for one in each] for each in _alternatives(moment)]
-    failed = moment.asked is not None and moment.asked.has_failed
+    failed = moment.failed is not None
     changes = [min(each, key=lambda one: one.order) for each in tried]
     changes.sort(key=lambda one: one.order[:1] if failed else one.order[1:])
     agrees = moment.room is None or as_it_was.fit.fits is not failed

@@ -10,7 +10,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from instances.traces.memory_state import Block, BlockState, Segment
+from instances.formats.pytorch_snapshot import AskedRequest
+from instances.traces.memory_state import SMALL_BYTES, Block, BlockState, Segment
 
 # Most segments that a cause names.
 MOST_HOLDERS = 3
@@ -61,26 +62,16 @@ class FreeRange:
     largest: int
     free: int
 
-
-@dataclass(frozen=True)
-class Totals:
-    """Sums over segments."""
-
-    reserved: int
-    # In live blocks: their bytes, those that were requested, and the number of blocks.
-    allocated: int
-    requested: int
-    blocks: int
-
-
-def totals_of(segments: Sequence[Segment]) -> Totals:
-    live = [one for each in segments for one in each.blocks if one.state is BlockState.LIVE]
-    return Totals(
-        sum(segment.size for segment in segments),
-        sum(block.size for block in live),
-        sum(block.requested for block in live),
-        len(live),
-    )
+    def reason_against(self, asked: AskedRequest) -> str:
+        """Return why the range did not serve a request; empty if it could."""
+        reasons = (
+            (self.pool != asked.pool, "another pool"),
+            (self.stream != asked.stream, "another stream"),
+            (self.is_small and asked.size > SMALL_BYTES, "for requests up to 1 MiB"),
+            (not self.is_small and asked.size <= SMALL_BYTES, "for requests above 1 MiB"),
+            (self.largest < asked.size, "too short"),
+        )
+        return "; ".join(reason for holds, reason in reasons if holds)
 
 
 def find_stranded(segments: Sequence[Segment]) -> list[Stranded]:

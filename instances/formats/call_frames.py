@@ -1,106 +1,77 @@
-"""Where in a program, and for what, a block was allocated: told by the frames of the call."""
+"""What a block holds, and where in the program it was allocated: told by the frames of the call."""
 
 from __future__ import annotations
 
-import enum
 from typing import Any
 
 from instances.traces.allocation_trace import NO_MODULE
 from planners.text.plain_text import one_line
 
-# Most characters of a place, and most distinct places; further ones have no place. Guesses.
-MOST_PLACE = 120
-MOST_PLACES = 1 << 16
-# Most frames of a call that are looked at.
-MOST_FRAMES = 256
-
-
-class FrameKind(enum.StrEnum):
-    """What a block holds, by the innermost frame that tells it."""
-
-    OPTIMIZER = "optimizer states"
-    BACKWARD = "gradients and other blocks of backward passes"
-    WEIGHTS = "weights"
-    ACTIVATIONS = "activations and other blocks of forward passes"
-    OTHER = "other"
-    # Python has no frames in the threads in which PyTorch runs backward passes.
-    UNTOLD = "not told: no frames of Python"
-
-
+# Between the kind and the place.
+BETWEEN = " | "
+# Most characters of a text, most distinct texts, and most frames that are looked at; guesses.
+MOST_TEXT, MOST_TEXTS, MOST_FRAMES = 140, 1 << 16, 256
 SETUP_NAMES = frozenset({
     "_apply", "cpu", "cuda", "from_pretrained", "load_state_dict", "reset_parameters", "to",
     "to_empty",
 })  # fmt: skip
-NO_PLACE = (FrameKind.UNTOLD, "")
 
 
 class CallPlaces:
-    """Numbers the places in a program.
-
-    If `is_shared`, lists of frames stay in memory, and one that stands at many events is looked at
-    once.
-    """
+    """Numbers texts of a kind and a place; with shared frames, each list is looked at once."""
 
     def __init__(self, *, is_shared: bool) -> None:
-        self.kinds: list[FrameKind] = []
-        self.names: list[str] = []
-        self._numbers: dict[tuple[FrameKind, str], int] = {}
-        self._of_list: dict[int, tuple[FrameKind, str]] | None = {} if is_shared else None
+        self.texts: list[str] = []
+        self._numbers: dict[str, int] = {}
+        self._of_list: dict[int, tuple[str, str]] | None = {} if is_shared else None
 
     def number(self, entry: Any) -> int:
-        """Return the number of the place of a block or an event; -1 if it has no frames."""
-        frames, said = entry.get("frames"), entry.get("user_metadata")
-        if self._of_list is None:
-            kind, name = _place(frames)
-        elif (known := self._of_list.get(id(frames))) is None:
-            kind, name = self._of_list[id(frames)] = _place(frames)
-        else:
-            kind, name = known
-        return self.named(kind, said, name)
+        """Return the number for a block or an event; -1 if nothing tells of it."""
+        frames = entry.get("frames")
+        known = None if self._of_list is None else self._of_list.get(id(frames))
+        kind, place = known or _told(frames)
+        if self._of_list is not None and known is None:
+            self._of_list[id(frames)] = kind, place
+        return self._number(kind, entry.get("user_metadata"), place)
 
-    def named(self, kind: FrameKind, *words: Any) -> int:
-        """Return the number of a place of some words, such as a note of the program on it."""
-        name = one_line(", ".join(word for word in words if isinstance(word, str) and word),
-                        MOST_PLACE)  # fmt: skip
-        if not name:
+    def noted(self, number: int, note: Any) -> int:
+        """Return the number of a text with a note of the program in front of the place."""
+        kind, _, place = ("" if number == NO_MODULE else self.texts[number]).partition(BETWEEN)
+        return self._number(kind, note, place)
+
+    def _number(self, kind: str, note: Any, place: str) -> int:
+        words = ", ".join(word for word in (note, place) if isinstance(word, str) and word)
+        if not words:
             return NO_MODULE
-        number = self._numbers.get((kind, name))
-        if number is None:
-            if len(self.names) == MOST_PLACES:
-                return NO_MODULE
-            number = self._numbers[kind, name] = len(self.names)
-            self.kinds.append(kind)
-            self.names.append(name)
-        return number
+        text = one_line(f"{kind or 'other'}{BETWEEN}{words}", MOST_TEXT)
+        if text not in self._numbers and len(self.texts) < MOST_TEXTS:
+            self._numbers[text] = len(self.texts)
+            self.texts.append(text)
+        return self._numbers.get(text, NO_MODULE)
 
 
-def _place(frames: Any) -> tuple[FrameKind, str]:
-    """Return what the frames tell, innermost first; what is no frame is left out."""
+def _told(frames: Any) -> tuple[str, str]:
+    """Return the kind and the place that frames tell, innermost first; others are left out."""
     called = [
-        (frame["name"], frame["filename"], frame.get("line"))
+        (frame["name"], frame["filename"].replace("\\", "/"), frame.get("line"))
         for frame in (frames[:MOST_FRAMES] if isinstance(frames, list) else ())
         if isinstance(frame, dict)
         and isinstance(frame.get("name"), str) and isinstance(frame.get("filename"), str)
     ]  # fmt: skip
-    kind = next((found for name, file, _ in called if (found := _kind(name, file))), None)
+    kind = next((found for name, file, _ in called if (found := _kind(name, file))), "")
     of_python = [frame for frame in called if frame[1].endswith(".py")]
     if not of_python:
-        return (kind, called[0][0]) if kind and called else NO_PLACE
-    own = (frame for frame in of_python if not _is_of_library(frame[1]))
+        return kind, called[0][0] if called else ""
+    own = (one for one in of_python if "-packages/" not in one[1] and "/torch/" not in one[1])
     name, file, line = next(own, of_python[0])
-    short = "/".join(file.replace("\\", "/").split("/")[-2:])
-    return kind or FrameKind.OTHER, f"{short}:{line} {name}"
+    return kind, f"{'/'.join(file.split('/')[-2:])}:{line} {name}"
 
 
-def _is_of_library(file: str) -> bool:
-    return "/site-packages/" in file or "/dist-packages/" in file or "/torch/" in file
-
-
-def _kind(name: str, file: str) -> FrameKind | None:
-    if "torch/optim/" in file or "optimizer" in file.rpartition("/")[2]:
-        return FrameKind.OPTIMIZER
+def _kind(name: str, file: str) -> str:
+    if "torch/optim/" in file:
+        return "optimizer states"
     if name == "backward" or "torch/autograd/" in file or "torch::autograd::" in name:
-        return FrameKind.BACKWARD
+        return "gradients and the rest of backward passes"
     if name in SETUP_NAMES or (name == "__init__" and "torch/nn/" in file):
-        return FrameKind.WEIGHTS
-    return FrameKind.ACTIVATIONS if name == "forward" else None
+        return "weights"
+    return "activations and the rest of forward passes" if name == "forward" else ""

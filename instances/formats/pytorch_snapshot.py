@@ -5,14 +5,14 @@ from __future__ import annotations
 import pickle
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from instances.formats.call_frames import CallPlaces, FrameKind
+from instances.formats.call_frames import CallPlaces
 from instances.formats.json_stream import JsonStream, PlainStream
 from instances.formats.plain_pickle import load_plain
 from instances.formats.plan_target import name_of_tensor, occupied_steps, stream_of_tensors
@@ -78,35 +78,32 @@ def read_pytorch_snapshot_trace(path: Path, device: int | None = None) -> Alloca
 
 
 @dataclass(frozen=True)
-class FailedRequest:
-    """A request that PyTorch could not serve."""
+class AskedRequest:
+    """A request, which failed if it is told what the device had free."""
 
     # The number of events before it.
     event: int
-    # Bytes as PyTorch rounded them, and bytes that the device had free.
     size: int
-    device_free: int
     stream: int
     pool: int
-    place: int
+    told: str
+    device_free: int | None = None
 
 
 @dataclass(frozen=True)
 class ExplainedSnapshot:
-    """All that a snapshot tells of one device."""
+    """All that a snapshot tells of one device; the modules of its requests are calls."""
 
-    # The modules of its requests are places in the program, which each have a kind.
     trace: AllocationTrace
-    kinds: Sequence[FrameKind]
-    # The segments at the end.
-    segments: Sequence[Segment]
-    failed: Sequence[FailedRequest]
+    # The segments at the end, and the requests that failed, with bytes as PyTorch rounded them.
+    segments: Sequence[Segment] = ()
+    failed: Sequence[AskedRequest] = ()
     # The allocator's settings, as PyTorch names them.
-    settings: Mapping[str, Any]
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 def read_explained_snapshot(path: Path, device: int | None = None) -> ExplainedSnapshot:
-    """Read a snapshot with places in the program, its segments, and requests that failed."""
+    """Read a snapshot with calls, segments, and requests that failed."""
     with errors_at(path):
         snapshot = _read(path, explained=True)
         number = snapshot.device_in_use() if device is None else device
@@ -161,7 +158,7 @@ class _Snapshot:
         # and the requests that failed.
         self.place_of_event: list[array[int]] = []
         self.allocated: dict[int, int] = {}
-        self.failed: list[list[FailedRequest]] = []
+        self.failed: list[list[AskedRequest]] = []
         self.settings: Mapping[str, Any] = {}
         self.segments: list[Any] = []
         # Of each device: rows of kind, address, size, stream and pool of the events that matter,
@@ -207,7 +204,8 @@ class _Snapshot:
                 spot = f"segments, entry {place}, block {index}"
                 taken.append(_fields(spot, blocks.value(), BLOCK_FIELDS))
                 if self.places is not None and taken[-1].get("state") != "inactive":
-                    taken[-1]["place"] = self.places.number(_with_frames(blocks.value()))
+                    number = self.places.number(_with_frames(blocks.value()))
+                    taken[-1]["told"] = "" if number == NO_MODULE else self.places.texts[number]
             self.segments.append(segment)
 
     def _take_traces(self, stream: PlainStream | JsonStream) -> None:
@@ -257,29 +255,27 @@ class _Snapshot:
         kept = self.place_of_event[device]
         if entry["action"] == "oom":
             pool = entry.get("pool_id", COMMON_POOL)
-            failed = FailedRequest(
+            number = places.number(entry)
+            failed = AskedRequest(
                 event=len(kept),
                 size=_number(where, entry, "size"),
-                device_free=_number(where, entry, "device_free", "addr"),
                 stream=_number(where, entry, "stream"),
                 pool=0
                 if pool == COMMON_POOL
                 else _pool_number(where, entry, "pool_id", self.pools),
-                place=places.number(entry),
+                told="" if number == NO_MODULE else places.texts[number],
+                device_free=_number(where, entry, "device_free", "addr"),
             )
             self.failed[device].append(failed)
         elif entry["action"] == "annotate":
             event = self.allocated.get(_address(where, entry, "addr"))
             if event is not None:
-                was = kept[event]
-                kind = FrameKind.OTHER if was < 0 else places.kinds[was]
-                name = "" if was < 0 else places.names[was]
-                kept[event] = places.named(kind, entry.get("user_metadata"), name)
+                kept[event] = places.noted(kept[event], entry.get("user_metadata"))
 
     def trace_of_device(self, device: int, path: Path) -> AllocationTrace:
         return trace_of_events(
             self.log_of_device(device),
-            module_names=[] if self.places is None else self.places.names,
+            module_names=[] if self.places is None else self.places.texts,
             name=path.stem,
             origin={"format": PYTORCH_SNAPSHOT.name, "file": path.name, "device": device},
         )
@@ -292,8 +288,7 @@ class _Snapshot:
             if _device_of(place, segment) == device and not self.is_planned
         ]
         failed = self.failed[device] if device < len(self.failed) else []
-        kinds = [] if self.places is None else self.places.kinds
-        return ExplainedSnapshot(trace, kinds, segments, failed, self.settings)
+        return ExplainedSnapshot(trace, segments, failed, self.settings)
 
     def device_in_use(self) -> int:
         traced = [number for number, count in enumerate(self.events) if count]
@@ -348,7 +343,7 @@ def _segment_of(where: str, segment: dict[str, Any], pools: dict[Any, int]) -> S
         state = HELD_STATES.get(named if isinstance(named, str) else "", BlockState.FREE)
         is_live = state is BlockState.LIVE
         requested = _number(spot, block, "requested_size", "size") if is_live else 0
-        blocks.append(Block(address, size, requested, state, block.get("place", NO_MODULE)))
+        blocks.append(Block(address, size, requested, state, block.get("told", "")))
         address += size
     size = _number(where, segment, "total_size")
     return Segment(

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from instances.traces.allocation_trace import NO_MODULE, SEGMENT_KINDS, AllocationTrace
+from instances.traces.allocation_trace import SEGMENT_KINDS, AllocationTrace
 from planners.errors import InstanceError
 
 MAPPED_KINDS = [SEGMENT_KINDS.index(name) for name in ("segment_map", "segment_unmap")]
@@ -40,8 +40,8 @@ class Block:
     # Bytes of a live block as requested; 0 of any other.
     requested: int
     state: BlockState
-    # Index into the names of places in the program.
-    place: int = NO_MODULE
+    # What it holds and where it was allocated, if that is known.
+    told: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,15 +91,15 @@ def segments_at(trace: AllocationTrace, event: int, last: Sequence[Segment]) -> 
         for request, (address, behind_it) in zip(inside.tolist(), bounds, strict=True):
             requested, most = int(trace.size[request]), behind_it - address
             size = -(-requested // ROUNDING_BYTES) * ROUNDING_BYTES
-            place, seen = int(trace.alloc_module[request]), known.get(address)
+            told, seen = trace.module_of(request), known.get(address)
             if seen is not None and trace.freed[request] == trace.event_count:
-                size, place = seen.size, seen.place
+                size, told = seen.size, seen.told
             elif not is_small and most - size <= SMALL_BYTES:
                 size = most
             is_live = trace.free_requested[request] >= event
             state = BlockState.LIVE if is_live else BlockState.WAITING
             asked = min(requested, most) if is_live else 0
-            blocks.append(Block(address, min(size, most), asked, state, place))
+            blocks.append(Block(address, min(size, most), asked, state, told))
         pool = segment.pool or int(trace.pool[inside].max(initial=0))
         filled = with_free_blocks(segment.address, segment.size, blocks)
         found.append(replace(segment, pool=pool, blocks=filled, is_small=is_small))

@@ -58,5 +58,4 @@ def test_segments_are_those_when_memory_ran_out(
         moment = find_moment(path, None, None)
         assert listed(moment.segments) == expected(program.at_failure)
         assert moment.room == program.capacity
-        assert moment.asked is not None
-        assert moment.asked.has_failed
+        assert moment.failed is not None

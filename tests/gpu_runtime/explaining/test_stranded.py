@@ -7,9 +7,14 @@ from random import Random
 
 import pytest
 
-from gpu_runtime.explaining.stranded import Cause, find_stranded, free_ranges, totals_of
+from gpu_runtime.explaining.explained_moment import Moment
+from gpu_runtime.explaining.explanation import Explanation
+from gpu_runtime.explaining.stranded import Cause, find_stranded, free_ranges
+from instances.traces.allocation_trace import AllocationTrace
 from instances.traces.memory_state import Block, BlockState, Segment
 from planners.errors import InstanceError
+
+NO_TRACE = AllocationTrace(1, [], [], [], [])
 
 
 def random_segments(random: Random) -> list[Segment]:
@@ -53,8 +58,9 @@ def test_each_byte_has_one_cause() -> None:
                     painted[cause, segment.pool, segment.stream] += 1
         found = find_stranded(segments)
         assert {(one.cause, one.pool, one.stream): one.size for one in found} == painted
-        totals = totals_of(segments)
-        assert sum(one.size for one in found) == totals.reserved - totals.allocated
+        explained = Explanation("", Moment(NO_TRACE, segments, None, "", "", ""), None)
+        reserved_less_allocated = explained.reserved - explained.allocated
+        assert sum(one.size for one in found) == reserved_less_allocated
         for one in found:
             assert sum(holder.stranded for holder in one.holders) == one.size
         seen |= {one.cause for one in found}
