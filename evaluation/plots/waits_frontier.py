@@ -10,9 +10,9 @@ from matplotlib.figure import Figure
 
 from evaluation.plots.drawing import SUFFIXES, layered_figure, save_figure
 from evaluation.plots.plan_rectangles import OTHERS_COLOUR
+from planners.compare.plots import WaitsPlot
 from planners.text.byte_units import binary_unit
 from planners.waits.waits_frontier import WaitsPoint
-from planners.waits.waits_plots import WaitsPlot
 
 
 def waits_figure(points: Sequence[WaitsPoint]) -> Figure:

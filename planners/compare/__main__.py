@@ -55,6 +55,7 @@ from planners.files.recording_slice import RecordingSlice, parse_iteration
 from planners.model.budget import Budget
 from planners.model.certificate import Certificate, CostCertificate
 from planners.model.online_result import OnlineTerms
+from planners.model.plain_form import is_plain
 from planners.model.plan import Plan
 from planners.model.problem import Problem, Safety
 from planners.model.request_sequence import RequestSequence, requests_of_problem
@@ -306,18 +307,11 @@ def _answer_with_waits(options: _Options, waits: str, request: ComparisonRequest
     }  # fmt: skip
     for option in filter(refused.get, refused):
         raise GaplessError(f"--waits and {option}: leave one out; waits are planned by auto alone")
-    require_targets(options.targets, [file])
     with standard_output.kept_for_the_answer():
         whole, _ = read_with_requests(file, request.recording_slice, request.dimensions)
-    return show_waits(
-        static_part(whole).problem if options.only_static else whole,
-        file,
-        counts,
-        request.budget,
-        as_json=options.as_json,
-        save_plan=options.save_plan,
-        plot=options.plot,
-    )
+    problem = static_part(whole).problem if options.only_static else whole
+    budget, files = request.budget, options.targets
+    return show_waits(problem, file, counts, budget, files, as_json=options.as_json)
 
 
 def _require_targets(options: _Options) -> None:
@@ -452,6 +446,8 @@ def _keep_certificate(comparison: Comparison, budget: Budget, options: _Options)
     show_progress(f"{comparison.problem.name}: a proof for the referee")
     plan = None if best is None else best.result.plan
     try:
+        if not is_plain(comparison.problem):
+            raise GaplessError("only a problem without memories and classes of tensors has one")
         proof: Certificate | CostCertificate
         if best is not None and plan is not None and comparison.problem.cost_decides:
             cost = best.result.cost_bound

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from planners.command_line.ending import EXIT_INTERRUPTED
-from planners.command_line.starting import EXIT_INVALID_PLAN
-from planners.compare.plots import find_plot
+from planners.compare.plots import WaitsPlot, find_plot
 from planners.errors import GaplessError
 from planners.files.output_file import require_suffix, require_targets
 from planners.files.plan_file import write_plan
@@ -21,7 +20,6 @@ from planners.text.plain_text import shown
 from planners.text.progress_line import show_progress
 from planners.waits import waits_report as report
 from planners.waits.waits_frontier import WaitsFrontier, WaitsPoint
-from planners.waits.waits_plots import WaitsPlot
 
 MOST_WAITS = 10_000
 
@@ -38,61 +36,51 @@ def parse_counts(text: str) -> Sequence[int]:
     return range(first, last + 1)
 
 
-def instance_beside(plan: Path) -> Path:
-    """Return where the instance with its waits stands, for a plan file."""
-    name = plan.name.removesuffix(".gz").removesuffix(".json")
-    return plan.with_name(f"{name}.instance.json")
-
-
 def show_waits(
-    problem: Problem,
-    file: Path,
-    counts: Sequence[int],
-    budget: Budget,
-    *,
-    as_json: bool,
-    save_plan: Path | None,
-    plot: Path | None,
-) -> int:
+    problem: Problem, file: Path, counts: Sequence[int], budget: Budget, files: Mapping[str, Path],
+    *, as_json: bool,
+) -> int:  # fmt: skip
     """Find the frontier of a problem, show and write it, and return the exit status."""
+    plan, plot = files.get("--save-plan"), files.get("--plot")
     drawn = None if plot is None else find_plot("waits-frontier", WaitsPlot)
-    if save_plan is not None:
-        require_targets({"--save-plan": instance_beside(save_plan)}, [file])
-        require_suffix("--save-plan", save_plan, "a plan", SUFFIXES)
+    if plan is not None:
+        require_suffix("--save-plan", plan, "a plan", SUFFIXES)
+        beside = plan.with_name(plan.name.partition(".json")[0] + ".instance.json")
+        files = {**files, "--save-plan, the instance": beside}
     if plot is not None and drawn is not None:
         require_suffix("--plot", plot, "a picture", drawn.suffixes)
+    require_targets(files, [file])
     frontier = WaitsFrontier(problem, budget)
     points, is_interrupted = _points(frontier, counts)
     if as_json:
-        record = report.frontier_record(frontier.streams, points, str(file))
+        record = report.frontier_record(frontier, points, str(file))
         standard_output.write(json.dumps(record, indent=1, allow_nan=False) + "\n")
     else:
-        above = report.streams_line(frontier.streams, frontier.candidates)
         lines = report.waits_lines(points[-1]) if len(counts) == 1 and points else []
         below = "".join(f"{line}\n" for line in lines)
-        standard_output.write_table(report.frontier_table(points), f"{above}\n", below)
-    if points and save_plan is not None:
-        last = points[-1]
-        write_problem(last.problem, instance_beside(save_plan))
-        write_plan(last.problem, last.result, save_plan)
+        above = f"{report.streams_line(frontier)}\n"
+        standard_output.write_table(report.frontier_table(points), above, below)
+    if points and plan is not None:
+        write_problem(points[-1].problem, beside)
+        write_plan(points[-1].problem, points[-1].result, plan)
     if points and plot is not None and drawn is not None:
         drawn.draw(points, plot)
-    if is_interrupted:
-        return EXIT_INTERRUPTED
-    return 0 if report.all_valid(points) else EXIT_INVALID_PLAN
+    return EXIT_INTERRUPTED if is_interrupted else 0
 
 
 def _points(frontier: WaitsFrontier, counts: Sequence[int]) -> tuple[list[WaitsPoint], bool]:
     """Return the points of the frontier, and whether Ctrl-C ended it."""
     points: list[WaitsPoint] = []
-    name, is_interrupted = frontier.streams.problem.name, False
+    name = frontier.streams.problem.name
     try:
         with standard_output.kept_for_the_answer():
-            for point in frontier.points(
-                counts, lambda count, what: show_progress(f"{name}: {count} waits, {what}")
-            ):
-                points.append(point)
+            points.extend(
+                frontier.points(
+                    counts, lambda count, what: show_progress(f"{name}: {count} waits, {what}")
+                )
+            )
     except KeyboardInterrupt:
-        is_interrupted = True
-    show_progress("")
-    return points, is_interrupted
+        return points, True
+    finally:
+        show_progress("")
+    return points, False

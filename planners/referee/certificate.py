@@ -86,10 +86,7 @@ def problem_of(fields: Any, proof: set[str]) -> Problem:
     require_fields("", fields, {"format", "version", "problem", *proof}, {"offsets"})
     if type(fields["version"]) is not int or fields["version"] != 1:
         refuse("version", "1", fields["version"])
-    problem = problem_from_fields(fields["problem"])
-    if problem.has_classes:
-        refuse("problem", "tensors without groups, pairs apart or exclusive", problem.name)
-    return problem
+    return problem_from_fields(fields["problem"])
 
 
 def charge_of(problem: Problem, *proof: Any) -> Charge:

@@ -251,6 +251,8 @@ def reuse_cost(problem: Problem, offsets: NDArray[np.int64]) -> int:
 
 def find_no_clique(problem: Problem, sets: list[list[int]], charge: Charge) -> str | None:
     """Return the fault of a set that is not of different, pairwise unsafe tensors, or None."""
+    if problem.has_classes:
+        return "a problem without groups, pairs apart or exclusive is needed: its plain form"
     size = problem.size.tolist()
     given = () if problem.unsafe_pairs is None else problem.unsafe_pairs.tolist()
     charge(len(size) + len(given))

@@ -18,25 +18,19 @@ the window. Windows that share one node at most share no wait. If there are n of
 needed, and a peak with fewer waits is above x. Going from left to right and taking the smallest h
 each time gives the most windows.
 
-Another bound holds within one window. In a chain of n + 1 tensors of W, each of which precedes the
-next, every step is a path with a wait, and together they are one path, which has each wait once. So
-with k waits chains have at most k + 1 tensors, W is the union of at most k + 1 antichains (Mirsky
-1971), and one of them has at least 1 / (k + 1) of the bytes of W.
-
 Approach to a proof. Whether k waits do for x bytes: if there are more than k windows, they do not.
 If there is none, the antichain allows it, and a plan may decide. Else one of the waits lies in a
 window, so each candidate there is tried, with the windows of the graph that has it and k - 1 waits
 more. The candidates are enough, because each wait may be replaced by one, and the windows hold for
 the set that comes out.
 
-Limits. Both take time. If it runs out, the bound is the largest x that windows alone rule out.
+Limits. With many candidates in each window and some waits this takes too long.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from itertools import islice
 
 import numpy as np
 
@@ -46,16 +40,12 @@ from planners.model.columns import IntColumn
 from planners.waits.saved_bytes import saved_bytes
 from planners.waits.waiting_streams import Wait, WaitingStreams, Waits
 
-WINDOWS, CHAINS = "windows", "chains-of-waits"
-# How often the range of bytes in which the bound lies is halved. A guess.
-HALVINGS = 6
-
 # Whether a plan of so many bytes exists with some waits; raises TimeoutError if it is not known.
 HasPlan = Callable[[Waits, int], bool]
 
 
 class WaitProof:
-    """Lower bounds on the peak of every plan with at most so many waits."""
+    """Whether so many waits do for a plan of so many bytes."""
 
     def __init__(self, streams: WaitingStreams, candidates: Sequence[Wait]) -> None:
         self._streams = streams
@@ -102,7 +92,7 @@ class WaitProof:
         heaviest, witness = self._antichain(waits)
         if heaviest <= bytes_ and has_plan(waits, bytes_):
             return waits
-        saved = saved_bytes(self._streams, waits, witness, self._candidates).most
+        _, saved = saved_bytes(self._streams, waits, witness, self._candidates)
         for each in np.flatnonzero(heaviest - saved <= bytes_).tolist():
             longer = waits | {self._candidates[each]}
             if self._antichain(longer)[0] <= bytes_ and has_plan(longer, bytes_):
@@ -113,32 +103,6 @@ class WaitProof:
         if self._budget.remaining_seconds() == 0:
             raise TimeoutError
         return self._streams.antichain(waits)
-
-    def quick_bound(self, count: int) -> tuple[int, str]:
-        """Return the bound that needs one antichain alone, and its name."""
-        if not count:
-            return self._streams.heaviest, "antichain"
-        least = self._streams.least
-        chains = -(-self._streams.heaviest // (count + 1))
-        return (chains, CHAINS) if chains > least.bytes else (least.bytes, least.name)
-
-    def windows_bound(self, count: int, above: int, budget: Budget) -> tuple[int, str]:
-        """Return the quick bound, or the largest number of bytes that windows rule out, plus 1."""
-        self._budget = budget
-        proven, by = self.quick_bound(count)
-        for _ in range(HALVINGS):
-            asked = (proven + above) // 2
-            if not proven <= asked < above:
-                break
-            try:
-                windows = self._windows_above(asked, frozenset())
-                if len(list(islice(windows, count + 1))) > count:
-                    proven, by = asked + 1, WINDOWS
-                else:
-                    above = asked
-            except TimeoutError:
-                break
-        return proven, by
 
     def _within(self, low: int, high: int) -> list[Wait]:
         return [wait for wait in self._candidates if low <= wait[0] and wait[1] <= high]

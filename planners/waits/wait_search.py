@@ -92,7 +92,7 @@ class WaitSearch:
     def _promising(self, waits: Waits) -> list[Wait]:
         """Return the candidates that save most of the heaviest antichain, the best first."""
         witness = self._antichain(waits)[1]
-        saved = saved_bytes(self._streams, waits, witness, self.candidates)
+        alone, most = saved_bytes(self._streams, waits, witness, self.candidates)
         # Where users of several streams hold a tensor, only several waits save anything.
-        order = np.lexsort((-saved.most, -saved.surely))[:MOST_TRIED]
-        return [self.candidates[each] for each in order.tolist() if saved.most[each]]
+        order = np.lexsort((-most, -alone))[:MOST_TRIED]
+        return [self.candidates[each] for each in order.tolist() if most[each]]

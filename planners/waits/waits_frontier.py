@@ -19,6 +19,8 @@ PLANNER = "auto"
 MOST_TENSORS_EXACT = 24
 EXACT_PLANNER = "branch-and-bound"
 ALL_TRIED = "all-waits-tried"
+# After so many failures, each of which takes half of the time left, the proof ends. A guess.
+MOST_FAILED = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,9 +92,7 @@ class WaitsFrontier:
         """
         for count in counts:
             on_step(count, "waits")
-            waits = self._search.best(
-                count, lambda bytes_, at=count: on_step(at, f"{bytes_:,} bytes")
-            )
+            waits = self._search.best(count)
             on_step(count, PLANNER)
             point = self._planned(count, waits)
             if not Interrupt.has_come():
@@ -105,7 +105,8 @@ class WaitsFrontier:
 
     def _planned(self, count: int, waits: Waits) -> WaitsPoint:
         """Return the point of some waits, or the plan of fewer waits if that is no worse."""
-        bound, by = self._proof.quick_bound(count)
+        least = self.streams.least
+        bound, by = (least.bytes, least.name) if count else (self.streams.heaviest, "antichain")
         known = self._best
         if known is not None and (waits == known.waits or known.peak <= bound):
             return replace(known, count=count, bound=bound, certificate=by)
@@ -119,27 +120,30 @@ class WaitsFrontier:
 
     def _bounded(self, point: WaitsPoint) -> WaitsPoint:
         """Return the point with a better bound, or with better waits that its proof has found."""
-        budget = self._budget.started()
-        try:
-            while point.peak > point.bound:
-                asked = point.peak - 1
-                if not self._is_small:
-                    # A plan may miss the antichain; the waits are as good as that.
-                    asked = self.streams.antichain(point.waits)[0] - 1
-                if asked < point.bound:
-                    return point
+        asked = self._goal(point) - 1
+        whole, failed = self._budget.started(), 0
+        while asked >= point.bound and failed < MOST_FAILED:
+            half = None if whole.time_limit_seconds is None else whole.remaining_seconds() / 2
+            budget = replace(whole, time_limit_seconds=half).started()
+            try:
                 found = self._proof.fitting(asked, point.count, budget, self._has_plan)
-                if found is None:
-                    return replace(point, bound=asked + 1, certificate=ALL_TRIED)
+            except TimeoutError:
+                # Fewer bytes are ruled out sooner.
+                asked, failed = (point.bound + asked) // 2, failed + 1
+                continue
+            if found is None:
+                point = replace(point, bound=asked + 1, certificate=ALL_TRIED)
+                asked = (asked + self._goal(point)) // 2
+            else:
                 self._best = point
                 better = self._planned(point.count, found)
-                if better.waits == point.waits:
-                    return point
-                point = better
-        except TimeoutError:
-            pass
-        bound, by = self._proof.windows_bound(point.count, point.peak, self._budget.started())
-        return replace(point, bound=bound, certificate=by) if bound > point.bound else point
+                point = replace(better, bound=point.bound, certificate=point.certificate)
+                asked = min(asked, self._goal(point)) - 1
+        return point
+
+    def _goal(self, point: WaitsPoint) -> int:
+        """Return the bytes that only better waits go below: a plan may miss the antichain."""
+        return point.peak if self._is_small else self.streams.antichain(point.waits)[0]
 
     def _has_plan(self, waits: Waits, bytes_: int) -> bool:
         if not self._is_small:

@@ -2,7 +2,7 @@
 
 Note [Implicit hitting sets]
 ~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-After Moreno-Centeno and Karp 2013. Rows of bytes and cores hold for every plan; so the least cost
+After Davies and Bacchus 2011. Rows of bytes and cores hold for every plan; so the least cost
 of pairs that fill all rows is a bound. First only the relaxation is solved, to which broken rows of
 bytes are added until there are none. Then whole pairs are chosen. The rest is kept apart: if a plan
 within the capacity does so, it costs no more than the bound. Otherwise some of the pairs that are
