@@ -259,20 +259,27 @@ def test_the_least_cost_of_a_report_is_found(
 ) -> None:
     monkeypatch.setenv("DSA_RP", str(tmp_path))
     (tmp_path / "minimalloc-dsa-rp-v1-summary.csv").write_text(
-        "instance,best_capacity_overflow,best_reuse_cost,certified_optimal\n"
-        "lifted,0,9,false\nlifted,0,7,false\nlifted,4,3,true\nother,0,1,true\nlifted,,,false\n"
+        "corpus_source_path,features,capacity,best_capacity_overflow,best_reuse_cost,"
+        "certified_optimal\n"
+        "a.csv,reuse_edges=1,8,0,9,false\na.csv,reuse_edges=1,8,0,7,false\n"
+        "a.csv,reuse_edges=1,8,4,3,true\na.csv,reuse_edges=1,9,0,1,true\n"
+        "a.csv,reuse_edges=2,8,0,1,true\na.csv,reuse_edges=1,8,,,false\n"
     )
     (tmp_path / "dsa-rp-v1-paired-objectives.csv").write_text(
         "source_path,source_instance,edges,best_known_cost,optimum_proven\n"
-        "a.py,k,1,4,true\na.py,k,2,5,true\nb.py,k,1,6,true\n"
+        "a.py,k,1,4,true\na.py,k,2,5,true\nb.py,k,1,6,true\nc.py,k,1,6,true\nc.py,k,1,7,true\n"
     )
     origin = {"corpus_source_path": "a.py", "dsa_rp_source_instance": "k",
               "dsa_rp_edge_policy": "soft_v1"}  # fmt: skip
-    kernel = Problem([1, 1], [0, 1], [1, 2], reuse_prices=[(0, 1, 1)], origin=origin)
+    # A planner that takes a problem whole knows its origin, with classes too.
+    two = {"start": [0, 1], "end": [1, 2], "reuse_prices": [(0, 1, 1)], "exclusive": [(0, 1)]}
+    kernel = Problem([1, 1], **two, origin=origin)
+    lifted = Problem([1, 1], **two, capacity=8, origin={"corpus_source_path": "a.csv"})
     for problem, found in (
         (kernel, {"reported": 4, "reported_proven": True}),
-        (Problem([1], [0], [1], name="lifted"), {"reported": 7, "reported_proven": False}),
-        (Problem([1], [0], [1], name="unknown"), {}),
+        (lifted, {"reported": 7, "reported_proven": False}),
+        (lifted.with_capacity(7), {}),
+        (Problem([1, 1], **two, origin={**origin, "corpus_source_path": "c.py"}), {}),
     ):
         assert run(problem, "reported-cost").statistics == found
     monkeypatch.delenv("DSA_RP")
