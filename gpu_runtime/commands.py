@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from planners.commands import Command
 
+EXPLAIN = Command("why memory ran out, and what would have helped", "gpu_runtime.explain:main")
 FIT = Command("does a training step fit a GPU, asked without one", "gpu_runtime.fit:main")
 REPLAY = Command(
     "a run's requests, made again to allocators; or a plan, checked on real memory",

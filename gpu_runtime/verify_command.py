@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from gpu_runtime.verification.devices.device_kinds import DeviceKind, open_device
-from gpu_runtime.verification.injection import inject, unsafe_overlaps, without_streams
+from gpu_runtime.verification.injection import inject, unsafe_overlaps, without_waits
 from gpu_runtime.verification.trials.stamp_check_program import make_stamp_check_program
 from gpu_runtime.verification.verification import (
     DEFAULT_TRIALS,
@@ -31,6 +31,7 @@ from planners.model.problem import Problem
 from planners.processes import standard_output
 from planners.processes.interrupt import Interrupt
 from planners.registry import choose_one
+from planners.waits.waiting_streams import without_streams
 
 DEFAULT_PLANNER = "many-objects-size-first"
 PLANNING_SECONDS = 10.0
@@ -70,6 +71,15 @@ class _Options:
     ignore_streams: Annotated[
         bool, typer.Option("--ignore-streams", help="Plan wrongly, as if there was one stream.")
     ] = False
+    left_out: Annotated[
+        int,
+        typer.Option(
+            "--without-waits",
+            metavar="K",
+            help="Run without the last K control arcs, such as those of compare --waits, to see "
+            "which tensors lose bytes.",
+        ),
+    ] = 0
     every_byte: Annotated[
         bool,
         typer.Option(
@@ -81,9 +91,10 @@ class _Options:
     as_json: AsJson = False
 
     def __post_init__(self) -> None:
-        if self.injected and self.ignore_streams:
+        if self.injected and (self.ignore_streams or self.left_out):
             # The mistakes of such a plan could not be told from the injected ones.
-            raise GaplessError("--inject: a right plan is needed; leave out --ignore-streams")
+            other = "--ignore-streams" if self.ignore_streams else "--without-waits"
+            raise GaplessError(f"--inject: a right plan is needed; leave out {other}")
 
 
 @app.command_of(_Options, "verify")
@@ -98,13 +109,15 @@ def verify_plan(options: _Options) -> None:
     plan, name = _choose_plan(problem, options)
     if options.injected < 0:
         raise GaplessError(f"--inject: at least 0 is needed, found {options.injected}")
+    is_wrong = options.ignore_streams or options.left_out > 0
+    problem = without_waits(problem, options.left_out) if options.left_out else problem
     request = VerificationRequest(
         trials=options.trials,
         seed=options.seed,
         is_compressed=options.device.is_host and not options.every_byte,
         injections=tuple(inject(problem, plan, options.injected, options.seed)),
         # Every other plan was judged, and has no unsafe overlaps.
-        overlaps=tuple(unsafe_overlaps(problem, plan.offsets)) if options.ignore_streams else (),
+        overlaps=tuple(unsafe_overlaps(problem, plan.offsets)) if is_wrong else (),
     )
     verification = verify(problem, plan.offsets, open_device(options.device), request)
     if options.as_json:

@@ -13,7 +13,7 @@ from planners.answers.planner_answer import OnError, plain_parameters
 from planners.errors import GaplessError, InstanceError, InvalidPlanError, UnknownPlannerError
 from planners.model.bounds import Bound
 from planners.model.budget import Budget
-from planners.model.findings import PlannerAnswer
+from planners.model.findings import Findings, PlannerAnswer
 from planners.model.plan import Plan, Result, Status
 from planners.model.problem import Problem
 from planners.processes.interrupt import Interrupt
@@ -173,4 +173,3 @@ def _cpu_seconds() -> float:
     """Processor time of this process and of the children it has waited for, such as CBC."""
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.process_time() + children.ru_utime + children.ru_stime
-

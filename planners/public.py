@@ -29,9 +29,9 @@ from planners.registry import UnsupportedProblemError, get, register, register_o
 
 __all__ = [
     "Bound", "Budget", "Format", "GaplessError", "Graph", "InstanceError", "InvalidPlanError",
-    "Memory", "MissingDependencyError", "OnlineResult", "OnlineTerms", "Plan", "Problem", "Result", "Safety",
-    "Status", "UnknownPlannerError", "UnsupportedProblemError", "Work", "bounds_of", "check",
-    "feasible", "get", "infeasible", "no_plan_found", "optimal", "place", "place_in_objects",
-    "read_plan", "read_problem", "read_requests", "register", "register_online",
+    "Memory", "MissingDependencyError", "OnlineResult", "OnlineTerms", "Plan", "Problem", "Result",
+    "Safety", "Status", "UnknownPlannerError", "UnsupportedProblemError", "Work", "bounds_of",
+    "check", "feasible", "get", "infeasible", "no_plan_found", "optimal", "place",
+    "place_in_objects", "read_plan", "read_problem", "read_requests", "register", "register_online",
     "register_sort_key", "run", "run_online", "solve", "write_plan", "write_problem",
 ]  # fmt: skip

@@ -29,6 +29,7 @@ ROOMS = {
         "_core answers compare entry_points errors exact files "
         "first_use judged_run late_exports model processes referee registry text"
     ),
+    "planners/waits": "_core compare errors judged_run model processes safety text",
     "planners/online": "answers errors model referee registry text",
     "planners/registry": "entry_points errors first_use model text",
     "planners/processes": "errors text",

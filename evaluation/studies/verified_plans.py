@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from gpu_runtime.verification.devices.device_kinds import DeviceKind, open_device
-from gpu_runtime.verification.injection import inject, moved, unsafe_overlaps, without_streams
+from gpu_runtime.verification.injection import inject, moved, unsafe_overlaps
 from gpu_runtime.verification.trials.arena_layout import Layout
 from gpu_runtime.verification.trials.stamp_check_program import StampCheckProgram
 from gpu_runtime.verification.trials.trial import make_trial
@@ -18,6 +18,7 @@ from planners.model.budget import Budget
 from planners.model.findings import Findings
 from planners.model.problem import Problem
 from planners.registry import register
+from planners.waits.waiting_streams import without_streams
 
 MIB = 1 << 20
 MOVED = 20

@@ -88,8 +88,7 @@ class OffsetsRuns(InstanceRuns[OffsetsRecord]):
             lower_bound=result.lower_bound if result.certificate else None,
             certificate=result.certificate or None,
             cost=result.cost,
-            # What an optimal plan pays, where the cost decides, no other plan undercuts.
-            cost_bound=result.cost if status is RunStatus.OPTIMAL else None,
+            cost_bound=result.cost_bound if problem.cost_decides else None,
             bounds={bound.name: bound.bytes for bound in bounds},
             incumbents=process.incumbents,
             statistics=dict(result.statistics),

@@ -146,5 +146,4 @@ def _since(trace: AllocationTrace, request: int, peak_mark: int) -> str:
 
 
 def _module(trace: AllocationTrace, request: int) -> str:
-    module = int(trace.alloc_module[request])
-    return "" if module == NO_MODULE else _NUMBER.sub("*", trace.module_names[module])
+    return _NUMBER.sub("*", trace.module_of(request))

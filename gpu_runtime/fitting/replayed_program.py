@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gpu_runtime.fitting.allocator_replay import fit_of_allocator
 from gpu_runtime.fitting.live_peak import find_live_peak
 from gpu_runtime.fitting.outside_memory import CHANNELS, OutsideMemory
 from gpu_runtime.fitting.rank_fit import LIVE, AllocatorFit, RankFit, worst_rank
 from gpu_runtime.fitting.traced_program import AskedProgram, Changes, Traced
 from instances.extract.record.ranks.rank import GroupFacts
 from instances.traces.trace_requests import requests_of_trace
-from planners.errors import GaplessError, InstanceError, errors_at
-from planners.model.online_result import OnlineResult, OnlineTerms
-from planners.model.request_sequence import RequestSequence
-from planners.online.online_run import run_online
+from planners.errors import InstanceError, errors_at
 from planners.processes import standard_output
 from planners.registry import ChosenOnline
 from planners.text.progress_line import show_progress
@@ -54,11 +52,7 @@ class ReplayedProgram:
             return self.worst(values)
 
     def replayed(self, traced: Traced) -> RankFit:
-        """Replay a trace under each allocator with more than enough memory.
-
-        An allocator that reserves more than the memory leaves it is replayed in that room as well:
-        when memory runs out, it gives idle memory back and tries again, as PyTorch does.
-        """
+        """Replay a trace under each allocator, in the room that the memory leaves it."""
         trace, requests = traced.trace, requests_of_trace(traced.trace)
         if not requests.request_count:
             raise InstanceError(
@@ -70,22 +64,5 @@ class ReplayedProgram:
         rows = [AllocatorFit(LIVE, peak.size, None if room is None else peak.size <= room)]
         for allocator in self.allocators:
             show_progress(f"{traced.label}: {allocator.label}")
-            reserved = _replay(requests, allocator, None).reserved_peak
-            fits = None if room is None else reserved <= room
-            # No allocator can run in less than the live bytes.
-            if room is not None and not fits and rows[0].fits:
-                fits = _replay(requests, allocator, room).out_of_memory_row is None
-            rows.append(AllocatorFit(allocator.label, reserved, fits))
+            rows.append(fit_of_allocator(requests, allocator, peak.size, room))
         return RankFit(traced, peak, tuple(rows), outside, self.memory)
-
-
-def _replay(
-    requests: RequestSequence, allocator: ChosenOnline, capacity: int | None
-) -> OnlineResult:
-    run = run_online(requests, [allocator], OnlineTerms(capacity=capacity))
-    if run.left_out:
-        raise KeyboardInterrupt
-    (row,) = run.rows
-    if row.result is None:
-        raise GaplessError(f"{row.label}: {row.reason}")
-    return row.result

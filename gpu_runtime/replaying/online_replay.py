@@ -154,7 +154,13 @@ def core_log(requests: RequestSequence, visits: IntColumn | None = None) -> Requ
     )
 
 
+# A ledger makes up addresses from here on, where no program has any.
+FIRST_MADE_UP = 1 << 48
+
+
 def _dictate(ledger: LedgerMemory, requests: RequestSequence, dictated: str) -> None:
+    if requests.segments[:, 2].max(initial=0) >= FIRST_MADE_UP:
+        return
     try:
         if dictated == "plain":
             ledger.dictate_plain(_plain_addresses(requests).tolist())

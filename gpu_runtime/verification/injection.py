@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpu_runtime.verification.trials.stamp_pattern import WORD_BYTES
-from planners.errors import GaplessError, InstanceError
+from planners.errors import GaplessError
 from planners.model.columns import IntColumn
 from planners.model.plan import Plan
 from planners.model.problem import Problem
@@ -104,20 +104,15 @@ def unsafe_overlaps(problem: Problem, offsets: IntColumn) -> list[tuple[int, int
     return pairs
 
 
-def without_streams(problem: Problem) -> Problem:
-    """Return a problem as a planner sees it that takes the global order for the only one.
-
-    Its plans may let tensors share bytes that two streams need at the same time.
-    """
-    if problem.graph is None:
-        raise InstanceError(
-            f"{problem.name}: a graph is needed to ignore streams, found {problem.safety.value}"
+def without_waits(problem: Problem, count: int) -> Problem:
+    """Return a problem without the last control arcs of its graph, where waits were added."""
+    graph = problem.graph
+    arcs = 0 if graph is None else len(graph.control)
+    if graph is None or not 0 <= count <= arcs:
+        raise GaplessError(
+            f"--without-waits: at most the {arcs} control arcs of {problem.name} are left out, "
+            f"found {count}"
         )
-    start, end = problem.graph.lifetimes()
     return problem.select(
-        np.arange(problem.tensor_count),
-        start=start,
-        end=end,
-        capacity=None,
-        name=f"{problem.name}, streams ignored",
+        np.arange(problem.tensor_count), graph=graph.with_control(graph.control[: arcs - count])
     )

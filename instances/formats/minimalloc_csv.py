@@ -23,6 +23,7 @@ from planners.files.formats import Format
 from planners.files.output_file import write_output
 from planners.model.blocks import NOT_PINNED
 from planners.model.columns import INT64_MAX
+from planners.model.plain_form import is_plain
 from planners.model.plan import Plan
 from planners.model.problem import Problem, Safety
 from planners.model.rules import MAX_ALIGNMENT
@@ -397,6 +398,12 @@ def require_csv_holds(problem: Problem) -> None:
     if problem.contiguous:
         refuse_target(
             TARGET, "tensors without order in memory", f"{len(problem.contiguous)} chains"
+        )
+    if len(problem.reuse_prices) or not is_plain(problem):
+        refuse_target(
+            TARGET,
+            "one memory, and pairs of which lifetimes say all",
+            "prices, memories or classes of tensors; a .json file holds them",
         )
     pins = int((problem.pinned != NOT_PINNED).sum())
     if pins:

@@ -5,24 +5,28 @@ from __future__ import annotations
 import pickle
 from array import array
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from instances.formats.call_frames import CallPlaces
 from instances.formats.json_stream import JsonStream, PlainStream
 from instances.formats.plain_pickle import load_plain
 from instances.formats.plan_target import name_of_tensor, occupied_steps, stream_of_tensors
 from instances.formats.trace_format import trace_format
-from instances.traces.allocation_trace import AllocationTrace
+from instances.traces.allocation_trace import NO_MODULE, AllocationTrace
 from instances.traces.event_log import (
+    ALLOC,
     COMMON_POOL,
     EVENT_KINDS,
     FREE_COMPLETED,
     EventLog,
     trace_of_events,
 )
+from instances.traces.memory_state import Block, BlockState, Segment
 from planners.errors import InstanceError, errors_at
 from planners.files.bounded_file import joined, unpacked_pieces
 from planners.files.file_limits import MAX_MODEL_BYTES, Allowance, ReadingWork
@@ -39,13 +43,18 @@ JSON_WORDS = (b'"segments"', b'"device_traces"', b'"segment_type"')
 PICKLE_START = b"\x80"
 # The fields that are read; others, such as stacks of calls, take nearly all of the memory.
 SEGMENT_FIELDS = ("device", "stream", "address", "total_size", "segment_pool_id", "blocks")
+EXPLAINED_SEGMENT_FIELDS = (*SEGMENT_FIELDS, "segment_type", "is_expandable")
 BLOCK_FIELDS = ("address", "size", "requested_size", "state")
 END_OF_ADDRESSES = 1 << 64
 # JSON is read event by event, so that its length takes time and little memory.
 UNPACKED = Allowance("unpacked bytes", free=1 << 27, for_bytes=1, more=64, most=1 << 34)
 # States of blocks that hold memory: allocated, or freed and waiting for another stream. The second
 # state has two names in different versions of PyTorch.
-HELD_STATES = frozenset({"active_allocated", "active_pending_free", "active_awaiting_free"})
+HELD_STATES = {
+    "active_allocated": BlockState.LIVE,
+    "active_pending_free": BlockState.WAITING,
+    "active_awaiting_free": BlockState.WAITING,
+}
 # A block takes at least 40 bytes of a snapshot.
 BLOCKS = Allowance("blocks of segments", free=1 << 17, for_bytes=8)
 SEGMENT_ALLOC = EVENT_KINDS.index("segment_alloc")
@@ -63,23 +72,60 @@ def read_pytorch_snapshot_trace(path: Path, device: int | None = None) -> Alloca
     The highest bit of an address is left out. The reader executes no code from the file.
     """
     with errors_at(path):
-        pieces = unpacked_pieces(path, UNPACKED)
-        first = next(pieces, b"")
-        rest = chain([first], pieces)
-        if first.startswith(PICKLE_START):
-            data = joined(rest, MAX_MODEL_BYTES)
-            plain = load_plain(data, path.stat().st_size)
-            snapshot = _Snapshot(PlainStream(plain), ReadingWork(BLOCKS, len(data)))
-        else:
-            stream = JsonStream(rest)
-            snapshot = _Snapshot(stream, ReadingWork(BLOCKS, path.stat().st_size))
-            stream.require_end()
+        snapshot = _read(path, explained=False)
         number = snapshot.device_in_use() if device is None else device
-        return trace_of_events(
-            snapshot.log_of_device(number),
-            name=path.stem,
-            origin={"format": PYTORCH_SNAPSHOT.name, "file": path.name, "device": number},
-        )
+        return snapshot.trace_of_device(number, path)
+
+
+@dataclass(frozen=True)
+class AskedRequest:
+    """A request, which failed if it is told what the device had free."""
+
+    # The number of events before it.
+    event: int
+    size: int
+    stream: int
+    pool: int
+    told: str
+    device_free: int | None = None
+
+
+@dataclass(frozen=True)
+class ExplainedSnapshot:
+    """All that a snapshot tells of one device; the modules of its requests are calls."""
+
+    trace: AllocationTrace
+    # The segments at the end, and the requests that failed, with bytes as PyTorch rounded them.
+    segments: Sequence[Segment] = ()
+    failed: Sequence[AskedRequest] = ()
+    # The allocator's settings, as PyTorch names them.
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+def read_explained_snapshot(path: Path, device: int | None = None) -> ExplainedSnapshot:
+    """Read a snapshot with calls, segments, and requests that failed."""
+    with errors_at(path):
+        snapshot = _read(path, explained=True)
+        number = snapshot.device_in_use() if device is None else device
+        return snapshot.explained_device(number, path)
+
+
+def _read(path: Path, *, explained: bool) -> _Snapshot:
+    pieces = unpacked_pieces(path, UNPACKED)
+    first = next(pieces, b"")
+    rest = chain([first], pieces)
+    if first.startswith(PICKLE_START):
+        data = joined(rest, MAX_MODEL_BYTES)
+        work = ReadingWork(BLOCKS, len(data))
+        plain = load_plain(data, path.stat().st_size)
+        del data
+        places = CallPlaces(is_shared=True) if explained else None
+        return _Snapshot(PlainStream(plain), work, places)
+    stream = JsonStream(rest)
+    places = CallPlaces(is_shared=False) if explained else None
+    snapshot = _Snapshot(stream, ReadingWork(BLOCKS, path.stat().st_size), places)
+    stream.require_end()
+    return snapshot
 
 
 def _recognises(path: Path, head: bytes) -> bool:
@@ -100,7 +146,20 @@ PYTORCH_SNAPSHOT = trace_format(
 class _Snapshot:
     """The segments and events of each device in a snapshot, taken one by one."""
 
-    def __init__(self, stream: PlainStream | JsonStream, looked_at: ReadingWork) -> None:
+    def __init__(
+        self,
+        stream: PlainStream | JsonStream,
+        looked_at: ReadingWork,
+        places: CallPlaces | None = None,
+    ) -> None:
+        # What is read only to explain a snapshot; None otherwise.
+        self.places = places
+        # Of each device: the place of each event that matters, the last allocation at an address,
+        # and the requests that failed.
+        self.place_of_event: list[array[int]] = []
+        self.allocated: dict[int, int] = {}
+        self.failed: list[list[AskedRequest]] = []
+        self.settings: Mapping[str, Any] = {}
         self.segments: list[Any] = []
         # Of each device: rows of kind, address, size, stream and pool of the events that matter,
         # end to end, because tuples would take as much memory as the events themselves; the number
@@ -121,7 +180,10 @@ class _Snapshot:
             elif name == "device_traces":
                 self._take_traces(stream)
             else:
-                self.is_planned |= is_planned_snapshot({name: stream.value()})
+                value = stream.value()
+                self.is_planned |= is_planned_snapshot({name: value})
+                if name == "allocator_settings" and isinstance(value, dict):
+                    self.settings = value
         if not found >= set(KEYS):
             raise InstanceError(
                 "a dictionary with segments and device_traces is needed, as torch.cuda.memory."
@@ -131,7 +193,8 @@ class _Snapshot:
 
     def _take_segments(self, stream: PlainStream | JsonStream, looked_at: ReadingWork) -> None:
         for place, _ in enumerate(stream.entries("segments")):
-            segment = _fields(f"segments, entry {place}", stream.value(), SEGMENT_FIELDS)
+            names = SEGMENT_FIELDS if self.places is None else EXPLAINED_SEGMENT_FIELDS
+            segment = _fields(f"segments, entry {place}", stream.value(), names)
             where = f"segments, entry {place}, blocks"
             blocks = PlainStream(segment.get("blocks"))
             taken = segment["blocks"] = []
@@ -140,6 +203,9 @@ class _Snapshot:
                 looked_at.charge()
                 spot = f"segments, entry {place}, block {index}"
                 taken.append(_fields(spot, blocks.value(), BLOCK_FIELDS))
+                if self.places is not None and taken[-1].get("state") != "inactive":
+                    number = self.places.number(_with_frames(blocks.value()))
+                    taken[-1]["told"] = "" if number == NO_MODULE else self.places.texts[number]
             self.segments.append(segment)
 
     def _take_traces(self, stream: PlainStream | JsonStream) -> None:
@@ -147,6 +213,9 @@ class _Snapshot:
             self.rows.append(array("q"))
             self.events.append(0)
             self.names_pools.append(False)
+            self.place_of_event.append(array("q"))
+            self.failed.append([])
+            self.allocated.clear()
             for event, _ in enumerate(stream.entries(f"device_traces, device {device}")):
                 self.events[device] += 1
                 self._take_event(device, f"device {device}, event {event}", stream.value())
@@ -155,6 +224,8 @@ class _Snapshot:
         try:
             kind = KIND_OF_ACTION.get(entry["action"])
             if kind is None:
+                if self.places is not None:
+                    self._take_told(self.places, device, where, entry)
                 return
             row = (kind, entry["addr"], entry["size"], entry["stream"])
         except (TypeError, KeyError):
@@ -173,6 +244,51 @@ class _Snapshot:
         self.rows[device].append(
             0 if is_common else _pool_number(where, entry, "pool_id", self.pools)
         )
+        if self.places is not None:
+            places, is_alloc = self.place_of_event[device], kind == ALLOC
+            if is_alloc:
+                self.allocated[row[1]] = len(places)
+            places.append(self.places.number(entry) if is_alloc else NO_MODULE)
+
+    def _take_told(self, places: CallPlaces, device: int, where: str, entry: Any) -> None:
+        """Take a request that failed, or a note of the program on a block."""
+        kept = self.place_of_event[device]
+        if entry["action"] == "oom":
+            pool = entry.get("pool_id", COMMON_POOL)
+            number = places.number(entry)
+            failed = AskedRequest(
+                event=len(kept),
+                size=_number(where, entry, "size"),
+                stream=_number(where, entry, "stream"),
+                pool=0
+                if pool == COMMON_POOL
+                else _pool_number(where, entry, "pool_id", self.pools),
+                told="" if number == NO_MODULE else places.texts[number],
+                device_free=_number(where, entry, "device_free", "addr"),
+            )
+            self.failed[device].append(failed)
+        elif entry["action"] == "annotate":
+            event = self.allocated.get(_address(where, entry, "addr"))
+            if event is not None:
+                kept[event] = places.noted(kept[event], entry.get("user_metadata"))
+
+    def trace_of_device(self, device: int, path: Path) -> AllocationTrace:
+        return trace_of_events(
+            self.log_of_device(device),
+            module_names=[] if self.places is None else self.places.texts,
+            name=path.stem,
+            origin={"format": PYTORCH_SNAPSHOT.name, "file": path.name, "device": device},
+        )
+
+    def explained_device(self, device: int, path: Path) -> ExplainedSnapshot:
+        trace = self.trace_of_device(device, path)
+        segments = [
+            _segment_of(f"segments, entry {place}", segment, self.pools)
+            for place, segment in enumerate(self.segments)
+            if _device_of(place, segment) == device and not self.is_planned
+        ]
+        failed = self.failed[device] if device < len(self.failed) else []
+        return ExplainedSnapshot(trace, segments, failed, self.settings)
 
     def device_in_use(self) -> int:
         traced = [number for number, count in enumerate(self.events) if count]
@@ -197,15 +313,48 @@ class _Snapshot:
                                 "from 0")  # fmt: skip
         numbers = self.rows[device] if is_traced else array("q")
         rows = np.array(numbers, dtype=np.int64).reshape(-1, 5)
+        module = np.array(self.place_of_event[device] if is_traced else (), dtype=np.int64)
         if self.is_planned:
             # The segment of such a snapshot is a plan's peak; no allocator had reserved it.
-            rows = rows[rows[:, 0] <= FREE_COMPLETED]
+            is_kept = rows[:, 0] <= FREE_COMPLETED
+            rows, module = rows[is_kept], module[is_kept[: len(module)]]
         kind, address, size, stream, pool = rows.T
         told = set(address[kind <= FREE_COMPLETED].tolist())
         before = _held_without_event(segments, told)
         if not (is_traced and self.names_pools[device]):
             pool = _pools_of_segments(segments, rows, self.pools)
-        return EventLog(kind, address, size, stream, pool=pool, before=before)
+        return EventLog(kind, address, size, stream, module, pool, before)
+
+
+def _with_frames(block: dict[str, Any]) -> dict[str, Any]:
+    """Return a block whose frames stand at itself; older versions have them in its history."""
+    history = block.get("history")
+    first = history[0] if isinstance(history, list) and history else None
+    return first if "frames" not in block and isinstance(first, dict) else block
+
+
+def _segment_of(where: str, segment: dict[str, Any], pools: dict[Any, int]) -> Segment:
+    begin = address = _address(where, segment, "address")
+    blocks = []
+    for index, block in enumerate(segment["blocks"]):
+        spot = f"{where}, block {index}"
+        address = _address(spot, block, "address") if "address" in block else address
+        size, named = _number(spot, block, "size"), block.get("state")
+        state = HELD_STATES.get(named if isinstance(named, str) else "", BlockState.FREE)
+        is_live = state is BlockState.LIVE
+        requested = _number(spot, block, "requested_size", "size") if is_live else 0
+        blocks.append(Block(address, size, requested, state, block.get("told", "")))
+        address += size
+    size = _number(where, segment, "total_size")
+    return Segment(
+        begin,
+        size,
+        _number(where, segment, "stream"),
+        _pool_number(where, segment, "segment_pool_id", pools),
+        blocks,
+        is_small=segment.get("segment_type") == "small",
+        is_expandable=segment.get("is_expandable") is True,
+    )
 
 
 def _fields(where: str, entry: Any, names: tuple[str, ...]) -> dict[str, Any]:

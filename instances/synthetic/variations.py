@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from planners.errors import InstanceError
 from planners.model.blocks import NOT_PINNED
 from planners.model.columns import IntColumn
+from planners.model.plain_form import is_plain
 from planners.model.problem import Problem, Safety
 
 Variation = Callable[[Problem, np.random.Generator], Problem]
@@ -40,6 +41,8 @@ def _require_lifetimes_alone(problem: Problem) -> None:
         "an alignment above 1": (problem.alignment > 1).any(),
         "contiguous chains": len(problem.contiguous) > 0,
         "given offsets": (problem.pinned != NOT_PINNED).any(),
+        "prices of reuse": len(problem.reuse_prices) > 0,
+        "memories or classes of tensors": not is_plain(problem),
     }
     for feature, is_there in features.items():
         if is_there:

@@ -182,6 +182,11 @@ class AllocationTrace:
         """Number of iterations that begin within the trace; 0 without marks."""
         return len(self.iterations)
 
+    def module_of(self, request: int) -> str:
+        """Return the name of the module in which a block was allocated; empty for none."""
+        module = int(self.alloc_module[request])
+        return "" if module == NO_MODULE else self.module_names[module]
+
     def of_requests(self, chosen: IntColumn, size: IntColumn) -> AllocationTrace:
         """Return the trace of some requests, by their indices, with other sizes.
 

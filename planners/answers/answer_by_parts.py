@@ -76,8 +76,12 @@ def _against(part: PlainPart, found: Findings) -> Findings | None:
 
 
 def _joined(problem: Problem, form: PlainForm, answers: Sequence[Findings]) -> Findings:
+    bound = form.fixed_cost + sum(found.cost_bound for found in answers)
+    names = ["places"] * bool(form.fixed_cost) + [found.cost_certificate for found in answers]
+    certificate = ", ".join(dict.fromkeys(filter(None, names)))
     if len(answers) == 1 and not form.parts[0].memory:
         found, plan = answers[0], answers[0].plan
+        found = replace(found, cost_bound=bound, cost_certificate=certificate)
         if plan is None:
             return found
         offsets = form.offsets(problem.tensor_count, [plan.offsets])
@@ -96,4 +100,6 @@ def _joined(problem: Problem, form: PlainForm, answers: Sequence[Findings]) -> F
             for part, found in zip(form.parts, answers, strict=True)
             for name, value in found.statistics.items()
         },
+        cost_bound=bound,
+        cost_certificate=certificate,
     )

@@ -104,6 +104,8 @@ def packed(found: Findings) -> bytes:
         "statistics": dict(found.statistics),
         "incumbents": list(found.incumbents),
         "claimed": None if found.claimed is None else found.claimed.value,
+        "cost_bound": found.cost_bound,
+        "cost_certificate": found.cost_certificate,
     }
     offsets = b"" if found.plan is None else found.plan.offsets.astype(OFFSET).tobytes()
     return json.dumps(header).encode("ascii") + b"\n" + offsets
@@ -123,4 +125,6 @@ def unpacked(sent: bytes) -> Findings:
         header["statistics"],
         None if claimed is None else Status(claimed),
         header["incumbents"],
+        header["cost_bound"],
+        header["cost_certificate"],
     )

@@ -125,6 +125,8 @@ def take_in(problem: Problem, answer: object) -> Findings:
         found,
         lower_bound=byte_count("a lower bound", found.lower_bound),
         certificate=line_of("a certificate", found.certificate, MOST_NAME_CHARACTERS),
+        cost_bound=_natural("a bound on the cost", found.cost_bound),
+        cost_certificate=line_of("a certificate", found.cost_certificate, MOST_NAME_CHARACTERS),
         reason=line_of("a reason", found.reason),
         interrupted=_truth("interrupted", found.interrupted),
         statistics=figures(found.statistics),
@@ -150,7 +152,8 @@ def _as_findings(answer: object) -> Findings:
         )
     return Findings(
         answer.plan, answer.lower_bound, answer.certificate, answer.reason, answer.interrupted,
-        answer.statistics, answer.status,
+        answer.statistics, answer.status, cost_bound=answer.cost_bound,
+        cost_certificate=answer.cost_certificate,
     )  # fmt: skip
 
 
@@ -163,10 +166,14 @@ def _require_offsets(problem: Problem, plan: Plan) -> None:
 
 def byte_count(what: str, value: object) -> int:
     """Return a number of bytes as Python's integer, or refuse the answer."""
+    return _natural(what, value, " of bytes")
+
+
+def _natural(what: str, value: object, unit: str = "") -> int:
     if is_whole(value):
         return int(value)
     raise MalformedAnswerError(
-        f"{what} is a whole number of bytes from 0 to 2**63 - 1, found {_of(value)}"
+        f"{what} is a whole number{unit} from 0 to 2**63 - 1, found {_of(value)}"
     )
 
 

@@ -37,10 +37,13 @@ from planners.command_line.typer_frame import (
 from planners.compare import records, report
 from planners.compare.comparison import Answer, Comparison, compare_planners
 from planners.compare.plots import ComparisonPage, Plot, find_plot
+from planners.compare.waits_command import parse_counts, show_waits
 from planners.dynamic.reusable_space import ReusableSpace, reusable_space
 from planners.dynamic.static_part import is_dynamic, static_part
 from planners.errors import GaplessError, UnknownPlannerError
+from planners.exact.branch_and_bound.branch_and_bound import search
 from planners.exact.decision_tree import certify
+from planners.exact.least_cost.cost_tree import certify_cost
 from planners.files.certificate_file import certificate_to_fields
 from planners.files.dimensions import Dimensions, parse_dimensions
 from planners.files.formats import read_with_requests
@@ -50,7 +53,9 @@ from planners.files.plan_file import write_plan
 from planners.files.problem_file import SUFFIXES
 from planners.files.recording_slice import RecordingSlice, parse_iteration
 from planners.model.budget import Budget
+from planners.model.certificate import Certificate, CostCertificate
 from planners.model.online_result import OnlineTerms
+from planners.model.plain_form import is_plain
 from planners.model.plan import Plan
 from planners.model.problem import Problem, Safety
 from planners.model.request_sequence import RequestSequence, requests_of_problem
@@ -58,7 +63,7 @@ from planners.online.online_report import online_notes, online_table, requests_l
 from planners.online.online_run import OnlineRun, run_online
 from planners.processes import standard_output
 from planners.processes.interrupt import Interrupt
-from planners.referee.certificate import check_certificate
+from planners.referee.cost_certificate import check_any_certificate
 from planners.reorder.order_planning import reorder
 from planners.text.byte_units import parse_bytes
 from planners.text.plain_text import one_line
@@ -138,6 +143,13 @@ class _Options:
             "time limit of one more planner.",
         ),
     ] = False
+    waits: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A..B",
+            help="Ask what so many more waits between streams save: the best ones, plans, bounds.",
+        ),
+    ] = None
     as_json: AsJson = False
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False
     plugin: Plugins = None
@@ -261,6 +273,9 @@ def compare(options: _Options) -> None:
         options.isolation(),
     )
     _require_sense(options)
+    if options.waits is not None:
+        with Interrupt():
+            raise typer.Exit(_answer_with_waits(options, options.waits, request))
     _require_targets(options)
     with Interrupt() as interrupt:
         raise typer.Exit(_answer(options, request, interrupt))
@@ -280,6 +295,23 @@ def _require_sense(options: _Options) -> None:
     for option in options.targets:
         if len(files) > 1:
             raise GaplessError(f"{option}: one instance is needed, found {len(files)}")
+
+
+def _answer_with_waits(options: _Options, waits: str, request: ComparisonRequest) -> int:
+    counts, [file, *others] = parse_counts(waits), options.files or []
+    refused = {
+        "--csv": options.as_csv, "--reorder": options.reordered, "--html": options.html,
+        "--certificate": options.certificate, "--planners": options.patterns != "*",
+        "--online": options.online, "--capacity": request.capacity, "--isolate": options.isolate,
+        "a second file": others,
+    }  # fmt: skip
+    for option in filter(refused.get, refused):
+        raise GaplessError(f"--waits and {option}: leave one out; waits are planned by auto alone")
+    with standard_output.kept_for_the_answer():
+        whole, _ = read_with_requests(file, request.recording_slice, request.dimensions)
+    problem = static_part(whole).problem if options.only_static else whole
+    budget, files = request.budget, options.targets
+    return show_waits(problem, file, counts, budget, files, as_json=options.as_json)
 
 
 def _require_targets(options: _Options) -> None:
@@ -414,9 +446,16 @@ def _keep_certificate(comparison: Comparison, budget: Budget, options: _Options)
     show_progress(f"{comparison.problem.name}: a proof for the referee")
     plan = None if best is None else best.result.plan
     try:
-        proof = certify(comparison.problem, *comparison.best_bound, plan, budget)
+        if not is_plain(comparison.problem):
+            raise GaplessError("only a problem without memories and classes of tensors has one")
+        proof: Certificate | CostCertificate
+        if best is not None and plan is not None and comparison.problem.cost_decides:
+            cost = best.result.cost_bound
+            proof = certify_cost(comparison.problem, cost, plan, search, budget)
+        else:
+            proof = certify(comparison.problem, *comparison.best_bound, plan, budget)
         fields = certificate_to_fields(comparison.problem, proof)
-        check_certificate(fields)
+        check_any_certificate(fields)
     except GaplessError as error:
         raise GaplessError(f"--certificate {path}: not written, {error}") from None
     finally:

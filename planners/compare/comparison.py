@@ -49,6 +49,11 @@ class ComparisonRow:
         """``peak / lower_bound - 1``; None without a valid plan, or if it is infinite."""
         return _gap(_valid_peak(self.result), self.result.lower_bound)
 
+    @property
+    def gap_to_cost_bound(self) -> float | None:
+        """``cost / cost_bound - 1`` of a valid plan; None without, or if it is infinite."""
+        return _gap(self.result.cost if self.result.valid else None, self.result.cost_bound)
+
 
 @dataclass(frozen=True, eq=False)
 class ReferenceRow:

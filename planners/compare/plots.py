@@ -16,6 +16,7 @@ from planners.model.problem import Problem
 from planners.online.online_run import OnlineRun
 from planners.processes import standard_output
 from planners.text.plain_text import shown
+from planners.waits.waits_frontier import WaitsPoint
 
 ENTRY_POINT_GROUP = "gapless.plots"
 
@@ -43,6 +44,14 @@ class OnlinePlot:
     """A kind of picture of online allocators whose results have series."""
 
     draw: Callable[[OnlineRun, Path], None]
+    suffixes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class WaitsPlot:
+    """A kind of picture of a frontier of bytes against waits."""
+
+    draw: Callable[[Sequence[WaitsPoint], Path], None]
     suffixes: tuple[str, ...]
 
 

@@ -38,7 +38,7 @@ CSV_COLUMNS = (
     "claim", "file", "tensors", "streams", "chains", "unsafe_share", "naive", "capacity", "verdict",
     "verdict_by", "bounds", "safety_seconds", "bounds_seconds", "interrupted", "left_out",
     "reordering", "version", "time_limit_seconds", "threads", "platform", "processors", "python",
-    "packages", "cost",
+    "packages", "cost", "cost_bound", "cost_certificate", "gap_to_cost_bound",
 )  # fmt: skip
 Fields = dict[str, Any]
 
@@ -188,6 +188,9 @@ def _result_fields(row: ComparisonRow) -> Fields:
         "seed": result.seed,
         "claim": None if result.claim is None else str(result.claim),
         "cost": result.cost,
+        "cost_bound": result.cost_bound,
+        "cost_certificate": result.cost_certificate,
+        "gap_to_cost_bound": row.gap_to_cost_bound,
     }
 
 

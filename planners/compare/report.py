@@ -13,7 +13,9 @@ from planners.compare.comparison import (
     ComparisonRow,
     ReferenceRow,
 )
+from planners.model.places import used_bytes
 from planners.model.plan import Result, Status
+from planners.model.problem import Problem
 from planners.model.problem_fields import MOST_SHOWN_NAME
 from planners.reorder.reordering import Reordering
 from planners.text.byte_units import both_bytes, counted, exact_bytes, given_bytes, human_bytes
@@ -25,7 +27,7 @@ COLUMNS = (
     Column("bytes"), Column("gap to\nbound"), Column("gap to\nbest"), Column("seconds"),
 )  # fmt: skip
 # Of problems with prices of reuse.
-COST = Column("cost")
+COST = (Column("cost"), Column("gap to\ncost bound"))
 REFERENCE_MARK = "~"
 NOT_SINCE_THE_START = "bytes reserved before the recording are not known"
 REFERENCE_STYLE = "dim italic"
@@ -87,8 +89,11 @@ def instance_line(comparison: Comparison) -> str:
     if comparison.unsafe_share is not None:
         parts.append(f"{percent(comparison.unsafe_share)} of pairs unsafe")
     parts.append(f"naive sum {both_bytes(problem.naive_bytes)}")
-    bounds = [f"{bound.name} {both_bytes(bound.bytes)}" for bound in comparison.bounds]
-    parts.append(f"bounds: {', '.join(bounds)}")
+    if problem.memories:
+        parts += [f"{memory.name} {both_bytes(memory.capacity)}" for memory in problem.memories]
+    else:
+        bounds = [f"{bound.name} {both_bytes(bound.bytes)}" for bound in comparison.bounds]
+        parts.append(f"bounds: {', '.join(bounds)}")
     if problem.capacity is not None:
         parts.append(f"capacity {given_bytes(problem.capacity)}")
     parts.append(
@@ -106,17 +111,22 @@ def _order_in_words(found: Reordering) -> str:
 
 def comparison_table(comparison: Comparison, rows: Sequence[ComparisonRow]) -> Table:
     """Return the table; the last line is the reference, if the problem has one."""
-    is_priced = len(comparison.problem.reuse_prices) > 0
-    lines = [
-        Row.best(_cells(row, is_priced))
-        if is_best(comparison, row)
-        else Row(_cells(row, is_priced), style=STYLES.get(row.result.status, ""))
-        for row in rows
-    ]
+    problem = comparison.problem
+    is_priced = bool(len(problem.reuse_prices) or problem.memories)
+    lines = []
+    for row in rows:
+        cells = _cells(problem, row, is_priced)
+        style = STYLES.get(row.result.status, "")
+        lines.append(Row.best(cells) if is_best(comparison, row) else Row(cells, style=style))
     if comparison.reference_row is not None:
         cells = _reference_cells(comparison.reference_row, is_priced)
         lines.append(Row(cells, REFERENCE_MARK, REFERENCE_STYLE))
-    columns = (*COLUMNS[:2], COST, *COLUMNS[2:]) if is_priced else COLUMNS
+    columns: Sequence[Column] = COLUMNS
+    if is_priced:
+        columns = (*COLUMNS[:2], *COST, *COLUMNS[2:])
+    if problem.memories:
+        names = (one_line(memory.name, MOST_SHOWN_NAME) for memory in problem.memories)
+        columns = (*COLUMNS[:2], *COST, *map(Column, names), COLUMNS[-1])
     return Table(columns, lines, is_marked=True, first_left_out=("peak",))
 
 
@@ -126,7 +136,13 @@ def notes(comparison: Comparison, rows: Sequence[ComparisonRow]) -> list[str]:
     best = comparison.best
     if best is not None:
         result = best.result
-        lines.append(f"gap to bound: above {result.certificate}, {both_bytes(result.lower_bound)}")
+        if not comparison.problem.memories:
+            least = both_bytes(result.lower_bound)
+            lines.append(f"gap to bound: above {result.certificate}, {least}")
+        if result.cost_certificate:
+            lines.append(
+                f"gap to cost bound: above {result.cost_certificate}, {result.cost_bound:,}"
+            )
     if comparison.reference is not None:
         lines.append(f"{REFERENCE_MARK} no plan: {about_reference(comparison)}")
     verdict = comparison.verdict
@@ -182,18 +198,21 @@ def percent(ratio: float | None) -> str:
     return f"{100 * ratio:.3f} %" if ratio < 1 else f"{100 * ratio:,.1f} %"
 
 
-def _cells(row: ComparisonRow, is_priced: bool) -> tuple[str, ...]:
+def _cells(problem: Problem, row: ComparisonRow, is_priced: bool) -> tuple[str, ...]:
     result = row.result
     # The peak of an invalid plan means nothing, so it is not shown.
-    peak = result.peak if result.valid else None
+    plan = result.plan if result.valid else None
+    if problem.memories:
+        used = [] if plan is None else used_bytes(problem, plan.offsets)
+        peaks = [human_bytes(bytes_) for bytes_ in used] or ["-"] * len(problem.memories)
+    else:
+        peaks = ["-"] * 2 if plan is None else [human_bytes(plan.peak), exact_bytes(plan.peak)]
+        peaks += [percent(row.gap_to_bound), percent(row.gap_to_best)]
     return (
         row.label,
         result.status.value,
-        *([_cost(result)] if is_priced else []),
-        "-" if peak is None else human_bytes(peak),
-        "-" if peak is None else exact_bytes(peak),
-        percent(row.gap_to_bound),
-        percent(row.gap_to_best),
+        *([_cost(result), percent(row.gap_to_cost_bound)] if is_priced else []),
+        *peaks,
         f"{result.seconds:.3f}" if result.seconds < 10 else f"{result.seconds:.1f}",
     )
 
@@ -206,7 +225,7 @@ def _reference_cells(row: ReferenceRow, is_priced: bool) -> tuple[str, ...]:
     return (
         row.reference.label,
         "-",
-        *(["-"] if is_priced else []),
+        *(["-"] * len(COST) if is_priced else []),
         human_bytes(row.reference.reserved),
         exact_bytes(row.reference.reserved),
         percent(row.gap_to_bound),

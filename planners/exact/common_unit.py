@@ -73,10 +73,17 @@ class ScaledBlocks:
         return Plan.of_blocks(problem, np.asarray(heads, dtype=np.int64) * self.unit)
 
 
-def scale_blocks(problem: Problem) -> ScaledBlocks:
-    """Return the blocks of a problem in units of their common divisor."""
+def scale_blocks(problem: Problem, ranges: IntColumn | None = None) -> ScaledBlocks:
+    """Return the blocks of a problem in units of their common divisor.
+
+    With the rows of ``block_ranges`` a block sinks no further than the first head of its range, so
+    that the unit divides these heads too. What lies below and shares no byte stays so.
+    """
     blocks = problem.blocks
     unit = _common_divisor(problem)
+    if ranges is not None and len(ranges):
+        unit = math.gcd(unit, _gcd(ranges[:, 1])) or 1
+        unit = math.gcd(unit, _gcd(ranges[unit % ranges[:, 3] != 0, 3]))
     before = np.empty(problem.tensor_count, dtype=np.int64)
     before[blocks.members] = blocks.before
     implied = unit % np.maximum(blocks.modulus, 1) == 0

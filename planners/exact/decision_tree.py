@@ -40,7 +40,7 @@ def certify(
             cliques = [witness] if witness and bound.name != "block" else []
             return Certificate(least, cliques, [LEAF], best)
     try:
-        found = _refute(problem, least, budget.started())
+        found = refute(problem, least, budget.started())
         why = f"they exceed {NODES_OF_TURNS[-1]:,} nodes"
     except (TimeoutError, ModelTooLargeError) as error:
         found, why = None, str(error)
@@ -51,7 +51,7 @@ def certify(
     return Certificate(least, *found, best)
 
 
-def _refute(
+def refute(
     problem: Problem, least: int, budget: Budget
 ) -> tuple[list[list[int]], list[int]] | None:
     """Return the cliques and the tree by which no plan has a peak below so many bytes, or None."""

@@ -15,6 +15,7 @@ from planners.model.columns import INT64_MAX
 from planners.model.plan import Plan, Result, Status
 from planners.model.problem import Problem
 from planners.referee.fast import find_violation_fast
+from planners.referee.naive import reuse_cost
 from planners.text.plain_text import shown
 
 VERSION = 1
@@ -28,7 +29,9 @@ _FIELDS = {
 _SPACE = "reusable_space"
 # Columns of the instance, for readers who do not have it.
 _TENSORS = ("size", "alignment", "tensor_name")
-_PARTS = {_SPACE, *_TENSORS}
+# Of a problem with prices of reuse.
+_COST = {"cost_bound": 0, "cost_certificate": ""}
+_PARTS = {_SPACE, *_TENSORS, *_COST}
 _WITH_A_PLAN = {status.value for status in (Status.OPTIMAL, Status.FEASIBLE)}
 
 
@@ -88,6 +91,8 @@ def write_plan(
     }
     if reusable_space is not None:
         fields[_SPACE] = space_to_fields(reusable_space)
+    if len(problem.reuse_prices):
+        fields.update({field: getattr(result, field) for field in _COST})
     if with_tensors:
         fields.update(_tensors_to_fields(problem))
     if _PARTS & fields.keys():
@@ -121,11 +126,12 @@ def _result_from_fields(problem: Problem, fields: Any) -> Result:
     require_fields("", fields, _FIELDS, _PARTS)
     has_parts = bool(_PARTS & fields.keys())
     _require_value("version", fields, VERSION_WITH_PARTS if has_parts else VERSION)
-    for field in ("instance", "digest", "planner", "status", "certificate"):
-        if not isinstance(fields[field], str):
+    cost_bound, proof = (fields.get(field, empty) for field, empty in _COST.items())
+    for field in ("instance", "digest", "planner", "status", "certificate", "cost_certificate"):
+        if not isinstance(fields.get(field, ""), str):
             refuse(field, "a string", fields[field])
-    for field in ("seed", "peak", "lower_bound"):
-        if type(fields[field]) is not int or not 0 <= fields[field] <= INT64_MAX:
+    for field in ("seed", "peak", "lower_bound", "cost_bound"):
+        if type(fields.get(field, 0)) is not int or not 0 <= fields.get(field, 0) <= INT64_MAX:
             refuse(field, "a whole number from 0 to 2**63 - 1", fields[field])
     _require_scalars(fields["parameters"])
     require_list("offsets", fields["offsets"])
@@ -143,20 +149,30 @@ def _result_from_fields(problem: Problem, fields: Any) -> Result:
             )
     if fields["status"] not in _WITH_A_PLAN:
         refuse("status", "'optimal' or 'feasible'", fields["status"])
-    bound, peak = fields["lower_bound"], fields["peak"]
-    if bound > peak or (fields["status"] == Status.OPTIMAL.value and bound != peak):
-        raise InstanceError(
-            f"field lower_bound: at most the peak, and the peak itself for an optimal plan, is "
-            f"needed, found {bound} for a peak of {peak}"
-        )
+    plan, bound = Plan(fields["offsets"], fields["peak"]), fields["lower_bound"]
+    priced = problem.cost_decides and len(plan.offsets) == problem.tensor_count
+    cost = reuse_cost(problem, plan.offsets) if priced else 0
+    is_optimal = fields["status"] == Status.OPTIMAL.value
+    for field, what, lower, value, decides in (
+        ("lower_bound", "peak", bound, plan.peak, not problem.cost_decides),
+        ("cost_bound", "cost", cost_bound, cost, priced),
+    ):
+        if lower > value or (is_optimal and decides and lower != value):
+            raise InstanceError(
+                f"field {field}: at most the {what}, and the {what} itself for an optimal plan, is "
+                f"needed, found {lower} for a {what} of {value}"
+            )
     return Result(
         Status(fields["status"]),
-        Plan(fields["offsets"], peak),
+        plan,
         lower_bound=bound,
         certificate=fields["certificate"],
         planner=fields["planner"],
         parameters=fields["parameters"],
         seed=fields["seed"],
+        cost=cost if priced else None,
+        cost_bound=cost_bound,
+        cost_certificate=proof,
     )
 
 

@@ -47,6 +47,11 @@ class Blocks:
     def count(self) -> int:
         return len(self.size)
 
+    @property
+    def lowest(self) -> IntColumn:
+        """The least head of each block by itself."""
+        return np.where(self.pinned == NOT_PINNED, self.residue, self.pinned)
+
     def tensors_of(self, blocks: IntColumn) -> tuple[IntColumn, IntColumn, IntColumn]:
         """Return the tensors of some blocks, block by block.
 

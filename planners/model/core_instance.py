@@ -58,7 +58,8 @@ def _with_classes(problem: ProblemFields, plain: _core.Instance) -> IntColumn:
     rows = np.concatenate((plain.unsafe_pairs(), problem.apart, problem.exclusive))
     codes = np.sort(rows, axis=1) @ (problem.tensor_count, 1)
     safe = np.isin(codes, codes[len(codes) - len(problem.exclusive) :])
-    return rows[~safe & (group[rows[:, 0]] != group[rows[:, 1]])]
+    kept: IntColumn = rows[~safe & (group[rows[:, 0]] != group[rows[:, 1]])]
+    return kept
 
 
 def _rows_are_small(graph: Graph) -> bool:

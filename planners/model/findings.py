@@ -30,6 +30,9 @@ class Findings:
     # Pairs of the seconds since the planner began and the peak reached by then; empty if the
     # planner does not report them. They are ignored when findings are compared.
     incumbents: Sequence[tuple[float, int]] = field(default=(), compare=False)
+    # A lower bound on the cost of a plan within the capacity, and the name of its proof.
+    cost_bound: int = 0
+    cost_certificate: str = ""
 
 
 @dataclass(frozen=True)

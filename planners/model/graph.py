@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -132,6 +133,13 @@ class Graph:
         end = self.producer + 1
         np.maximum.at(end, self.consumer_tensors, self.consumer_nodes + 1)
         return self.producer.copy(), end
+
+    def with_control(self, arcs: Sequence[tuple[int, int]] | IntColumn) -> Graph:
+        """Return the same graph with these control arcs in place of its own."""
+        graph = copy.copy(self)
+        object.__setattr__(graph, "control", frozen_rows("graph.control", arcs, width=2))
+        graph._validate()
+        return graph
 
     def _validate(self) -> None:
         nodes = self.node_count

@@ -30,7 +30,8 @@ class Memory:
     capacity
         Bytes.
     alignment
-        Power of two: every tensor in it begins at a multiple of this and of its own alignment.
+        Power of two: every tensor in it begins at a multiple of this and of its own alignment, but
+        those that follow another in a chain.
     reserved
         Pairs of offsets from ``begin``, half-open and rising: bytes that no tensor may use.
 

@@ -12,9 +12,9 @@ alone. If every block may lie in one memory only, then tensors of different memo
 problem falls apart into one problem for each memory, with its capacity. A reserved range is a
 pinned tensor that is unsafe with all others. Costs of places are then the same in every plan.
 
-Limits. A price for a tensor of several slices would be paid once for each, so that it is refused. A
-problem in which a block has a choice of memories keeps its memories; a planner that does not know
-them does not support it.
+Limits. A price for a tensor of several slices would be paid once for each, so that it is refused.
+So is a slice that begins where a memory lets no tensor begin. A problem in which a block has a
+choice of memories keeps its memories; a planner that does not know them does not support it.
 """
 
 from __future__ import annotations
@@ -98,7 +98,6 @@ def plain_form(problem: Problem, *, memories: bool = False) -> PlainForm:
     if not problem.memories:
         return PlainForm((PlainPart(problem, tensors, shares, 0, ""),), fixed)
     rows = block_places(problem)
-    rows = rows[problem.blocks.size[rows[:, 0]] > 0]
     counts = np.bincount(rows[:, 0], minlength=problem.blocks.count)
     for block in np.flatnonzero((counts == 0) & (problem.blocks.size > 0))[:1].tolist():
         tensor = int(problem.blocks.members[problem.blocks.indptr[block]])
@@ -129,10 +128,11 @@ def _part_of(problem: Problem, memory: Memory, inside: IntColumn) -> Problem:
         "places": (),
         "capacity": memory.capacity,
         "pinned": np.where(pinned == NOT_PINNED, pinned, pinned - memory.begin),
-        "alignment": np.maximum(problem.alignment[inside], memory.alignment),
+        "alignment": problem.alignment[inside].copy(),
     }
-    empty = problem.size[inside] == 0
-    changes["alignment"][empty] = problem.alignment[inside][empty]
+    followers = [tensor for chain in problem.contiguous for tensor in chain[1:]]
+    heads = ~np.isin(inside, followers)
+    changes["alignment"][heads] = np.maximum(changes["alignment"][heads], memory.alignment)
     part = problem.select(inside, **changes)
     reserved = memory.reserved
     if not reserved:
@@ -169,7 +169,8 @@ def _without_classes(problem: Problem) -> tuple[Problem, IntColumn, int]:
         for a in slices.of[one]
         for b in slices.of[other]
     }
-    fixed, prices = 0, {}
+    fixed = 0
+    prices: dict[tuple[int, int], int] = {}
     sized = (problem.size[problem.reuse_prices[:, :2]] > 0).all(axis=1)
     for one, other, price in problem.reuse_prices[sized].tolist():
         a, b = slices.of[one][0], slices.of[other][0]

@@ -85,9 +85,13 @@ class Claim:
     lower_bound: int
     # True if the planner claims that no plan fits.
     infeasible: bool
+    # The claimed lower bound on the cost; 0 for none.
+    cost_bound: int = 0
 
     def __str__(self) -> str:
         what = "fits" if self.infeasible else f"is below {self.lower_bound} bytes"
+        if self.cost_bound and not self.infeasible:
+            what = f"within the capacity costs less than {self.cost_bound}"
         return f"claims by {self.certificate!r} that no plan {what}"
 
 
@@ -107,6 +111,8 @@ class Result:
         Name of the proof of ``lower_bound``: a bound, or the planner's own search.
     cost
         Sum of the prices that the plan pays, by the referee; None without prices or without a plan.
+    cost_bound, cost_certificate
+        Lower bound on the cost of a plan within the capacity, and the name of its proof.
     reason
         The reason for no plan, or for no better answer; empty if there is none.
     planner, parameters, seed
@@ -138,6 +144,8 @@ class Result:
     interrupted: bool = False
     cost: int | None = None
     said: str | None = None
+    cost_bound: int = 0
+    cost_certificate: str = ""
 
     def __repr__(self) -> str:
         # A third party's planner may have put any object into any field.

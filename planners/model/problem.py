@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from planners._core import Instance
+from planners.errors import InstanceError
 from planners.model import rules
 from planners.model.blocks import make_blocks
 from planners.model.columns import BoolColumn, IntColumn, frozen_names, frozen_rows
@@ -191,6 +192,8 @@ class Problem(ProblemFields):
 
     def with_capacity(self, capacity: int | None) -> Problem:
         """Return the same problem with another capacity; None asks for the smallest peak."""
+        if capacity is not None and self.memories:
+            raise InstanceError("field capacity: each memory has its own; leave it out")
         return self._copy_with("capacity", rules.take_capacity(capacity))
 
     def with_name(self, name: str) -> Problem:

@@ -252,7 +252,9 @@ def _require_lists(
 
 
 def _require_classes(problem: ProblemFields) -> None:
-    """Raise unless groups, pairs apart and exclusive pairs agree with each other and with chains."""
+    """Raise unless groups, pairs apart and exclusive agree with each other and with chains."""
+    if not problem.has_classes:
+        return
     _require_lists("together", "group", problem.together, problem.tensor_count)
     _require_pairs(problem.apart, problem.tensor_count, "apart")
     _require_pairs(problem.exclusive, problem.tensor_count, "exclusive")

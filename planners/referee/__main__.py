@@ -19,7 +19,8 @@ from planners.files.json_file import read_json
 from planners.files.problem_file import problem_digest
 from planners.model.problem import Problem
 from planners.processes import standard_output
-from planners.referee.certificate import Proven, check_certificate
+from planners.referee.certificate import Proven
+from planners.referee.cost_certificate import check_any_certificate
 from planners.text.byte_units import both_bytes
 from planners.text.plain_text import one_line
 
@@ -44,17 +45,28 @@ def referee(
     """
     try:
         with errors_at(certificate):
-            proven = check_certificate(read_json(certificate))
+            proven = check_any_certificate(read_json(certificate))
         digest = problem_digest(proven.problem)
         problem = None if instance is None else read_problem(instance)
         if problem is not None and problem_digest(problem) != digest:
             raise InvalidCertificateError(
                 f"it is about {digest}, and {instance} is {problem_digest(problem)}"
             )
+        if proven.of_cost and problem is not None and terms(problem) != terms(proven.problem):
+            raise InvalidCertificateError(
+                f"it is about other prices or another capacity than {instance} has"
+            )
     except InvalidCertificateError as error:
         standard_output.write(f"not proven: {one_line(str(error))}\n")
         raise typer.Exit(EXIT_NOT_PROVEN) from None
     standard_output.write(f"proven: {in_words(proven, problem)}; {digest}\n")
+
+
+def terms(problem: Problem) -> tuple[int | None, set[tuple[int, int, int]]]:
+    """Return the capacity, and the price of each pair, which no digest holds."""
+    return problem.capacity, {
+        (min(a, b), max(a, b), p) for a, b, p in problem.reuse_prices.tolist()
+    }
 
 
 def in_words(proven: Proven, problem: Problem | None) -> str:
@@ -63,6 +75,11 @@ def in_words(proven: Proven, problem: Problem | None) -> str:
     if proven.bound is None:
         return f"{name} has no plan"
     said = f"no plan of {name} has a peak below {both_bytes(proven.bound)}"
+    if proven.of_cost:
+        said = (
+            f"no plan of {name} within {proven.problem.capacity} B costs less than {proven.bound}"
+        )
+        return said + ", and a plan costs this: it is optimal" * proven.is_met
     if problem is not None and problem.capacity is not None and proven.bound > problem.capacity:
         said += f", so none fits its capacity of {both_bytes(problem.capacity)}"
     if proven.is_met:

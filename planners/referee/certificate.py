@@ -48,37 +48,29 @@ STEPS_KEPT = 8
 
 @dataclass(frozen=True)
 class Proven:
-    """No plan has a peak below the bound, or there is none if that is None; a plan may meet it."""
+    """No plan has a peak, or cost, below the bound, or there is none (None); a plan may meet it."""
 
     problem: Problem
     bound: int | None
     is_met: bool
+    of_cost: bool = False
 
 
 def check_certificate(fields: Any) -> Proven:
     """Return what an untrusted certificate proves; refuse the first part that does not hold."""
-    if isinstance(fields, dict) and fields.get("format", "") != "gapless-certificate":
-        refuse("format", "'gapless-certificate'", fields.get("format"))
-    needed = {"format", "version", "bound", "cliques", "tree", "problem"}
-    require_fields("", fields, needed, {"offsets"})
-    if type(fields["version"]) is not int or fields["version"] != 1:
-        refuse("version", "1", fields["version"])
+    problem = problem_of(fields, {"bound", "cliques", "tree"})
     bound, cliques, tree = fields["bound"], fields["cliques"], fields["tree"]
     if bound is not None and (type(bound) is not int or not 0 <= bound < 1 << 63):
         refuse("bound", "null or a whole number from 0 to 2**63 - 1", bound)
-    problem = problem_from_fields(fields["problem"])
-    if problem.has_classes:
-        refuse("problem", "tensors without groups, pairs apart or exclusive", problem.name)
     require_list("cliques", cliques)
     for index, clique in enumerate(cliques):
-        _require_numbers(f"cliques, entry {index}", clique, problem.tensor_count)
-    _require_numbers("tree", tree, problem.tensor_count + 1)
-    text = compact_json([cliques, tree, problem_to_fields(problem)])
-    charge = ReadingWork(STEPS, len(zlib.compress(text.encode()))).charge
+        require_numbers(f"cliques, entry {index}", clique, problem.tensor_count)
+    require_numbers("tree", tree, problem.tensor_count + 1)
+    charge = charge_of(problem, cliques, tree)
     wrong = find_no_clique(problem, cliques, charge)
     if wrong is not None:
         raise InvalidCertificateError(wrong)
-    _follow(_State(problem, cliques, (1 << 64 if bound is None else bound) - 1, charge), tree)
+    follow(State(problem, cliques, (1 << 64 if bound is None else bound) - 1, charge), tree)
     if "offsets" in fields:
         require_list("offsets", fields["offsets"])
         plan = Plan(fields["offsets"], -1 if bound is None else bound)
@@ -88,14 +80,28 @@ def check_certificate(fields: Any) -> Proven:
     return Proven(problem, bound, "offsets" in fields)
 
 
-def _require_numbers(field: str, value: Any, end: int) -> None:
+def problem_of(fields: Any, proof: set[str]) -> Problem:
+    if isinstance(fields, dict) and fields.get("format", "") != "gapless-certificate":
+        refuse("format", "'gapless-certificate'", fields.get("format"))
+    require_fields("", fields, {"format", "version", "problem", *proof}, {"offsets"})
+    if type(fields["version"]) is not int or fields["version"] != 1:
+        refuse("version", "1", fields["version"])
+    return problem_from_fields(fields["problem"])
+
+
+def charge_of(problem: Problem, *proof: Any) -> Charge:
+    text = compact_json([*proof, problem_to_fields(problem)])
+    return ReadingWork(STEPS, len(zlib.compress(text.encode()))).charge
+
+
+def require_numbers(field: str, value: Any, end: int) -> None:
     require_list(field, value)
     for entry in value:
         if type(entry) is not int or not 0 <= entry < end:
             refuse(field, f"whole numbers from 0 to {end - 1}", entry)
 
 
-def _follow(state: _State, tree: list[int]) -> None:
+def follow(state: State, tree: list[int]) -> None:
     """Refuse a tree with a node that no rule refutes."""
     is_open = state.capacity >= 0 and all(map(le, state.low, state.high))
     # Nodes to come: the state above each, whether no rule refutes it there, and its decisions.
@@ -113,7 +119,7 @@ def _follow(state: _State, tree: list[int]) -> None:
                 given = ", ".join(f"{a} below {b}" for a, b in sorted(state.given)) or "nothing"
                 raise InvalidCertificateError(f"node {nodes}: no rule refutes it, with {given}")
             continue
-        _require_numbers(f"tree, node {nodes}", tensors, len(state.size))
+        require_numbers(f"tree, node {nodes}", tensors, len(state.size))
         members = set(tensors)
         state.charge(1 + count**2 // 16)
         if len(members) < max(2, count) or not all(members <= state.partners(t) for t in members):
@@ -124,7 +130,7 @@ def _follow(state: _State, tree: list[int]) -> None:
         raise InvalidCertificateError(f"the tree ends after {at} entries, found {len(tree)}")
 
 
-class _State:
+class State:
     """The least and the greatest offset of each block under the decisions (lower, upper)."""
 
     def __init__(

@@ -29,20 +29,23 @@ def judge_all(
 ) -> list[Result]:
     """Return the results of planners, checked by referee, capacity, known bounds and each other.
 
-    If a valid plan refutes the bound or the claim of an answer, its result becomes invalid. The
-    best of the other bounds applies to all results: every plan that meets it is optimal.
+    If a valid plan refutes a bound or the claim of an answer, its result becomes invalid. The
+    best of the other bounds, on the peak and on the cost, apply to all results: every plan that
+    meets the one that decides is optimal.
     """
     labels = [answer.label for answer in answers]
     results = _without_refuted(problem, labels, [_alone(problem, answer) for answer in answers])
     nothing = np.empty(0, dtype=np.int64)
-    proven = [
-        Bound(result.certificate, result.lower_bound, nothing)
-        for result in results
-        if result.status not in NO_ANSWER
-    ]
+    answered = [result for result in results if result.status not in NO_ANSWER]
+    proven = [Bound(result.certificate, result.lower_bound, nothing) for result in answered]
     best = max([*bounds, *proven], key=lambda bound: bound.bytes, default=None)
+    cost, by = max(
+        ((result.cost_bound, result.cost_certificate) for result in answered), default=(0, "")
+    )
     return [
-        result if result.status in NO_ANSWER else _held_against(problem, result, best)
+        result
+        if result.status in NO_ANSWER
+        else _held_against(problem, replace(result, cost_bound=cost, cost_certificate=by), best)
         for result in results
     ]
 
@@ -72,10 +75,11 @@ def _alone(problem: Problem, answer: PlannerAnswer) -> Result:
     result = Result(
         Status.NO_PLAN_FOUND, found.plan, found.lower_bound, found.certificate, found.reason,
         answer.planner, answer.parameters, answer.seed, answer.seconds, answer.cpu_seconds,
-        found.statistics, interrupted=found.interrupted,
+        found.statistics, interrupted=found.interrupted, cost_bound=found.cost_bound,
+        cost_certificate=found.cost_certificate,
     )  # fmt: skip
     if found.claimed in NO_ANSWER:
-        return replace(result, status=found.claimed, plan=None, lower_bound=0, certificate="")
+        return replace(_without_proofs(result), status=found.claimed, plan=None)
     wrong = _what_is_wrong(problem, found)
     if wrong:
         return replace(result, status=Status.INVALID, reason=wrong)
@@ -99,9 +103,14 @@ def _what_is_wrong(problem: Problem, found: Findings) -> str:
             f"claims that no plan is below {found.lower_bound} bytes, and its own plan has "
             f"{plan.peak}"
         )
-    if found.claimed is Status.OPTIMAL and found.lower_bound != plan.peak:
+    cost, decides = plan_cost(problem, plan.offsets), problem.cost_decides
+    fits = capacity is None or plan.peak <= capacity
+    if decides and fits and found.cost_bound > cost:
+        return f"claims that no plan costs less than {found.cost_bound}, and its own costs {cost}"
+    met = found.cost_bound == cost if decides else found.lower_bound == plan.peak
+    if found.claimed is Status.OPTIMAL and not met:
         return "claims an optimum without a bound to match"
-    if found.claimed is Status.INFEASIBLE and (capacity is None or plan.peak <= capacity):
+    if found.claimed is Status.INFEASIBLE and fits:
         return f"claims that no plan fits, and its own plan does, with a peak of {plan.peak}"
     return ""
 
@@ -109,9 +118,14 @@ def _what_is_wrong(problem: Problem, found: Findings) -> str:
 def _as_claim(result: Result) -> Result:
     """Move a proof that the planner states into a claim, and leave its plan to be judged."""
     claim = Claim(
-        result.certificate, result.lower_bound, infeasible=result.status is Status.INFEASIBLE
-    )
-    return replace(result, status=Status.NO_PLAN_FOUND, lower_bound=0, certificate="", claim=claim)
+        result.certificate or result.cost_certificate, result.lower_bound,
+        result.status is Status.INFEASIBLE, result.cost_bound,
+    )  # fmt: skip
+    return replace(_without_proofs(result), status=Status.NO_PLAN_FOUND, claim=claim)
+
+
+def _without_proofs(result: Result) -> Result:
+    return replace(result, lower_bound=0, certificate="", cost_bound=0, cost_certificate="")
 
 
 def _held_against(problem: Problem, result: Result, best: Bound | None) -> Result:
@@ -146,7 +160,7 @@ def _with_status(problem: Problem, result: Result) -> Result:
         # The planner's own reason tells whether more time could help.
         reason += f"; {result.reason}" if result.reason else ""
     elif plan is not None:
-        is_best = result.cost == 0 if problem.cost_decides else plan.peak == bound
+        is_best = result.cost == result.cost_bound if problem.cost_decides else plan.peak == bound
         status = Status.OPTIMAL if is_best else Status.FEASIBLE
     return replace(result, status=status, reason=reason, said=result.reason)
 
@@ -156,6 +170,8 @@ def _is_confirmed(result: Result) -> bool:
     claim = result.claim
     if claim is None or claim.lower_bound > result.lower_bound:
         return False
+    if claim.cost_bound > result.cost_bound:
+        return False
     return not claim.infeasible or result.status is Status.INFEASIBLE
 
 
@@ -163,19 +179,24 @@ def _without_refuted(
     problem: Problem, labels: Sequence[str], results: Sequence[Result]
 ) -> list[Result]:
     """Return the results; those with a bound or claim that a valid plan refutes become invalid."""
-    plans = {
-        index: result.plan.peak
-        for index, result in enumerate(results)
+    plans = [
+        (result.plan.peak, result.cost or 0, label)
+        for label, result in zip(labels, results, strict=True)
         if result.valid and result.plan is not None
-    }
+    ]
     if not plans:
         return list(results)
-    best = min(plans, key=lambda index: plans[index])
-    witness = f"the valid plan of {labels[best]} has a peak of {plans[best]}"
-    fits = problem.capacity is None or plans[best] <= problem.capacity
+    peak, _, by = min(plans)
+    capacity = peak if problem.capacity is None else problem.capacity
+    least, of = min(
+        ((cost, of) for used, cost, of in plans if used <= capacity), default=(None, by)
+    )
     settled = list(results)
     for index, result in enumerate(results):
-        claim = _refuted_claim(result, plans[best], fits)
+        witness = f"the valid plan of {by} has a peak of {peak}"
+        claim = _refuted_claim(result, peak, peak <= capacity)
+        if not claim and problem.cost_decides and least is not None:
+            claim, witness = _refuted_cost(result, least), f"the plan of {of} costs {least}"
         if claim:
             reason = f"{labels[index]} {claim}, and {witness}"
             settled[index] = replace(result, status=Status.INVALID, reason=reason, claim=None)
@@ -189,7 +210,16 @@ def _refuted_claim(result: Result, peak: int, fits: bool) -> str:
     own = Claim(result.certificate, result.lower_bound, result.status is Status.INFEASIBLE)
     for claim in filter(None, (own, result.claim)):
         if claim.lower_bound > peak:
-            return str(replace(claim, infeasible=False))
+            return str(replace(claim, infeasible=False, cost_bound=0))
         if claim.infeasible and fits:
             return str(claim)
     return ""
+
+
+def _refuted_cost(result: Result, cost: int) -> str:
+    """Return the bound or claim that a plan of this cost within the capacity refutes, if any."""
+    if result.status in NO_ANSWER:
+        return ""
+    own = Claim(result.cost_certificate, 0, infeasible=False, cost_bound=result.cost_bound)
+    over = (claim for claim in (own, result.claim) if claim and claim.cost_bound > cost)
+    return "".join(map(str, over))

@@ -98,6 +98,8 @@ def find_wrong_offset(problem: Problem, plan: Plan) -> str | None:
 def _find_wrong_place(problem: Problem, offsets: list[int]) -> str | None:
     """Return the fault of a tensor that lies in no memory, or not in one of its own, or None."""
     places = _places_of(problem)
+    head = {tensor: chain[0] for chain in problem.contiguous for tensor in chain}
+    home: dict[int, int] = {}
     for tensor, size in enumerate(problem.size.tolist()):
         begin, end = offsets[tensor], offsets[tensor] + size
         memory = _memory_of(problem, begin, end)
@@ -107,9 +109,11 @@ def _find_wrong_place(problem: Problem, offsets: list[int]) -> str | None:
         if memory is None:
             return f"{span}: a tensor lies within one memory"
         its = problem.memories[memory]
+        if home.setdefault(head.get(tensor, tensor), memory) != memory:
+            return f"{span}: its chain lies within one memory"
         if tensor in places and memory not in places[tensor]:
             return f"{span}: it may not lie in memory {its.name}"
-        if begin % its.alignment:
+        if offsets[head.get(tensor, tensor)] % its.alignment:
             return f"{span}: memory {its.name} needs multiples of {its.alignment}"
         for low, high in its.reserved:
             if begin < its.begin + high and its.begin + low < end:
@@ -231,8 +235,9 @@ def plan_cost(problem: Problem, offsets: NDArray[np.int64]) -> int:
     """Return what the reuse of bytes and the places of all tensors cost."""
     places, ends, cost = _places_of(problem), offsets + problem.size, 0
     for tensor, costs in places.items():
-        if problem.size[tensor]:
-            cost += costs.get(_memory_of(problem, int(offsets[tensor]), int(ends[tensor])), 0)
+        memory = _memory_of(problem, int(offsets[tensor]), int(ends[tensor]))
+        if problem.size[tensor] and memory is not None:
+            cost += costs.get(memory, 0)
     return cost + reuse_cost(problem, offsets)
 
 
@@ -246,6 +251,8 @@ def reuse_cost(problem: Problem, offsets: NDArray[np.int64]) -> int:
 
 def find_no_clique(problem: Problem, sets: list[list[int]], charge: Charge) -> str | None:
     """Return the fault of a set that is not of different, pairwise unsafe tensors, or None."""
+    if problem.has_classes:
+        return "a problem without groups, pairs apart or exclusive is needed: its plain form"
     size = problem.size.tolist()
     given = () if problem.unsafe_pairs is None else problem.unsafe_pairs.tolist()
     charge(len(size) + len(given))

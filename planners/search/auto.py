@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated
 
-from planners.exact.branch_and_bound.branch_and_bound import Resumable
+from planners.exact.branch_and_bound.branch_and_bound import Resumable, search
 from planners.greedy.portfolio import Portfolio
 from planners.greedy.pressure import PressureOrders
 from planners.greedy.stages import plan_in_stages, with_node_limit
@@ -15,6 +15,7 @@ from planners.model.incumbent import Incumbent
 from planners.model.problem import Problem, Safety
 from planners.registry import SomeOf, register
 from planners.search.bound_search import BoundSearch
+from planners.search.cost_turns import with_cost_turns
 from planners.search.exact_step import ExactStep
 from planners.search.large_neighbourhood import LargeNeighbourhoodSearch
 from planners.search.largest_first import LargestFirst
@@ -57,18 +58,26 @@ LEAST_ATTEMPTS = 24
     NAME,
     summary="Greedy portfolio, pressure orders, then exact, beam and local searches until a proof",
     source="Gapless",
+    memories=True,
 )
 def auto(problem: Problem, budget: Budget, without: Annotated[str, SomeOf(NAMES)] = "") -> Findings:
     """Plan any problem: look for quick proofs first, then search until the budget is spent.
 
     With a capacity, the first plan that fits is the answer; with prices of reuse as well, a search
-    for a plan that costs less goes on from it. A node limit counts attempts and nodes.
-    All runs in one thread. The searches named in ``without``, joined by ``+``, take no turns. The
-    statistics say how many turns each search had, and why others had none.
+    for a plan that costs less and a proof of the least cost go on from it, in turns. With a choice
+    of memories the search for a plan that costs less is alone. A node limit counts attempts and
+    nodes. All runs in one thread. The searches named in ``without``, joined by ``+``, take no
+    turns. The statistics say how many turns each search had, and why others had none.
     """
+    if problem.memories:
+        return with_least_cost(problem, budget, Findings())
     left_out = frozenset(without.split("+"))
     found = plan_any(problem, budget, Resumable(problem), left_out)
-    return with_least_cost(problem, budget, found) if problem.cost_decides else found
+    if not problem.cost_decides:
+        return found
+    return with_cost_turns(
+        problem, with_node_limit(problem, budget, DEFAULT_EFFORT, LEAST_ATTEMPTS), found, search
+    )
 
 
 def plan_any(

@@ -1,61 +1,61 @@
-"""Looks for a plan within the capacity whose reuse of bytes costs least."""
+"""Looks for a plan whose places and reuse of bytes cost least."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from planners import _core
+from planners.greedy.reuse_start import reuse_search
 from planners.model.budget import Budget
 from planners.model.findings import Findings
+from planners.model.places import block_ranges, least_place_costs
 from planners.model.plan import Plan
-from planners.model.problem import Problem, Scalar
+from planners.model.problem import Problem
 
 # Limits the blocks of a problem: the search keeps a link for each unsafe or priced pair. A guess.
 MOST_BLOCKS = 5_000
 # Attempts of one call, after which the search looks at its limits. Without a time limit it ends
-# after PATIENCE attempts without a cheaper plan. Guesses.
+# after PATIENCE attempts without a better plan. Guesses.
 ATTEMPTS_A_CALL = 10_000
 PATIENCE = 100_000
 
 
 def with_least_cost(problem: Problem, budget: Budget, found: Findings) -> Findings:
-    """Return findings whose plan costs no more than theirs, if theirs is within the capacity.
+    """Return findings whose plan costs no more than theirs; theirs fits, or they have none.
 
-    Note [Ruin and recreate] in ``reuse_search.h`` describes the search. A node limit counts its
+    The search ends early where the plan costs no more than is proven. A node limit counts its
     attempts, besides those that the findings took.
     """
-    plan, capacity = found.plan, problem.capacity
-    if plan is None or capacity is None or plan.peak > capacity or found.interrupted:
-        return found
     if problem.blocks.count > MOST_BLOCKS:
         return replace(found, reason=f"more than {MOST_BLOCKS} blocks: no search for a lower cost")
-    blocks = problem.blocks
-    heads = plan.offsets[blocks.members[blocks.indptr[:-1]]] - blocks.before[blocks.indptr[:-1]]
-    search = _core.ReuseSearch(
-        problem.core.with_rows(), problem.reuse_prices, capacity, heads, budget.seed
-    )
-    statistics: dict[str, Scalar] = {"first_cost": search.least_cost}
+    ranges = block_ranges(problem)
+    goal, certificate = found.cost_bound, found.cost_certificate
+    must_pay = sum(least_place_costs(ranges).values())
+    if must_pay > goal:
+        goal, certificate = must_pay, "places"
+    search = reuse_search(problem, ranges, found.plan, budget.seed)
     attempts = idle = 0
-    reason = "the search ended before it found a plan without cost"
+    reason = f"the search ended before it found a plan of cost {goal}"
     try:
-        while search.least_cost > 0:
+        while True:
             most = ATTEMPTS_A_CALL
             if budget.node_limit is not None:
                 most = min(most, budget.node_limit - attempts)
-            if most == 0 or (budget.time_limit_seconds is None and idle >= PATIENCE):
-                break
-            before = search.least_cost
-            made = search.run(most, 0, budget.remaining_seconds())
+            before = search.best()[:2]
+            made = search.run(most, goal, budget.remaining_seconds())
             attempts += made
-            idle = 0 if search.least_cost < before else idle + made
+            idle = 0 if search.best()[:2] < before else idle + made
+            if made < ATTEMPTS_A_CALL or (budget.time_limit_seconds is None and idle >= PATIENCE):
+                break
     except TimeoutError:
         reason = "time limit"
     except KeyboardInterrupt:
         found, reason = replace(found, interrupted=True), "interrupted"
-    statistics |= {"reuse_attempts": attempts}
+    bytes_out, cost, heads = search.best()
     return replace(
         found,
-        plan=Plan.of_blocks(problem, search.best_heads()),
-        reason="" if search.least_cost == 0 else reason,
-        statistics={**found.statistics, **statistics},
+        plan=None if bytes_out else Plan.of_blocks(problem, heads),
+        reason="" if (bytes_out, cost) == (0, goal) else reason,
+        statistics={**found.statistics, "reuse_attempts": attempts},
+        cost_bound=goal,
+        cost_certificate=certificate,
     )

@@ -11,6 +11,7 @@ from planners.judged_run import run
 from planners.model.bounds import bounds_of
 from planners.model.budget import Budget
 from planners.model.graph import Graph
+from planners.model.memories import Memory
 from planners.model.plan import Result, Status
 from planners.model.problem import Problem
 from planners.referee.naive import find_violation
@@ -58,6 +59,32 @@ FIXED = {
         capacity=6,
         reuse_prices=[(0, 1, 3), (1, 2, 1), (0, 2, 5)],
     ),
+    "tensors together, apart and exclusive": partial(
+        Problem,
+        size=[4, 6, 3, 2],
+        start=[0, 0, 0, 2],
+        end=[2, 2, 2, 4],
+        together=[(0, 1)],
+        apart=[(2, 3)],
+        exclusive=[(0, 2)],
+    ),
+    "two memories": partial(
+        Problem,
+        size=[4, 4, 9],
+        start=[0, 2, 0],
+        end=[2, 4, 4],
+        memories=[Memory("fast", 0, 6, reserved=((1, 2),)), Memory("slow", 8, 9)],
+        places=[(0, 0, 0), (1, 0, 3), (2, 1, 7)],
+        reuse_prices=[(0, 1, 5)],
+    ),
+    "a choice of memories": partial(
+        Problem,
+        size=[4, 4],
+        start=[0, 0],
+        end=[2, 2],
+        memories=[Memory("fast", 0, 4), Memory("slow", 8, 4)],
+        places=[(0, 0, 0), (0, 1, 9), (1, 0, 0), (1, 1, 2)],
+    ),
     "a gap": partial(Problem, size=[4, 4], start=[0, 1], end=[3, 2], gaps=[(0, 1, 2)]),
 }
 
@@ -87,8 +114,9 @@ def require_contract(problem: Problem, result: Result) -> None:
         assert result.plan.peak >= bound.bytes
     assert result.plan.peak >= result.lower_bound
     assert result.lower_bound == 0 or result.certificate
+    assert result.cost_bound == 0 or result.cost_certificate
     if result.status is Status.OPTIMAL and problem.cost_decides:
-        assert result.cost == 0
+        assert result.cost == result.cost_bound
     elif result.status is Status.OPTIMAL:
         assert result.plan.peak == result.lower_bound
         assert result.certificate

@@ -10,9 +10,16 @@ from planners import registry
 from planners.model.plan import Status
 from planners.model.problem import Safety
 from planners.testing.contract import FIXED, WITH_A_PLAN, answer, require_contract
-from planners.testing.random_problems import random_problem
+from planners.testing.random_problems import (
+    random_problem,
+    with_classes,
+    with_memories,
+    with_prices,
+)
 
 PROBLEMS_OF_A_KIND = 25
+# Of problems with a choice of memories, which have no pins.
+PLACED = frozenset({"alignment", "chains", "gaps", "zero"})
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -31,6 +38,17 @@ def test_random_problems(name: str, safety: Safety) -> None:
     for seed in range(PROBLEMS_OF_A_KIND):
         rng = random.Random(f"{safety} {seed}")
         problem = random_problem(rng, safety, (0, 7))
+        require_contract(problem, answer(name, problem))
+
+
+@pytest.mark.parametrize("safety", Safety)
+def test_prices_classes_and_memories(name: str, safety: Safety) -> None:
+    for seed in range(PROBLEMS_OF_A_KIND):
+        rng = random.Random(f"conditions {safety} {seed}")
+        problem = with_prices(rng, random_problem(rng, safety, (1, 6), features=PLACED))
+        problem = with_classes(rng, problem)
+        if seed % 2:
+            problem = with_memories(rng, problem, choice=seed % 4 == 1)
         require_contract(problem, answer(name, problem))
 
 

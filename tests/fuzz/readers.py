@@ -29,7 +29,7 @@ from planners.files.formats import formats
 from planners.files.json_file import read_json
 from planners.files.plan_file import read_plan, read_saved_plan
 from planners.files.recording_slice import RecordingSlice
-from planners.referee.certificate import check_certificate
+from planners.referee.cost_certificate import check_any_certificate
 from planners.referee.naive import find_violation
 from tests.fuzz.limited_child import MIB, limit_cpu, lines_of_child
 from tests.fuzz.mutations import mutated
@@ -136,7 +136,7 @@ def _ways_of(path: Path, random: Random) -> list[Callable[[], object]]:
         problem = DYNAMIC if path.stem == "space" else PLANNED
         return [lambda: read_saved_plan(problem, path)]
     if path.suffix == ".certificate":
-        return [lambda: check_certificate(read_json(path))]
+        return [lambda: check_any_certificate(read_json(path))]
     recording_slice = random.choice(
         (
             RecordingSlice(),

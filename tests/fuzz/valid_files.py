@@ -6,6 +6,7 @@ import json
 import pickle
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from instances.catalogue.catalogue_file import CATALOGUE
 from instances.formats.minimalloc_csv import write_minimalloc_csv
@@ -18,7 +19,7 @@ from planners.dynamic.reusable_space import reusable_space
 from planners.dynamic.static_part import static_part
 from planners.files.certificate_file import certificate_to_fields
 from planners.files.json_file import write_fields
-from planners.model.certificate import Certificate
+from planners.model.certificate import Certificate, CostCertificate
 from planners.model.plan import Plan
 from tests.instances.formats.structured_problem import STRUCTURED
 
@@ -87,6 +88,15 @@ def _snapshot(path: Path) -> None:
 
 def _plan(path: Path) -> None:
     write_plan(PLANNED, run(PLANNED, get("greedy-size-first")), path)
+
+
+def _certificate_of_cost(path: Path) -> None:
+    problem = Problem([4, 3], [0, 1], [1, 2], reuse_prices=[(0, 1, 5)], capacity=6)
+    rows: list[dict[str, Any]] = [
+        {"sets": [[0, 1]], "divisor": 1}, {"sets": [[0, 1]], "tree": [0]}
+    ]  # fmt: skip
+    proof = CostCertificate(5, [], rows, [0, [1, 1, 5], [1]], Plan([0, 0], 4))
+    write_fields(certificate_to_fields(problem, proof), path)
 
 
 def _certificate(path: Path) -> None:
@@ -158,6 +168,7 @@ _WRITERS: dict[str, Callable[[Path], None]] = {
     "plan.plan": _plan,
     "space.plan": _plan_with_space,
     "proof.certificate": _certificate,
+    "cost.certificate": _certificate_of_cost,
     "catalogue.toml": _catalogue,
     "results.jsonl": _results,
 }

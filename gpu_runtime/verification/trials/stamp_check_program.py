@@ -11,6 +11,7 @@ import numpy as np
 from planners.errors import InstanceError
 from planners.model.columns import IntColumn
 from planners.model.graph import Graph
+from planners.model.plain_form import is_plain
 from planners.model.problem import Problem, Safety
 
 Tensors = tuple[int, ...]
@@ -85,6 +86,11 @@ def make_stamp_check_program(problem: Problem) -> StampCheckProgram:
         raise InstanceError(
             f"{problem.name}: verification runs a schedule; lifetimes or a graph are needed, "
             f"found field unsafe_pairs, which says nothing of the order of nodes"
+        )
+    if not is_plain(problem):
+        raise InstanceError(
+            f"{problem.name}: verification knows one memory and no classes of tensors, found "
+            f"fields memories, together, apart or exclusive"
         )
     if problem.graph is not None:
         return _program_of_graph(problem.graph, problem.size)

@@ -7,6 +7,7 @@
 
 #include "arrays.h"
 #include "greedy/placement.h"
+#include "one_at_a_time.h"
 #include "search/order_search.h"
 #include "search/reuse_search.h"
 #include "search/skyline_beam.h"
@@ -17,6 +18,11 @@ namespace gapless::bindings {
 namespace {
 
 using Placed = std::tuple<NumpyArray<std::int64_t>, std::int64_t, bool>;
+
+struct GuardedReuse {
+    ReuseSearch search;
+    std::atomic_flag busy;
+};
 
 template <class Place>
 void bind_place(nb::module_& module, const char* name, const std::string& algorithm, Place place) {
@@ -65,29 +71,37 @@ void bind_placement(nb::module_& module) {
         nb::arg("seed"), nb::arg("seconds"),
         "Offsets of the first plan below the limit, empty without one; the order to go on from; "
         "the attempts made; and whether it is proven that there is no such plan.");
-    nb::class_<ReuseSearch>(module, "ReuseSearch",
-                            "Local search for a plan within a capacity whose reuse costs least.")
+    nb::class_<GuardedReuse>(
+        module, "ReuseSearch",
+        "Local search for a plan whose places and reuse cost least; one call at a time.")
         .def(
             "__init__",
-            [](ReuseSearch* self, const Instance& instance, Table<std::int64_t> prices,
-               std::int64_t capacity, Array<std::int64_t> heads, std::uint64_t seed) {
-                new (self)
-                    ReuseSearch(instance, copy(prices, "prices", 3), capacity, copy(heads), seed);
+            [](GuardedReuse* self, const Instance& instance, Table<std::int64_t> prices,
+               Table<std::int64_t> ranges, Array<std::int64_t> heads, std::uint64_t seed) {
+                new (self) GuardedReuse{{instance, copy(prices, "prices", 3),
+                                         copy(ranges, "ranges", 6), copy(heads), seed},
+                                        {}};
             },
-            nb::arg("instance"), nb::arg("prices"), nb::arg("capacity"), nb::arg("heads"),
+            nb::arg("instance"), nb::arg("prices"), nb::arg("ranges"), nb::arg("heads"),
             nb::arg("seed"))
         .def(
             "run",
-            [](ReuseSearch& search, std::int64_t attempts, std::int64_t goal, double seconds) {
-                return without_python(seconds,
-                                      [&](Stop& stop) { return search.run(attempts, goal, stop); });
+            [](GuardedReuse& asked, std::int64_t attempts, std::int64_t goal, double seconds) {
+                const OneAtATime alone(asked.busy, "ReuseSearch.run");
+                return without_python(
+                    seconds, [&](Stop& stop) { return asked.search.run(attempts, goal, stop); });
             },
             nb::arg("attempts"), nb::arg("goal"), nb::arg("seconds"),
             "Makes attempts until a plan costs at most the goal; returns how many were made.")
-        .def_prop_ro("least_cost", &ReuseSearch::least_cost)
-        .def("best_heads", [](const ReuseSearch& search) {
-            return to_numpy(std::vector<std::int64_t>(search.best_heads()));
-        });
+        .def(
+            "best",
+            [](GuardedReuse& asked) {
+                const OneAtATime alone(asked.busy, "ReuseSearch.best");
+                const ReuseSearch& search = asked.search;
+                return std::tuple(search.least().bytes_out, search.least().price,
+                                  to_numpy(std::vector<std::int64_t>(search.best_heads())));
+            },
+            "The bytes of the blocks that are out, what the others pay, and all heads.");
     module.def(
         "beam_over_skylines",
         [](const Instance& instance, std::int64_t capacity, std::int64_t limit, std::int32_t width,

@@ -1,40 +1,16 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
-#include <atomic>
 #include <memory>
 
 #include "arrays.h"
 #include "exact/canonical_search.h"
 #include "exact/disjunctive_search.h"
+#include "one_at_a_time.h"
 
 namespace gapless::bindings {
 
 namespace {
-
-// Note [One question at a time]
-// ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
-// Rationale. A canonical search keeps the state of its question between nodes. Two concurrent
-// questions would corrupt each other.
-// Approach. A second question is refused at once. Waiting for the first would not help: the wait
-// may last the first one's time limit, the answer would come no faster than from a second search
-// object, and a signal handler that asks the search that it interrupted would wait for itself.
-class OneAtATime {
-  public:
-    explicit OneAtATime(std::atomic_flag& busy) : busy_(busy) {
-        if (busy_.test_and_set()) {
-            throw std::runtime_error(
-                "CanonicalSearch.decide: one question at a time, found it in use by another call; "
-                "make a search for each thread");
-        }
-    }
-    ~OneAtATime() { busy_.clear(); }
-    OneAtATime(const OneAtATime&) = delete;
-    OneAtATime& operator=(const OneAtATime&) = delete;
-
-  private:
-    std::atomic_flag& busy_;
-};
 
 template <class Search>
 struct GuardedSearch {
@@ -145,7 +121,7 @@ void bind_search(nb::module_& module) {
                                                  wander,
                                                  seed,
                                                  rules};
-                const OneAtATime alone(asked.busy);
+                const OneAtATime alone(asked.busy, "CanonicalSearch.decide");
                 return without_python(
                     seconds, [&](Stop& stop) { return asked.search->decide(question, stop); });
             },
@@ -162,7 +138,7 @@ void bind_search(nb::module_& module) {
             "decide",
             [](GuardedSearch<DisjunctiveSearch>& asked, std::int64_t capacity,
                std::int64_t node_limit, bool forced, bool logs, double seconds) {
-                const OneAtATime alone(asked.busy);
+                const OneAtATime alone(asked.busy, "DisjunctiveSearch.decide");
                 return without_python(seconds, [&](Stop& stop) {
                     return asked.search->decide(within(capacity, asked.horizon), node_limit, forced,
                                                 logs, stop);

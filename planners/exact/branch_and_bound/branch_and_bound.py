@@ -13,6 +13,7 @@ import numpy as np
 from planners import _core
 from planners.exact.branch_and_bound.components import Component, components_of
 from planners.exact.common_unit import ScaledBlocks, scale_blocks
+from planners.exact.least_cost.least_cost import with_least_cost_proven
 from planners.exact.model_limits import require_time
 from planners.exact.plan_exactly import SearchOutcome, WarmStart, plan_exactly
 from planners.model.budget import Budget
@@ -128,9 +129,16 @@ def branch_and_bound(
     """Search between the best bound and the best greedy plan until both meet.
 
     A node limit counts nodes, and a run with it repeats exactly. See :class:`Rules` for the others.
+    With prices of reuse, the search for a plan within the capacity answers which pairs can be kept
+    apart; Note [Implicit hitting sets] in ``least_cost.py`` describes the rest.
     """
     rules = Rules(dominance, passed_over, lowest, identical, split, memory, forced)
-    return search(problem, budget, rules=rules)
+
+    def decide(asked: Problem, limits: Budget) -> Findings:
+        return search(asked, limits, rules=rules)
+
+    found = decide(problem, budget)
+    return with_least_cost_proven(problem, budget, found, decide) if problem.cost_decides else found
 
 
 def search(

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
 import numpy as np
 
 from planners.exact.common_unit import ScaledBlocks, scale_blocks
+from planners.exact.cp_sat.cost_question import CostQuestion
 from planners.exact.cp_sat.offset_model import (
     TIE_ORDERS,
-    OffsetModel,
     TieOrder,
     build_model,
     require_room_for_pairs,
 )
-from planners.exact.interruptible import run_interruptibly
+from planners.exact.cp_sat.solver import Solved, interleaves, read_solved, solve
 from planners.exact.model_limits import (
     RESERVE_SECONDS,
-    ModelTooLargeError,
     require_time,
     solver_seconds,
 )
@@ -31,7 +28,7 @@ from planners.model.budget import Budget
 from planners.model.columns import IntColumn
 from planners.model.findings import Findings
 from planners.model.problem import Problem
-from planners.processes.isolated_process import AnsweredInterrupt, Ended, stream_isolated
+from planners.processes.isolated_process import AnsweredInterrupt, Ended
 from planners.registry import register
 
 NAME = "cp-sat"
@@ -56,12 +53,6 @@ HALVINGS = 4
 
 SPENT = "the budget was spent before the proof"
 
-# Limits the bytes that CP-SAT's process may send for each block. An offset takes some 20 as text.
-MOST_BYTES_A_HEAD = 1000
-
-# Seconds that CP-SAT gets after Ctrl-C to return its best plan. A guess.
-GRACE_SECONDS = 10.0
-
 
 def _load_cp_model() -> Any:
     from ortools.sat.python import cp_model
@@ -74,11 +65,13 @@ def _load_cp_model() -> Any:
     summary="CP-SAT: no-overlap of rectangles, or of cliques of unsafe tensors; proves its optimum",
     source="OR-Tools CP-SAT; greedy start",
     prepare=_load_cp_model,
+    memories=True,
 )
 def cp_sat(problem: Problem, budget: Budget) -> Findings:
     """Search with OR-Tools' CP-SAT, between the best bound and the best greedy plan.
 
-    A node limit counts conflicts. With it several threads take turns, so that the run repeats.
+    With memories or prices at a capacity, one question asks for the least cost of what fits. A node
+    limit counts conflicts. With it several threads take turns, so that the run repeats.
 
     Note: two kinds of questions. With its own strategies CP-SAT does not close tight packings of
     150 tensors in an hour. With a fixed branching rule some hundred conflicts suffice, if the order
@@ -88,46 +81,20 @@ def cp_sat(problem: Problem, budget: Budget) -> Findings:
     later peaks lie between it and the best plan. Between these questions CP-SAT gets questions
     without an order, for its own strategies. Each turn is longer than the one before.
     """
-    return plan_exactly(
-        problem,
-        budget,
-        NAME,
-        lambda start: _search(problem, budget, start),
-        require=lambda: require_package("ortools.sat.python", "OR-Tools", "pip install ortools"),
-    )
+    require_package("ortools.sat.python", "OR-Tools", "pip install ortools")
+    found = Findings()
+    if not problem.memories:
+        found = plan_exactly(problem, budget, NAME, lambda start: _search(problem, budget, start))
+        refuted = found.lower_bound > (problem.capacity or 0)
+        if not problem.cost_decides or refuted or found.interrupted:
+            return found
+    return CostQuestion(problem, budget, NAME, found).findings(_load_cp_model())
 
 
 def _search(problem: Problem, budget: Budget, start: WarmStart) -> SearchOutcome:
     require_room_for_pairs(problem)  # fails sooner than an import
     cp_model = _load_cp_model()
     return _Search(cp_model, problem, start, budget).outcome()
-
-
-@dataclass(frozen=True)
-class _Solved:
-    """The outcome of CP-SAT, as its process sends it after the plans."""
-
-    status: int
-    conflicts: int
-    branches: int
-    bound: float
-
-
-def _solve(cp_model: Any, solver: Any, model: OffsetModel, send: Callable[[bytes], None]) -> bytes:
-    class Sender(cp_model.CpSolverSolutionCallback):  # type: ignore[misc]
-        def on_solution_callback(self) -> None:
-            heads = [x if isinstance(x, int) else self.value(x) for x in model.head]
-            send(json.dumps(heads).encode())
-
-    status, _ = run_interruptibly(
-        lambda: solver.solve(model.model, Sender()), solver.stop_search, GRACE_SECONDS
-    )
-    if status is None:
-        raise KeyboardInterrupt
-    solved = _Solved(
-        int(status), solver.num_conflicts, solver.num_branches, solver.best_objective_bound
-    )
-    return json.dumps(asdict(solved)).encode()
 
 
 @dataclass(frozen=True)
@@ -242,18 +209,16 @@ class _Search:
         seconds = self._share_of_time(question)
         self._set_parameters(solver.parameters, question, turn, seconds)
         self.questions += 1
-        # The solver runs in a process, which can be ended even during a long presolve; a thread
-        # cannot.
         try:
-            answer = stream_isolated(
-                lambda send: _solve(self.cp_model, solver, model, send),
-                lambda heads: self._keep(json.loads(heads), question),
-                seconds=min(self.budget.remaining_seconds(), PATIENCE * seconds),
-                most_bytes=MOST_BYTES_A_HEAD * (1 + self.scaled.count),
-                interrupt_grace_seconds=GRACE_SECONDS,
+            answer = solve(
+                self.cp_model,
+                solver,
+                model,
+                lambda heads: self._keep(heads, question),
+                min(self.budget.remaining_seconds(), PATIENCE * seconds),
             )
         except AnsweredInterrupt as interrupt:
-            self._read(interrupt.answer, model, question)
+            self._read(read_solved(self.cp_model, model, interrupt.answer), question)
             raise
         if isinstance(answer, Ended):
             self.reason = f"CP-SAT {answer.how}"
@@ -261,7 +226,7 @@ class _Search:
                 return  # the next question may be easier
             raise TimeoutError(self.reason)
         self.reason = SPENT
-        self._read(answer, model, question)
+        self._read(answer, question)
 
     def _share_of_time(self, question: _Question) -> float:
         require_time(self.budget)
@@ -293,12 +258,7 @@ class _Search:
             parameters.max_number_of_conflicts = min(left, most)
         parameters.num_workers = budget.threads if led else 1
         parameters.random_seed = budget.seed
-        # One plain thread would follow one strategy; interleaved, it follows the whole portfolio.
-        parameters.interleave_search = led and (
-            budget.threads == 1 or budget.node_limit is not None
-        )
-        # Python handles Ctrl-C; CP-SAT's own handler would replace Python's.
-        parameters.catch_sigint_signal = False
+        parameters.interleave_search = led and interleaves(budget)
 
     def _peak(self, heads: IntColumn) -> int:
         return int((heads + self.scaled.size).max(initial=0))
@@ -310,10 +270,8 @@ class _Search:
             self.order = ", ".join(question.tie_order or ())
             self.start.offer(self.scaled.plan(self.problem, found))
 
-    def _read(self, answer: bytes, model: OffsetModel, question: _Question) -> None:
-        solved, cp_model = _Solved(**json.loads(answer)), self.cp_model
-        if solved.status == cp_model.MODEL_INVALID:
-            raise ModelTooLargeError(f"CP-SAT rejects the model: {model.model.validate()}")
+    def _read(self, solved: Solved, question: _Question) -> None:
+        cp_model = self.cp_model
         self.conflicts += solved.conflicts
         self.branches += solved.branches
         if solved.status == cp_model.INFEASIBLE:

@@ -133,11 +133,8 @@ def build_model(
     head, steps = _head_variables(model, scaled, peaks[1], budget)
     for offset, size in zip(head, scaled.size.tolist(), strict=True):
         model.add(offset + size <= peak)
-    if problem.lifetimes_decide:
-        rows = tie_order is None
-        symmetry, live = _add_rectangles(model, problem, scaled, head, budget, rows=rows)
-    else:
-        symmetry, live = _add_cliques(model, problem, scaled, head, budget)
+    rows = tie_order is None
+    symmetry, live = add_no_overlaps(model, problem, scaled, head, budget, rows=rows)
     if tie_order is not None:
         # The order already decides which block lies at the bottom.
         symmetry = replace(symmetry, anchor=None)
@@ -181,6 +178,21 @@ def _head_variables(
         steps[block] = model.new_int_var(0, limit[block], f"step{block}")
         head[block] = modulus[block] * steps[block] + head[block]
     return head, steps
+
+
+def add_no_overlaps(
+    model: cp_model.CpModel,
+    problem: Problem,
+    scaled: ScaledBlocks,
+    head: list[Any],
+    budget: Budget,
+    *,
+    rows: bool = True,
+) -> tuple[Symmetry, list[IntColumn]]:
+    """Keep unsafe pairs apart; return the symmetry of a peak, and sections or cliques."""
+    if problem.lifetimes_decide:
+        return _add_rectangles(model, problem, scaled, head, budget, rows=rows)
+    return _add_cliques(model, problem, scaled, head, budget)
 
 
 def _add_rectangles(

@@ -28,7 +28,7 @@ TIED = Problem([4, 4, 6, 1], [0, 1, 3, 0], [2, 4, 5, 5])
 PLUGINS = (
     "unsafe_pairs", "merged_chains", "last_iteration", "stream_counts", "reorderings",
     "planning_parts", "planned_files", "production_planners", "allocator_experiments",
-    "device_calls", "verified_plans", "price_of_reuse", "two_banks",
+    "device_calls", "verified_plans", "price_of_reuse", "two_banks", "bytes_against_waits",
 )  # fmt: skip
 
 
@@ -44,11 +44,20 @@ def own_planners(own_registry: None) -> None:  # noqa: ARG001
         (Problem([1], [0], [1]), "unsafe-pairs"),
         (Problem([1], [0], [1]), "stream-counts"),
         (Problem([1], [0], [1]), "reorderings"),
+        (Problem([1], [0], [1]), "bytes-against-waits"),
         (Problem([1, 2], unsafe_pairs=[(0, 1)]), "planning-parts"),
     ],
 )
 def test_problems_without_graph_or_steps_are_unsupported(problem: Problem, planner: str) -> None:
     assert run(problem, planner).status is Status.UNSUPPORTED
+
+
+def test_waits_save_bytes() -> None:
+    found = run(PROBLEM, "bytes-against-waits:seconds=0.2").statistics
+    peaks = [found[f"peak_{count}"] for count in (0, 1, 2, 5, 10, 20)]
+    assert peaks == sorted(peaks, key=int, reverse=True)
+    assert int(found["least"]) <= int(found["bound_20"]) <= int(peaks[-1]) < int(peaks[0])
+    assert found["bound_0"] == found["heaviest"]
 
 
 def test_every_algorithm_finds_the_same_pairs() -> None:

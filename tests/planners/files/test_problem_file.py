@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planners import Graph, InstanceError, Problem, Safety, read_problem, write_problem
+from planners import Graph, InstanceError, Memory, Problem, Safety, read_problem, write_problem
 from planners.files.problem_file import FORMAT, problem_from_fields, problem_to_fields
 from planners.model.problem import Scalar
 from planners.testing.random_problems import random_problem
@@ -51,6 +51,11 @@ EXAMPLES = {
     "empty": Problem([], [], []),
     "empty graph": Problem([], graph=Graph(op=[], stream=[], producer=[], consumers=[])),
     "no pairs": Problem([5], unsafe_pairs=[]),
+    "memories": Problem(
+        [4, 4, 9], [0, 0, 0], [2, 2, 2], together=[(0, 1)], apart=[(1, 2)], exclusive=[(2, 0)],
+        memories=[Memory("fast", 0, 8, 2, ((0, 1), (4, 6))), Memory("slow", 64, 100)],
+        places=[(2, 1, 7), (0, 0, 0)],
+    ),
 }  # fmt: skip
 FIELDS = {name: problem_to_fields(problem) for name, problem in EXAMPLES.items()}
 SUFFIXES = (".json", ".json.gz")
@@ -248,10 +253,10 @@ def test_a_file_larger_than_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         ("pairs", "format", "gapless", f"field format: '{FORMAT}' is needed, found 'gapless'"),
         ("pairs", "version", 2, "field version: 1 (the only one so far) is needed, found 2"),
         ("pairs", "version", 1.0, "field version: 1 (the only one so far) is needed, found 1.0"),
-        ("pairs", "colour\n", 1, "field 'colour\\n': unknown; known fields are alignment, capacity,"
-         " contiguous, dynamic, end, format, gaps, graph, layer_end, layer_start, name, origin, "
-         "phase_end, phase_start, pinned, reuse_prices, size, start, tensor_name, "
-         "unsafe_pairs, version"),
+        ("pairs", "colour\n", 1, "field 'colour\\n': unknown; known fields are alignment, apart, "
+         "capacity, contiguous, dynamic, end, exclusive, format, gaps, graph, layer_end, "
+         "layer_start, memories, name, origin, phase_end, phase_start, pinned, places, "
+         "reuse_prices, size, start, tensor_name, together, unsafe_pairs, version"),
         ("graph", "graph.colour", 1, "field graph.colour: unknown; known fields are consumers, "
          "control, op, op_names, producer, stream, work"),
         ("pairs", "size", "123", "field size: a list is needed, found '123'"),

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planners import Graph, InstanceError, Problem, Safety
+from planners import Graph, InstanceError, Memory, Problem, Safety
 from planners.model.blocks import Blocks
 from planners.model.rules import MAX_ALIGNMENT, MAX_TOTAL_BYTES
 from planners.testing.random_problems import random_problem
@@ -160,6 +160,7 @@ def test_refuses_columns_of_other_than_whole_numbers(column: Any, message: str) 
 
 
 TWO: dict[str, Any] = {"size": [1, 1], "start": [0, 0], "end": [4, 4]}
+FAST = Memory("fast", 0, 8)
 PAIR: dict[str, Any] = {"size": [1, 1], "unsafe_pairs": [(0, 1)]}
 CHAIN: dict[str, Any] = {"size": [1] * 3, "graph": chain_graph()}
 BIG = 1 << 60
@@ -237,6 +238,30 @@ IN_CHAIN = "a tensor is in at most one chain and once, found tensor"
          "price, found tensors 1 and 0 again"),
         (TWO | {"reuse_prices": [(0, 1, 1 << 60)]}, "reuse_prices: all prices together must stay "
          "below 2**53, found 1.153e+18"),
+        (TWO | {"together": [[0]]}, "together, group 0: at least two tensors, found 1"),
+        (TWO | {"together": [[0, 1]], "contiguous": [[0, 1]]}, "together, group 0: no tensor of it "
+         "is in a chain, found tensor 0"),
+        (TWO | {"together": [[0, 1]], "pinned": {0: 0, 1: 8}}, "pinned: the tensors of group 0 "
+         "begin at one offset, a multiple of 1, found pins at [0, 8]"),
+        (TWO | {"together": [[0, 1]], "apart": [(1, 0)]}, "apart, entry 0: tensors of a group lie "
+         "together, found 1 and 0"),
+        (TWO | {"apart": [(0, 1)], "exclusive": [(1, 0)]}, "apart, entry 0: found 0 and 1, which "
+         "are exclusive as well"),
+        (TWO | {"exclusive": [(0, 2)]}, f"exclusive, entry 0: {NUMBERED} 2"),
+        (TWO | {"memories": [FAST], "capacity": 4}, "capacity: each memory has its own; leave it "
+         "out"),
+        (TWO | {"memories": [FAST, FAST]}, "memories: every name comes once"),
+        (TWO | {"memories": [FAST, Memory("slow", 7, 1)]}, "memories, 'slow', begin: memories are "
+         "apart and ascending, found 7; 'fast' ends at 8"),
+        (TWO | {"memories": [Memory("odd", 3, 8)], "alignment": [1, 2]}, "memories, 'odd', begin: "
+         "a multiple of 2, the largest alignment, is needed, found 3"),
+        (TWO | {"memories": [FAST], "places": [(0, 1, 0)]}, "places, entry 0: memories are "
+         "numbered from 0, and there are 1, found 1"),
+        (TWO | {"memories": [FAST], "places": [(2, 0, 0)]}, f"places, entry 0: {NUMBERED} 2"),
+        (TWO | {"memories": [FAST], "places": [(0, 0, -1)]}, "places, entry 0: a cost is at least "
+         "0, found -1"),
+        (TWO | {"memories": [FAST], "places": [(0, 0, 1), (0, 0, 2)]}, "places, entry 1: a tensor "
+         "has one cost in a memory, found tensor 0 and memory 0 again"),
         (TWO | {"gaps": [(0, 1, 2), (2, 1, 2)]}, f"gaps, entry 1: {NUMBERED} 2"),
         *((TWO | {"gaps": [(1, *gap)]}, f"gaps, tensor 1: a gap lies within the lifetime [0, 4), "
            f"found [{gap[0]}, {gap[1]})") for gap in ((2, 2), (-1, 2), (2, 5))),

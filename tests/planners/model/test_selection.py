@@ -19,8 +19,9 @@ from tests.random_problems import problems
 COLUMNS = ("size", "alignment", "pinned", "phase_start", "layer_end", "dynamic")
 WHOLE: dict[str, Any] = {
     "size": [8, 9, 10, 11, 12], "start": [0, 0, 0, 0, 0], "end": [5, 5, 5, 5, 5],
-    "alignment": [1, 2, 4, 1, 1], "contiguous": [(4, 3)], "pinned": {0: 7, 1: 64},
+    "alignment": [1, 2, 4, 1, 1], "contiguous": [(4, 3)], "pinned": {0: 64, 1: 64},
     "gaps": [(0, 1, 2), (1, 2, 3)], "reuse_prices": [(3, 1, 7), (0, 4, 2)],
+    "apart": [(3, 1), (0, 4)], "exclusive": [(2, 1), (4, 3)], "together": [(0, 1, 2)],
     "capacity": 99, "phase_start": [0, 1, 2, 3, 4],
     "layer_end": [5, 6, 7, 8, 9], "dynamic": [True, False, True, False, False],
     "tensor_name": list("abcde"), "name": "moe", "origin": {"x": 1},
@@ -76,6 +77,8 @@ def test_everything_a_tensor_has_comes_along() -> None:
     assert part.contiguous == ((0, 2),)
     assert part.gaps.tolist() == [[1, 2, 3]]
     assert part.reuse_prices.tolist() == [[2, 1, 7]]
+    assert (part.apart.tolist(), part.exclusive.tolist()) == ([[2, 1]], [[0, 2]])
+    assert (part.together, Problem(**WHOLE).select([2, 0]).together) == ((), ((1, 0),))
     assert part.tensor_name == ("e", "b", "d")
     assert (part.capacity, part.name, dict(part.origin)) == (99, "moe", {"x": 1})
     assert (part.phase_end, part.layer_start) == (None, None)
@@ -131,7 +134,7 @@ def test_a_selection_that_makes_no_problem_is_refused(tensors: list[int], messag
 
 def test_pins_may_be_a_column() -> None:
     column = np.array([7, 64, -1, -1, -1])
-    assert Problem(**{**WHOLE, "pinned": column}).pinned.tolist() == column.tolist()
+    assert Problem(**{**WHOLE, "together": [], "pinned": column}).pinned.tolist() == column.tolist()
     with pytest.raises(InstanceError, match="tensor 2: an offset is at least 0, found -2"):
         Problem(**{**WHOLE, "pinned": np.array([7, 64, -2, -1, -1])})
     with pytest.raises(InstanceError, match="field pinned: one entry a tensor is needed, found 1"):

@@ -289,7 +289,7 @@ def test_the_proof_of_a_smallest_peak_is_accepted_and_mutated_ones_prove_nothing
         return
     assert found.peak == found.lower_bound == best
     # The decisions prove also a bound that has a witness.
-    by_search = best and decision_tree._refute(problem, best, Budget().started())
+    by_search = best and decision_tree.refute(problem, best, Budget().started())
     proofs = [certify(problem, best, found.certificate, found.plan, Budget())]
     proofs += [Certificate(best, *by_search)] if by_search else []
     for proof in proofs:

@@ -249,3 +249,65 @@ def test_a_plan_with_a_cost_is_optimal_at_the_least_cost(
     found: Findings, cost: float, least: float, status: Status
 ) -> None:
     assert judge_cost(two_tensors(8), found, cost, least, rounding=1e-9).status is status
+
+
+def priced(capacity: int = 8) -> Problem:
+    """Return the tensors of ``two_tensors`` as safe ones, whose reuse costs 3."""
+    return Problem([4, 4], [0, 1], [1, 2], reuse_prices=[(0, 1, 3)], capacity=capacity)
+
+
+@pytest.mark.parametrize(
+    ("found", "status", "told"),
+    [
+        (Findings(LOW), FITS, ""),
+        (Findings(HIGH), BEST, ""),  # no plan costs less than 0
+        (Findings(LOW, cost_bound=3, cost_certificate="own"), BEST, ""),
+        (Findings(LOW, 4, "lifetime", cost_bound=2, cost_certificate="own"), FITS, ""),
+        (Findings(LOW, 4, "lifetime", claimed=BEST), BAD, "claims an optimum without a bound"),
+        (Findings(LOW, cost_bound=4), BAD, "claims that no plan costs less than 4, and its own"),
+        (Findings(cost_bound=4), NO, ""),
+    ],
+)
+def test_a_plan_is_optimal_if_and_only_if_it_meets_the_bound_of_the_cost(
+    found: Findings, status: Status, told: str
+) -> None:
+    result = judge(priced(), found)
+    assert result.status is status
+    assert result.reason.startswith(told)
+
+
+def test_a_plan_above_the_capacity_meets_no_bound_of_the_cost() -> None:
+    result = judge(priced(7), Findings(HIGH, cost_bound=3, cost_certificate="own"))
+    assert (result.status, result.cost, result.cost_bound) == (NO, 0, 3)
+
+
+def test_the_best_bound_of_the_cost_applies_to_all() -> None:
+    answers = settled(
+        priced(), plan=Findings(LOW), proof=Findings(cost_bound=3, cost_certificate="search")
+    )
+    assert (answers["plan"].status, answers["proof"].status) == (BEST, NO)
+    assert (answers["plan"].cost_bound, answers["plan"].cost_certificate) == (3, "search")
+
+
+def test_a_bound_of_the_cost_above_a_plan_makes_its_row_invalid() -> None:
+    answers = settled(
+        priced(), plan=Findings(LOW), proof=Findings(cost_bound=4, cost_certificate="search")
+    )
+    assert answers["proof"].status is BAD
+    assert answers["proof"].reason == (
+        "proof claims by 'search' that no plan within the capacity costs less than 4, and the plan "
+        "of plan costs 3"
+    )
+    assert (answers["plan"].status, answers["plan"].cost_bound) == (FITS, 0)
+
+
+def test_a_claimed_bound_of_the_cost_is_a_claim_until_it_is_confirmed() -> None:
+    said = Findings(LOW, cost_bound=3, cost_certificate="theirs")
+    claimed = PlannerAnswer("theirs", said, proofs_count=False)
+    alone = judge_all(priced(), [claimed])[0]
+    assert (alone.status, alone.cost_bound, alone.claim) == (FITS, 0, Claim("theirs", 0, False, 3))
+    ours = PlannerAnswer("ours", Findings(cost_bound=3, cost_certificate="search"))
+    confirmed = judge_all(priced(), [claimed, ours])[0]
+    assert (confirmed.status, confirmed.claim) == (BEST, None)
+    false = PlannerAnswer("false", Findings(cost_bound=4), proofs_count=False)
+    assert [result.status for result in judge_all(priced(), [claimed, false])] == [FITS, BAD]

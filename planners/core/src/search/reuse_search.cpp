@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <stdexcept>
+#include <tuple>
 #include <utility>
 
 namespace gapless {
@@ -21,17 +22,51 @@ constexpr std::int64_t kOut = -1;
 }  // namespace
 
 ReuseSearch::ReuseSearch(const Instance& instance, std::span<const std::int64_t> prices,
-                         std::int64_t capacity, std::span<const std::int64_t> heads,
+                         std::span<const std::int64_t> ranges, std::span<const std::int64_t> heads,
                          std::uint64_t seed)
     : columns_(instance.columns),
       blocks_(instance.blocks),
-      capacity_(capacity),
       random_(seed),
       links_(instance.blocks.size.size()),
-      heads_(heads.begin(), heads.end()) {
+      ranges_(links_.size()),
+      must_pay_(links_.size(), 0),
+      heads_(links_.size(), kOut) {
     if (!instance.unsafe_rows) throw std::invalid_argument("rows of unsafe pairs are needed");
     if (heads.size() != links_.size()) throw std::invalid_argument("one head a block is needed");
-    if (prices.size() % 3 != 0) throw std::invalid_argument("rows of 3 numbers are needed");
+    add_ranges(ranges);
+    add_all_links(instance, prices);
+    enter(heads);
+}
+
+void ReuseSearch::add_ranges(std::span<const std::int64_t> rows) {
+    if (rows.size() % 6 != 0) throw std::invalid_argument("ranges: rows of 6 numbers are needed");
+    for (std::size_t row = 0; row < rows.size(); row += 6) {
+        const std::int64_t block = rows[row];
+        const Range range{rows[row + 1], rows[row + 2], rows[row + 3], rows[row + 4],
+                          rows[row + 5]};
+        if (block < 0 || block >= blocks_.count() || range.modulus < 1) {
+            throw std::invalid_argument("a range needs a block and a modulus");
+        }
+        auto& own = ranges_[static_cast<std::size_t>(block)];
+        const std::int64_t after = own.empty() ? kOut : own.back().last;
+        if (range.first <= after || range.last < range.first) {
+            throw std::invalid_argument("the ranges of a block ascend");
+        }
+        own.push_back(range);
+    }
+    for (std::int32_t b = 0; b < blocks_.count(); ++b) {
+        if (blocks_.size[b] > 0 && !is_fixed(b)) movable_.push_back(b);
+        if (ranges_[b].empty()) continue;
+        must_pay_[b] = std::min_element(ranges_[b].begin(), ranges_[b].end(),
+                                        [](const Range& one, const Range& other) {
+                                            return one.cost < other.cost;
+                                        })
+                           ->cost;
+    }
+}
+
+void ReuseSearch::add_all_links(const Instance& instance, std::span<const std::int64_t> prices) {
+    if (prices.size() % 3 != 0) throw std::invalid_argument("prices: rows of 3 numbers are needed");
     const std::int32_t tensors = instance.tensor_count();
     std::vector<std::int32_t> block_of(tensors), member_of(tensors);
     for (std::int32_t b = 0; b < blocks_.count(); ++b) {
@@ -40,7 +75,6 @@ ReuseSearch::ReuseSearch(const Instance& instance, std::span<const std::int64_t>
             block_of[members[m]] = b;
             member_of[members[m]] = static_cast<std::int32_t>(m);
         }
-        if (blocks_.pinned[b] == kNotPinned && blocks_.size[b] > 0) movable_.push_back(b);
     }
     const auto link = [&](std::int32_t first, std::int32_t second, std::int64_t price) {
         if (instance.size[first] == 0 || instance.size[second] == 0) return;
@@ -58,9 +92,6 @@ ReuseSearch::ReuseSearch(const Instance& instance, std::span<const std::int64_t>
         }
         link(static_cast<std::int32_t>(first), static_cast<std::int32_t>(second), prices[row + 2]);
     }
-    cost_ = least_ = price_of_all();
-    best_ = heads_;
-    costs_.assign(kMemory, cost_);
 }
 
 void ReuseSearch::add_links(std::int32_t block, std::int32_t member, std::int32_t other,
@@ -80,6 +111,31 @@ void ReuseSearch::add_links(std::int32_t block, std::int32_t member, std::int32_
     links_[other].push_back({block, begin - other_end + 1, end - other_begin, price});
 }
 
+// Takes the heads of a plan over; the blocks that are not in it wait.
+void ReuseSearch::enter(std::span<const std::int64_t> heads) {
+    for (std::int32_t b = 0; b < blocks_.count(); ++b) {
+        if (blocks_.size[b] == 0 || cost_at(b, heads[b])) {
+            heads_[b] = heads[b];
+        } else {
+            waiting_.push_back(b);
+        }
+        cost_ = cost_ + paid_by(b);
+    }
+    const auto key = [this](std::int32_t b) {
+        return std::tuple(is_fixed(b), blocks_.size[b], links_[b].size());
+    };
+    std::stable_sort(waiting_.begin(), waiting_.end(),
+                     [&](std::int32_t a, std::int32_t b) { return key(a) < key(b); });
+    least_ = cost_;
+    best_ = heads_;
+}
+
+// Without a choice a block never moves: no plan has it elsewhere.
+bool ReuseSearch::is_fixed(std::int32_t block) const {
+    const auto& ranges = ranges_[block];
+    return ranges.empty() || ranges.front().first == ranges.back().last;
+}
+
 bool ReuseSearch::is_shared(std::int32_t block, const Link& link) const {
     const std::int64_t head = heads_[link.other];
     if (head == kOut) return false;
@@ -87,72 +143,92 @@ bool ReuseSearch::is_shared(std::int32_t block, const Link& link) const {
     return link.from <= distance && distance < link.to;
 }
 
-std::int64_t ReuseSearch::price_of(std::int32_t block) const {
-    std::int64_t price = 0;
+// Returns what a head costs by its range, or nothing if the block may not have it.
+std::optional<std::int64_t> ReuseSearch::cost_at(std::int32_t block, std::int64_t head) const {
+    for (const Range& range : ranges_[block]) {
+        if (range.first <= head && head <= range.last) {
+            return range.align(head) == head ? std::optional(range.cost) : std::nullopt;
+        }
+    }
+    return std::nullopt;
+}
+
+ReuseSearch::Cost ReuseSearch::paid_by(std::int32_t block) const {
+    if (heads_[block] == kOut) return {blocks_.size[block], 0};
+    std::int64_t price = cost_at(block, heads_[block]).value_or(0);
     for (const Link& link : links_[block]) {
         if (link.price != kUnsafe && is_shared(block, link)) price += link.price;
     }
-    return price;
+    return {0, price};
 }
 
-std::int64_t ReuseSearch::price_of_all() const {
-    std::int64_t twice = 0;
-    for (std::int32_t b = 0; b < blocks_.count(); ++b) twice += price_of(b);
-    return twice / 2;
+// Returns whether another plan could pay less for a block.
+bool ReuseSearch::pays(std::int32_t block) const {
+    if (cost_.bytes_out > 0) return heads_[block] == kOut;
+    return paid_by(block).price > must_pay_[block];
 }
 
 // Sweeps the heads that a block may have, from change to change of its price.
-bool ReuseSearch::find_place(std::int32_t block, Place& best) {
-    const std::int64_t last = capacity_ - blocks_.size[block];
+std::optional<ReuseSearch::Place> ReuseSearch::find_place(std::int32_t block) {
+    std::optional<Place> best;
+    const auto& ranges = ranges_[block];
+    if (ranges.empty()) return best;
+    const std::int64_t first = ranges.front().first, last = ranges.back().last;
     changes_.clear();
     for (const Link& link : links_[block]) {
         const std::int64_t head = heads_[link.other];
-        if (head == kOut) continue;
-        const std::int64_t begin = std::max<std::int64_t>(0, head + link.from);
-        if (begin > last || head + link.to <= 0) continue;
+        if (head == kOut || head + link.from > last || head + link.to <= first) continue;
         const bool is_unsafe = link.price == kUnsafe;
-        const Change change{begin, is_unsafe ? 0 : link.price, is_unsafe ? 1 : 0};
+        const Change change{head + link.from, is_unsafe ? 0 : link.price, is_unsafe ? 1 : 0};
         changes_.push_back(change);
         changes_.push_back({head + link.to, -change.price, -change.unsafe});
     }
     std::sort(changes_.begin(), changes_.end(),
               [](const Change& a, const Change& b) { return a.at < b.at; });
-    bool is_found = false;
     std::int64_t price = 0, unsafe = 0;
     std::size_t next = 0;
-    std::int64_t at = 0;
-    while (true) {
-        const std::int64_t head = blocks_.align(block, at);
-        if (head > last) return is_found;
-        for (; next < changes_.size() && changes_[next].at <= head; ++next) {
-            price += changes_[next].price;
-            unsafe += changes_[next].unsafe;
+    for (const Range& range : ranges) {
+        for (std::int64_t head = range.first; head <= range.last;) {
+            for (; next < changes_.size() && changes_[next].at <= head; ++next) {
+                price += changes_[next].price;
+                unsafe += changes_[next].unsafe;
+            }
+            const std::int64_t paid = price + range.cost;
+            if (unsafe == 0 && (!best || paid < best->price)) best = {head, paid};
+            if (best && best->price <= must_pay_[block]) return best;
+            if (next == changes_.size()) break;
+            head = range.align(changes_[next].at);
         }
-        if (unsafe == 0 && (!is_found || price < best.price)) {
-            best = {head, price};
-            is_found = true;
-        }
-        if (next == changes_.size()) return is_found;
-        at = changes_[next].at;
     }
+    return best;
+}
+
+// Puts a block where it pays least, if there is a place. Returns what it pays.
+ReuseSearch::Cost ReuseSearch::put(std::int32_t block) {
+    const std::optional<Place> place = find_place(block);
+    if (!place) return {blocks_.size[block], 0};
+    heads_[block] = place->head;
+    return {0, place->price};
 }
 
 // Takes out one block, which pays if some do, and blocks that are linked to it. Returns what they
 // paid.
-std::int64_t ReuseSearch::take_out() {
+ReuseSearch::Cost ReuseSearch::take_out() {
     taken_.clear();
     before_.clear();
-    std::int64_t paid = 0;
+    Cost paid{0, 0};
     const auto take = [&](std::int32_t block) {
-        if (heads_[block] == kOut || blocks_.pinned[block] != kNotPinned) return;
-        paid += price_of(block);
+        if (is_fixed(block) || std::find(taken_.begin(), taken_.end(), block) != taken_.end()) {
+            return;
+        }
+        paid = paid + paid_by(block);
         taken_.push_back(block);
         before_.push_back(heads_[block]);
         heads_[block] = kOut;
     };
     if (movable_.empty()) return paid;
     std::int32_t first = movable_[random_.below(movable_.size())];
-    for (std::size_t draws = 0; draws < movable_.size() && price_of(first) == 0; ++draws) {
+    for (std::size_t draws = 0; draws < movable_.size() && !pays(first); ++draws) {
         first = movable_[random_.below(movable_.size())];
     }
     take(first);
@@ -163,39 +239,48 @@ std::int64_t ReuseSearch::take_out() {
     return paid;
 }
 
-// Puts the blocks back that are out. Returns what they pay, or nothing if that exceeds `most`.
-std::optional<std::int64_t> ReuseSearch::put_back(std::int64_t most) {
+// Puts back the blocks that were taken out. Returns what the plan then costs, where it cost `left`
+// without them, or nothing if that exceeds `most`.
+std::optional<ReuseSearch::Cost> ReuseSearch::put_back(Cost left, Cost most) {
     order_ = taken_;
     for (std::size_t i = order_.size(); i > 1; --i) {
         std::swap(order_[i - 1], order_[random_.below(i)]);
     }
-    std::int64_t paid = 0;
     for (const std::int32_t block : order_) {
-        Place place{0, 0};
-        if (!find_place(block, place) || place.price > most - paid) return std::nullopt;
-        heads_[block] = place.head;
-        paid += place.price;
+        left = left + put(block);
+        if (left > most) return std::nullopt;
     }
-    return paid;
+    return left;
+}
+
+void ReuseSearch::keep_if_best() {
+    if (cost_ < least_) {
+        least_ = cost_;
+        best_ = heads_;
+    }
 }
 
 std::int64_t ReuseSearch::run(std::int64_t attempts, std::int64_t goal, Stop& stop) {
+    for (; !waiting_.empty(); waiting_.pop_back()) {
+        stop.poll();
+        const std::int32_t block = waiting_.back();
+        cost_ = cost_ - Cost{blocks_.size[block], 0} + put(block);
+    }
+    keep_if_best();
+    if (costs_.empty()) costs_.assign(kMemory, cost_);
     std::int64_t made = 0;
-    while (made < attempts && least_ > goal) {
+    while (made < attempts && least_ > Cost{0, goal}) {
         stop.poll();
         ++made;
-        const std::int64_t left = cost_ - take_out();
-        std::int64_t& remembered = costs_[static_cast<std::size_t>(attempts_++) % kMemory];
-        if (const auto paid = put_back(std::max(cost_, remembered) - left)) {
-            cost_ = left + *paid;
+        const Cost left = cost_ - take_out();
+        Cost& remembered = costs_[static_cast<std::size_t>(attempts_++) % kMemory];
+        if (const auto after = put_back(left, std::max(cost_, remembered))) {
+            cost_ = *after;
         } else {
             for (std::size_t i = 0; i < taken_.size(); ++i) heads_[taken_[i]] = before_[i];
         }
         remembered = std::min(remembered, cost_);
-        if (cost_ < least_) {
-            least_ = cost_;
-            best_ = heads_;
-        }
+        keep_if_best();
     }
     return made;
 }

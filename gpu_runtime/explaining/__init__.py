@@ -1,0 +1,1 @@
+"""Why memory ran out: what is alive, what is stranded, and what would have helped."""

@@ -1,0 +1,223 @@
+"""The moment of a run that is explained: its segments, live blocks and request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gpu_runtime._core import DeviceMemory, OnlineAllocator, OnlineSegment, OnlineState
+from gpu_runtime.fitting.live_peak import kind_of
+from gpu_runtime.online.online_allocators import CORE, make_online
+from gpu_runtime.online.pytorch_settings import SettingsError, pytorch_settings
+from gpu_runtime.replaying.online_replay import replay_online
+from gpu_runtime.replaying.recorded_check import CACHING, EXPANDABLE
+from instances.convert.conversion import read_source
+from instances.formats.call_frames import BETWEEN
+from instances.formats.pytorch_snapshot import (
+    PYTORCH_SNAPSHOT,
+    AskedRequest,
+    ExplainedSnapshot,
+    read_explained_snapshot,
+)
+from instances.traces.allocation_trace import (
+    MARK_FIELDS,
+    NO_MODULE,
+    REQUEST_FIELDS,
+    AllocationTrace,
+)
+from instances.traces.memory_state import (
+    MAPPED_KINDS,
+    Block,
+    BlockState,
+    Segment,
+    segments_at,
+    serves_small,
+)
+from instances.traces.trace_requests import requests_of_trace
+from planners.errors import InstanceError
+from planners.files.formats import format_of
+from planners.model.online_result import OnlineResult, OnlineTerms
+from planners.model.request_sequence import RequestSequence
+
+SETTINGS_KEYS = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF")
+STATES = {
+    OnlineState.ALLOCATED: BlockState.LIVE,
+    OnlineState.PENDING: BlockState.WAITING,
+    OnlineState.FREE: BlockState.FREE,
+}
+
+
+@dataclass(frozen=True)
+class Moment:
+    """The memory of a device at the moment that is explained."""
+
+    # The history up to the moment, with the request that failed as its last one.
+    trace: AllocationTrace
+    segments: Sequence[Segment]
+    # The request that failed, or for which a replay reserved the most; None if neither is known.
+    asked: AskedRequest | None
+    # The allocator in use, and its settings as a user writes them.
+    allocator: str
+    settings: str
+    when: str
+    notes: Sequence[str] = ()
+    # Bytes that PyTorch could reserve, and that others had; None if nobody tells.
+    room: int | None = None
+    outside: int | None = None
+
+    @property
+    def failed(self) -> AskedRequest | None:
+        return self.asked if self.asked and self.asked.device_free is not None else None
+
+
+def find_moment(path: Path, device: int | None, memory: int | None) -> Moment:
+    """Read a snapshot or a recording; `memory` has the bytes of the GPU, if a user gives them.
+
+    It is the moment of the last request that failed, or else the end of the history. Without
+    segments the history is replayed: up to the request for which the memory does not suffice, or up
+    to the most reserved bytes.
+    """
+    if format_of(path).name == PYTORCH_SNAPSHOT.name:
+        told = read_explained_snapshot(path, device)
+    elif (trace := read_source(path, device).trace) is not None:
+        told = ExplainedSnapshot(trace)
+    else:
+        raise InstanceError(
+            f"{path}: a memory snapshot or a recorded trace is needed, found another format"
+        )
+    trace, failed = told.trace, told.failed[-1] if told.failed else None
+    is_mapped = bool(np.isin(trace.segments[:, 1], MAPPED_KINDS).any())
+    is_mapped |= any(segment.is_expandable for segment in told.segments)
+    settings, notes = _settings_of(told.settings)
+    notes += _notes_on_history(trace, len(told.failed))
+    event = trace.event_count if failed is None else failed.event
+    segments = told.segments if failed is None else segments_at(trace, event, told.segments)
+    when = "at the end of the file" if failed is None else "at the request that failed"
+    is_expandable = told.settings.get("expandable_segments", is_mapped)
+    allocator = EXPANDABLE if is_expandable else CACHING
+    history = _history_until(trace, event, failed)
+    moment = Moment(history, segments, failed, allocator, settings, when, notes, memory)
+    if not segments and trace.request_count:
+        return _replayed(moment)
+    if failed is None or failed.device_free is None:
+        return moment
+    room = sum(segment.size for segment in segments) + failed.device_free
+    return replace(moment, room=room, outside=None if memory is None else max(0, memory - room))
+
+
+def _settings_of(settings: Mapping[str, Any]) -> tuple[str, list[str]]:
+    """Return settings as a user writes them; none, and why, if they are not understood."""
+    text = next((settings[key] for key in SETTINGS_KEYS if settings.get(key)), "")
+    try:
+        pytorch_settings(text)
+    except SettingsError as error:
+        return "", [f"replays leave the settings {text!r} out: {error}"]
+    return str(text), []
+
+
+def _notes_on_history(trace: AllocationTrace, failed: int) -> list[str]:
+    notes = []
+    before = int(trace.before.sum())
+    if failed > 1:
+        notes.append(f"{failed} requests failed; this is about the last one")
+    if before and before == trace.request_count:
+        notes.append(
+            "the file has no history, so nothing can be replayed: call "
+            "torch.cuda.memory._record_memory_history() before the model is made"
+        )
+    elif before:
+        size = int(trace.size[trace.before].sum())
+        notes.append(
+            f"the history is partial: {before:,} blocks of {size:,} bytes are older than its first "
+            "event. A replay lays them end to end, so its reserved bytes are the least possible, "
+            "and what passes in it may fail in the program"
+        )
+    return notes
+
+
+def _history_until(
+    trace: AllocationTrace, event: int, failed: AskedRequest | None
+) -> AllocationTrace:
+    """Return the history before an event, with a request that failed as its last one."""
+    if event >= trace.event_count and failed is None:
+        return trace
+    kept = np.flatnonzero((trace.alloc < event) | trace.before)
+    columns = {name: getattr(trace, name)[kept] for name in REQUEST_FIELDS}
+    never = event + 1
+    for name in ("free_requested", "freed"):
+        columns[name] = np.where(columns[name] >= event, never, columns[name])
+    if failed is not None:
+        last = {"size": failed.size, "stream": failed.stream, "pool": failed.pool, "alloc": event,
+                "alloc_module": NO_MODULE, "free_module": NO_MODULE, "free_requested": never,
+                "freed": never}  # fmt: skip
+        columns = {name: np.append(its, last.get(name, 0)) for name, its in columns.items()}
+    marked = trace.mark_event < event
+    return AllocationTrace(
+        never,
+        **columns,
+        **{name: getattr(trace, name)[marked] for name in MARK_FIELDS},
+        module_names=trace.module_names,
+        segments=trace.segments[trace.segments[:, 0] < event],
+        name=trace.name,
+        origin=trace.origin,
+    )
+
+
+def _replayed(moment: Moment) -> Moment:
+    """Return the moment of the most reserved bytes in a replay, or where memory runs out."""
+    trace, requests = moment.trace, requests_of_trace(moment.trace)
+    result, allocator = _replay(requests, moment)
+    failed, numbers = result.out_of_memory_row is not None, np.flatnonzero(trace.size > 0)
+    row = result.out_of_memory_row if failed else int(result.reserved.argmax())
+    event, number = int(requests.event[row]), int(numbers[requests.request[row]])
+    size, stream, pool = (int(its[number]) for its in (trace.size, trace.stream, trace.pool))
+    asked = AskedRequest(event, size, stream, pool, trace.module_of(number))
+    if failed and moment.room is not None:
+        asked = replace(asked, device_free=moment.room - allocator.figures().reserved_bytes)
+    history = _history_until(trace, event + (not failed), asked if failed else None)
+    again = requests_of_trace(history)
+    result, allocator = _replay(again, moment)
+    told = {}
+    for each in again.live_after(again.row_count - failed).tolist():
+        # Requests keep their numbers, and the whole trace tells how long each lives.
+        number = int(numbers[each])
+        its = trace.module_of(number)
+        if trace.iteration_count:
+            its = f"{kind_of(trace, number, max(event, 0))}{BETWEEN}{its}"
+        told[int(result.addresses[each])] = its
+    segments = [piece for each in allocator.segments() for piece in _mapped_parts(each, told)]
+    end = "at the request for which memory ran out" if failed else "at the most reserved bytes"
+    when = f"{end}, in a replay under {moment.allocator}: the file has no segments"
+    return replace(moment, trace=history, segments=segments, asked=asked, when=when)
+
+
+def _replay(requests: RequestSequence, moment: Moment) -> tuple[OnlineResult, OnlineAllocator]:
+    """Return the result of a replay, and the allocator as it was left."""
+    _, make = make_online(moment.allocator, {"settings": moment.settings})
+    made: list[OnlineAllocator] = []
+
+    def keep(memory: DeviceMemory) -> OnlineAllocator:
+        made.append(make(memory))
+        return made[0]
+
+    terms = OnlineTerms(capacity=moment.room, has_series=True)
+    return replay_online(requests, terms, keep, CORE.find(moment.allocator).dictated), made[0]
+
+
+def _mapped_parts(segment: OnlineSegment, told: Mapping[int, str]) -> Iterator[Segment]:
+    """Yield the parts of a segment of a replay that have memory."""
+    for has_memory, part in groupby(segment.blocks, lambda block: block.state in STATES):
+        if has_memory:
+            blocks = [
+                Block(one.address, one.bytes, one.requested, STATES[one.state],
+                      told.get(one.address, ""))
+                for one in part
+            ]  # fmt: skip
+            size = sum(block.size for block in blocks)
+            yield Segment(blocks[0].address, size, segment.stream, segment.pool, blocks,
+                          serves_small(size, blocks))  # fmt: skip

@@ -1,0 +1,192 @@
+"""The explanation of a moment: tables for people, and a record for programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+
+from gpu_runtime.explaining.explanation import Alive, Explanation
+from gpu_runtime.explaining.other_allocators import Change, Replays
+from gpu_runtime.explaining.stranded import Cause, Holder
+from gpu_runtime.fitting.fit_report import Section
+from instances.formats.pytorch_snapshot import AskedRequest
+from planners.compare.records import environment
+from planners.text.byte_units import both_bytes, counted, exact_bytes, human_bytes
+from planners.text.table import Column, Row, Table, columns_of
+
+# Rows of a table, so that all fit one screen; and segments that the lines below one name.
+MOST_ROWS, MOST_HOLDERS = 5, 3
+UNKNOWN = "-"
+
+
+def sections_of(explanation: Explanation) -> Iterator[Section]:
+    """Yield the tables of an explanation, and the lines around them."""
+    moment = explanation.moment
+    above = (
+        f"{explanation.name}: {moment.when}\n"
+        f"reserved {both_bytes(explanation.reserved)}, allocated "
+        f"{both_bytes(explanation.allocated)} in {counted(len(explanation.live), 'block')}; "
+        f"{_of_device(explanation)}"
+    )
+    yield Section("Alive, by kind", _alive_table(explanation.kinds, "alive, by kind"), above)
+    if explanation.places:
+        table = _alive_table(explanation.places, "alive, by place")
+        yield Section("Alive, by place in the program", table)
+    yield _stranded_section(explanation)
+    if moment.asked is not None and explanation.free:
+        yield _request_section(explanation, moment.asked)
+    if explanation.replays is not None:
+        yield _replays_section(explanation.replays, moment.room)
+
+
+def _of_device(explanation: Explanation) -> str:
+    moment = explanation.moment
+    others = "the file does not tell what others took"
+    if moment.room is None:
+        return f"the file does not tell what was free, and {others}"
+    if moment.outside is not None:
+        others = f"{human_bytes(moment.outside)} outside of PyTorch"
+    free = human_bytes(max(0, moment.room - explanation.reserved))
+    return f"PyTorch could reserve {human_bytes(moment.room)} ({free} free); {others}"
+
+
+def _alive_table(alive: Sequence[Alive], heading: str) -> Table:
+    whole = max(sum(one.size for one in alive), 1)
+    rows = [
+        Row([human_bytes(one.size), f"{100 * one.size / whole:.1f} %", f"{one.blocks:,}", one.name])
+        for one in alive[:MOST_ROWS]
+    ]
+    columns = columns_of("bytes", "share", "blocks", left=0)
+    return Table([*columns, Column(heading, is_left=True, wraps=True)], rows)
+
+
+def _stranded_section(explanation: Explanation) -> Section:
+    whole = max(explanation.reserved, 1)
+
+    def row(size: int, cause: str, *where: str) -> Row:
+        cells = [human_bytes(size), f"{100 * size / whole:.1f} %", cause]
+        return Row([*cells, *(where or [UNKNOWN] * 3)])
+
+    first, rest = explanation.stranded[:MOST_ROWS], explanation.stranded[MOST_ROWS:]
+    rows = [
+        row(one.size, one.cause, _pool(one.pool), str(one.stream), f"{len(one.holders):,}")
+        for one in first
+    ]
+    rows += [row(sum(one.size for one in rest), "others")] if rest else []
+    rows.append(row(explanation.reserved - explanation.allocated, "reserved less allocated"))
+    columns = [Column("stranded"), Column("of reserved"), Column("cause", is_left=True)]
+    holders = sorted(
+        (
+            (rank, -holder.stranded, one.cause, holder)
+            for one in explanation.stranded
+            for rank, holder in enumerate(one.holders[:MOST_HOLDERS])
+            if holder.blocks
+        ),
+        key=lambda one: one[:2],
+    )
+    rounding = explanation.allocated - explanation.requested
+    below = [_holder_line(cause, holder) for _, _, cause, holder in holders[:MOST_HOLDERS]]
+    below.append(f"rounding takes {both_bytes(rounding)} more, within the allocated blocks")
+    table = Table([*columns, *columns_of("pool", "stream", "segments", left=0)], rows)
+    return Section("Stranded, by cause", table, below="\n".join(below))
+
+
+def _pool(pool: int) -> str:
+    return f"private {pool}" if pool else "common"
+
+
+def _holder_line(cause: Cause, holder: Holder) -> str:
+    smallest, segment = holder.smallest, holder.segment
+    state = "wait" if cause is Cause.WAITING else "are free"
+    told = f", {smallest.told}" if smallest.told else ""
+    return (
+        f"segment {segment.address:#x} of {human_bytes(segment.size)}: "
+        f"{human_bytes(holder.stranded)} {state}, held by {counted(len(holder.blocks), 'block')} "
+        f"of {human_bytes(sum(block.size for block in holder.blocks))} in all, the smallest "
+        f"{exact_bytes(smallest.size)} bytes at {smallest.address:#x}{told}"
+    )
+
+
+def _request_section(explanation: Explanation, asked: AskedRequest) -> Section:
+    rows = [
+        Row([_pool(one.pool), str(one.stream), human_bytes(one.largest), human_bytes(one.free),
+             one.reason_against(asked) or "long enough"])
+        for one in explanation.free[:MOST_ROWS]
+    ]  # fmt: skip
+    told = f", {asked.told}," if asked.told else ""
+    above = (
+        f"the request of {both_bytes(asked.size)} on stream {asked.stream} in the "
+        f"{_pool(asked.pool)} pool{told} "
+        f"{'made a replay reserve the most' if asked.device_free is None else 'failed'}"
+    )
+    below = ""
+    if asked.device_free is not None and asked.device_free >= asked.size:
+        below = (
+            "the device had more free than that: a limit of the process "
+            "(set_per_process_memory_fraction), or the rounding up to a segment, stood against it"
+        )
+    columns = columns_of("pool", "stream", "largest free", "free in all")
+    table = Table([*columns, Column("why it did not serve", is_left=True)], rows)
+    return Section("The request", table, above, below)
+
+
+def _replays_section(replays: Replays, room: int | None) -> Section:
+    rows = [_change_row(one, room) for one in (replays.as_it_was, *replays.changes)]
+    passes = [Column("passes", is_left=True)] if room is not None else []
+    table = Table([*columns_of("one change", "reserved peak", "bytes"), *passes], rows)
+    above = f"the same history replayed, with one change; live peak {both_bytes(replays.live_peak)}"
+    below = "the replay of what was does not end as the program did, so these rows are estimates"
+    return Section("What would have been", table, above, "" if replays.agrees else below)
+
+
+def _change_row(change: Change, room: int | None) -> Row:
+    fit = change.fit
+    yes = "yes, gives idle memory back" if fit.gives_back(room) else "yes"
+    passes = [] if room is None else [yes if fit.fits else "no"]
+    return Row(
+        [change.name, human_bytes(fit.reserved_peak), exact_bytes(fit.reserved_peak), *passes]
+    )
+
+
+def last_lines(explanation: Explanation) -> list[str]:
+    """Return what to do, numbered, and what the file does not tell."""
+    numbered = [f"{number}. {one}" for number, one in enumerate(explanation.advice(), 1)]
+    return [*numbered, *(f"note: {one}" for one in explanation.moment.notes)]
+
+
+def explanation_json(explanation: Explanation) -> str:
+    """Return the output of ``--json``; what the file does not tell is null."""
+    moment, replays = explanation.moment, explanation.replays
+    record = {
+        "schema": "gapless-explain",
+        "version": 1,
+        "environment": environment(),
+        "name": explanation.name,
+        **{name: getattr(explanation, name) for name in ("reserved", "allocated", "requested")},
+        **{
+            name: getattr(moment, name)
+            for name in ("when", "allocator", "settings", "room", "outside", "notes")
+        },
+        "request": None if moment.asked is None else asdict(moment.asked),
+        "kinds": [asdict(one) for one in explanation.kinds],
+        "places": [asdict(one) for one in explanation.places],
+        "stranded": [
+            {
+                "cause": one.cause, "pool": one.pool, "stream": one.stream, "size": one.size,
+                "segments": len(one.holders),
+                "held": [_holder_line(one.cause, its) for its in one.holders[:MOST_HOLDERS]
+                         if its.blocks],
+            }
+            for one in explanation.stranded
+        ],
+        "free": [asdict(one) for one in explanation.free],
+        "replays": None if replays is None else {
+            "live_peak": replays.live_peak, "agrees": replays.agrees,
+            "rows": [{"change": one.name, **asdict(one.fit)}
+                     for one in (replays.as_it_was, *replays.changes)],
+        },
+        "lacking": explanation.lacking,
+        "advice": explanation.advice(),
+    }  # fmt: skip
+    return json.dumps(record, indent=1, allow_nan=False) + "\n"

@@ -1,0 +1,88 @@
+"""The same history under other allocators and settings, one change at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from gpu_runtime.explaining.explained_moment import Moment
+from gpu_runtime.fitting.allocator_replay import fit_of_allocator
+from gpu_runtime.fitting.rank_fit import AllocatorFit
+from gpu_runtime.replaying.recorded_check import CACHING, EXPANDABLE
+from instances.traces.trace_requests import requests_of_trace
+from planners.registry import ONLINE_ALLOCATORS
+
+PLANNED = "planned"
+# Values of settings that are tried, by the allocators that they change: `max_split_size_mb` makes
+# expandable segments worse, and has no idle segments to collect.
+TRIED = {
+    "max_split_size_mb": ("64", "128", "256", "512"),
+    "garbage_collection_threshold": ("0.6", "0.8"),
+    "roundup_power2_divisions": ("4", "8"),
+}
+OF_PLAIN_SEGMENTS = ("max_split_size_mb", "garbage_collection_threshold")
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change, and what the history then needs."""
+
+    name: str
+    fit: AllocatorFit
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        return self.fit.fits is False, self.fit.reserved_peak
+
+
+@dataclass(frozen=True)
+class Replays:
+    """The history as it was, and after each change."""
+
+    live_peak: int
+    as_it_was: Change
+    # What suffices first, of equals the least change; if nothing failed, the least reserved first.
+    changes: tuple[Change, ...]
+    # True if the replay agrees with the file on whether the last request fails.
+    agrees: bool
+
+
+def replay_changes(
+    moment: Moment, show: Callable[[str], None] = lambda _name: None
+) -> Replays | None:
+    """Replay the history with one change at a time; None if the file has no history."""
+    trace = moment.trace
+    if trace.before.all():
+        return None
+    requests = requests_of_trace(trace)
+    live_peak = int(requests.live_bytes(requests.size).max(initial=0))
+
+    def replayed(name: str, allocator: str, parameters: Mapping[str, str]) -> Change:
+        show(name)
+        chosen = ONLINE_ALLOCATORS.choose_exactly(allocator, parameters)
+        return Change(name, fit_of_allocator(requests, chosen, live_peak, moment.room))
+
+    as_it_was = replayed("as it was", moment.allocator, {"settings": moment.settings})
+    tried = [[replayed(*one) for one in each] for each in _alternatives(moment)]
+    failed = moment.failed is not None
+    changes = [min(each, key=lambda one: one.order) for each in tried]
+    changes.sort(key=lambda one: one.order[:1] if failed else one.order[1:])
+    agrees = moment.room is None or as_it_was.fit.fits is not failed
+    return Replays(live_peak, as_it_was, tuple(changes), agrees)
+
+
+def _alternatives(moment: Moment) -> Iterator[list[tuple[str, str, Mapping[str, str]]]]:
+    """Yield the values of each change: its name, the allocator and its parameters."""
+    is_plain = moment.allocator == CACHING
+    kept = {"settings": moment.settings}
+    yield [(f"expandable_segments:{is_plain}", EXPANDABLE if is_plain else CACHING, kept)]
+    for key, values in TRIED.items():
+        # Garbage is collected by a share of the memory, which has to be known.
+        needs_room = key == "garbage_collection_threshold"
+        if (is_plain or key not in OF_PLAIN_SEGMENTS) and not (needs_room and moment.room is None):
+            yield [
+                (f"{key}:{value}", moment.allocator,
+                 {"settings": ",".join(filter(None, (moment.settings, f"{key}:{value}")))})
+                for value in values
+            ]  # fmt: skip
+    yield [("planned memory", PLANNED, {})]

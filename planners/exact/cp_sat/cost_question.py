@@ -1,0 +1,118 @@
+"""The least cost by CP-SAT: one question, which begins from a plan of a short local search."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from planners.exact.cp_sat.cost_model import build_cost_model
+from planners.exact.cp_sat.solver import Solved, interleaves, read_solved, solve
+from planners.exact.model_limits import ModelTooLargeError, require_time, solver_seconds
+from planners.greedy.reuse_start import reuse_search
+from planners.model.budget import Budget
+from planners.model.columns import IntColumn
+from planners.model.findings import Findings
+from planners.model.places import block_ranges, least_place_costs
+from planners.model.plan import Plan, Status
+from planners.model.problem import Problem
+from planners.processes.isolated_process import AnsweredInterrupt, Ended
+
+# Attempts of the local search before CP-SAT. A guess.
+START_ATTEMPTS = 10_000
+
+
+class CostQuestion:
+    """The plan of least cost, and what is proven about it."""
+
+    def __init__(self, problem: Problem, budget: Budget, planner: str, start: Findings) -> None:
+        self._problem, self._budget, self._planner = problem, budget, planner
+        self._found = start
+        self._reason = "the budget was spent before the proof"
+        self._ranges = block_ranges(problem)
+        self._bound = sum(least_place_costs(self._ranges).values())
+        self._certificate = "places" if self._bound else ""
+        self._out, self._cost, self._heads = self._search(start.plan).best()
+
+    def findings(self, cp_model: Any) -> Findings:
+        """Search and ask CP-SAT, and return what both found."""
+        try:
+            self._improve()
+            if not self._is_best:
+                self._ask(cp_model)
+        except (TimeoutError, ModelTooLargeError) as error:
+            self._reason = str(error)
+        except KeyboardInterrupt:
+            self._found = replace(self._found, interrupted=True)
+            self._reason = "interrupted"
+        proven = self._is_best or self._found.claimed is not None
+        return replace(
+            self._found,
+            plan=None if self._out else Plan.of_blocks(self._problem, self._heads),
+            reason="" if proven else self._reason,
+            cost_bound=self._bound,
+            cost_certificate=self._certificate,
+        )
+
+    @property
+    def _is_best(self) -> bool:
+        return (self._out, self._cost) == (0, self._bound)
+
+    def _search(self, plan: Plan | None) -> Any:
+        return reuse_search(self._problem, self._ranges, plan, self._budget.seed)
+
+    def _improve(self) -> None:
+        search = self._search(self._found.plan)
+        try:
+            search.run(START_ATTEMPTS, self._bound, self._budget.remaining_seconds())
+        finally:
+            self._out, self._cost, self._heads = search.best()
+
+    def _ask(self, cp_model: Any) -> None:
+        budget, hint = self._budget, None if self._out else self._heads
+        require_time(budget)
+        model, scaled = build_cost_model(cp_model, self._problem, self._ranges, hint, budget)
+        solver, found = cp_model.CpSolver(), list[list[int]]()
+        parameters, seconds = solver.parameters, solver_seconds(budget)
+        if math.isfinite(seconds):
+            parameters.max_time_in_seconds = seconds
+        if budget.node_limit is not None:
+            left = budget.node_limit - int(self._found.statistics.get("conflicts", 0))
+            if left <= 0:
+                # With interleaved workers and no conflict to spend, CP-SAT would never end.
+                raise TimeoutError("the node limit is spent")
+            parameters.max_number_of_conflicts = left
+        parameters.num_workers, parameters.random_seed = budget.threads, budget.seed
+        parameters.interleave_search = interleaves(budget)
+        try:
+            solved = solve(cp_model, solver, model, found.append, budget.remaining_seconds())
+            if isinstance(solved, Ended):
+                raise TimeoutError(f"CP-SAT {solved.how}")
+            self._read(solved, cp_model)
+        except AnsweredInterrupt as interrupt:
+            self._read(read_solved(cp_model, model, interrupt.answer), cp_model)
+            raise
+        finally:
+            if found:
+                self._take(np.array(found[-1], dtype=np.int64) * scaled.unit)
+
+    def _take(self, heads: IntColumn) -> None:
+        """Keep a plan of CP-SAT, whose last one is its best, if it is better."""
+        out, cost, _ = self._search(Plan.of_blocks(self._problem, heads)).best()
+        if (out, cost) < (self._out, self._cost):
+            self._out, self._cost, self._heads = out, cost, heads
+
+    def _read(self, solved: Solved, cp_model: Any) -> None:
+        counts = {"cost_branches": solved.branches, "cost_conflicts": solved.conflicts}
+        statistics = {**self._found.statistics, **counts}
+        self._found = replace(self._found, statistics=statistics)
+        if solved.status == cp_model.INFEASIBLE:
+            reason = "no plan fits"
+            self._found = replace(
+                self._found, reason=reason, certificate=self._planner, claimed=Status.INFEASIBLE
+            )
+        # CP-SAT's bound is a whole number; as a double it may be off by a rounding.
+        elif 0 <= solved.bound < 1 << 40 and round(solved.bound) > self._bound:
+            self._bound, self._certificate = round(solved.bound), self._planner
