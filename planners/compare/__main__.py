@@ -36,6 +36,7 @@ from planners.command_line.typer_frame import (
 )
 from planners.compare import records, report
 from planners.compare.comparison import Answer, Comparison, compare_planners
+from planners.compare.cost_frontier import show_frontier
 from planners.compare.plots import ComparisonPage, Plot, find_plot
 from planners.compare.waits_command import parse_counts, show_waits
 from planners.dynamic.reusable_space import ReusableSpace, reusable_space
@@ -148,6 +149,12 @@ class _Options:
         typer.Option(
             metavar="A..B",
             help="Ask what so many more waits between streams save: the best ones, plans, bounds.",
+        ),
+    ] = None
+    frontier: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="Ask what plans cost, within N capacities from most to least."
         ),
     ] = None
     as_json: AsJson = False
@@ -273,9 +280,9 @@ def compare(options: _Options) -> None:
         options.isolation(),
     )
     _require_sense(options)
-    if options.waits is not None:
+    if options.waits is not None or options.frontier is not None:
         with Interrupt():
-            raise typer.Exit(_answer_with_waits(options, options.waits, request))
+            raise typer.Exit(_answer_with_frontier(options, request))
     _require_targets(options)
     with Interrupt() as interrupt:
         raise typer.Exit(_answer(options, request, interrupt))
@@ -297,20 +304,28 @@ def _require_sense(options: _Options) -> None:
             raise GaplessError(f"{option}: one instance is needed, found {len(files)}")
 
 
-def _answer_with_waits(options: _Options, waits: str, request: ComparisonRequest) -> int:
-    counts, [file, *others] = parse_counts(waits), options.files or []
+def _answer_with_frontier(options: _Options, request: ComparisonRequest) -> int:
+    """Show bytes against waits, or the cost of plans against their peak; return the exit status."""
+    [file, *others], waits, points = options.files or [], options.waits, options.frontier
+    asked = "--frontier" if waits is None else "--waits"
     refused = {
         "--csv": options.as_csv, "--reorder": options.reordered, "--html": options.html,
         "--certificate": options.certificate, "--planners": options.patterns != "*",
         "--online": options.online, "--capacity": request.capacity, "--isolate": options.isolate,
         "a second file": others,
+        "--frontier": waits is not None and points is not None,
+        "--plot": waits is None and options.plot,
+        "--save-plan": waits is None and options.save_plan,
     }  # fmt: skip
     for option in filter(refused.get, refused):
-        raise GaplessError(f"--waits and {option}: leave one out; waits are planned by auto alone")
+        raise GaplessError(f"{asked} and {option}: leave one out; auto alone plans a frontier")
+    counts = parse_counts(waits) if waits is not None else ()
     with standard_output.kept_for_the_answer():
         whole, _ = read_with_requests(file, request.recording_slice, request.dimensions)
     problem = static_part(whole).problem if options.only_static else whole
     budget, files = request.budget, options.targets
+    if waits is None:
+        return show_frontier(problem, file, points or 0, budget, as_json=options.as_json)
     return show_waits(problem, file, counts, budget, files, as_json=options.as_json)
 
 
