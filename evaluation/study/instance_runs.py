@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from contextlib import suppress
 from datetime import datetime
 from itertools import islice
 
@@ -26,7 +26,7 @@ from evaluation.study.run_task import (
 )
 from evaluation.study.sent_instance import SentInstance, known_of
 from gpu_runtime.replaying.replay_device import open_gpu
-from planners.answers.answer_by_parts import answer_by_parts
+from planners.answers.answer_by_parts import answer_by_parts, pins_in_conflict
 from planners.answers.isolated_planner import MOST_HEADER_BYTES, packed, unpacked
 from planners.answers.planner_answer import (
     OUT_OF_MEMORY,
@@ -35,7 +35,7 @@ from planners.answers.planner_answer import (
     take_in,
 )
 from planners.errors import GaplessError
-from planners.judged_run import run
+from planners.judged_run import answer_with
 from planners.model.budget import Budget
 from planners.model.findings import Findings
 from planners.model.online_result import OnlineDevice, OnlineResult, OnlineTerms
@@ -44,6 +44,7 @@ from planners.model.problem import Problem, Scalar
 from planners.model.request_sequence import RequestSequence
 from planners.online.online_run import judged_answer
 from planners.processes.isolated_process import Ended
+from planners.referee.judge import judge_all
 from planners.registry import ChosenPlanner, choose, choose_one, choose_online
 from planners.text.plain_text import describe_error
 
@@ -70,9 +71,12 @@ class OffsetsRuns(InstanceRuns[OffsetsRecord]):
         problem, bounds = known_of(task.instance, task.bounds_seconds)
         chosen = choose_one(task.named.label)
         process = _PlannerProcess(task, task.instance, chosen)
-        # `run` judges this answer like any other; only the planner's call is replaced.
-        info = replace(chosen.info, build=lambda **_parameters: process)
-        result = run(problem, ChosenPlanner(info, chosen.parameters), task.budget, bounds)
+        # What cannot be imported, the planner reports when it runs.
+        with suppress(Exception):
+            chosen.info.prepare()
+        found = pins_in_conflict(problem) or process(problem)
+        answer = answer_with(chosen, task.budget, found)
+        (result,) = judge_all(problem, [answer], bounds)
         status, reason = RunStatus(result.status.value), result.reason
         if process.ended is not None:
             status, reason = status_of(process.ended, task.limits)
@@ -83,6 +87,8 @@ class OffsetsRuns(InstanceRuns[OffsetsRecord]):
             peak=None if status is RunStatus.INVALID else result.peak,
             lower_bound=result.lower_bound if result.certificate else None,
             certificate=result.certificate or None,
+            cost=result.cost,
+            cost_bound=result.cost_bound if problem.cost_decides else None,
             bounds={bound.name: bound.bytes for bound in bounds},
             incumbents=process.incumbents,
             statistics=dict(result.statistics),
@@ -99,7 +105,7 @@ class _PlannerProcess:
         self.ended: Ended | None = None
         self.incumbents: tuple[tuple[float, int], ...] = ()
 
-    def __call__(self, problem: Problem, _budget: Budget) -> Findings:
+    def __call__(self, problem: Problem) -> Findings:
         sent = in_a_process(
             self._task.limits, MOST_HEADER_BYTES + 8 * problem.tensor_count, self._answer
         )

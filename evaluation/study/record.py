@@ -244,10 +244,15 @@ class OffsetsRecord(InstanceRecord, frozen=True, kw_only=True, tag="offsets"):
 
     Parameters
     ----------
+    cost, cost_bound
+        What the plan pays, and what any plan that fits pays at least; None if nothing has a price.
     incumbents
         Pairs of seconds since the beginning and the peak reached by then; empty if the planner
         reports none.
     """
+
+    cost: Count | None = None
+    cost_bound: Count | None = None
 
     incumbents: tuple[
         Annotated[tuple[Seconds, Count], Meta(description="a pair of seconds and bytes")], ...

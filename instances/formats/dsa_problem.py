@@ -48,7 +48,12 @@ def read_dsa_problem(path: Path) -> Problem:
     with errors_at(path):
         document = read_json(path)
         fields = _fields(part_of(document, "problem", dict))
-        origin = {"format": DSA_PROBLEM.name, "file": path.name, **fields.pop("origin")}
+        origin = {
+            **part_of({"metadata": {}, **document}, "metadata", dict),
+            **fields.pop("origin"),
+            "format": DSA_PROBLEM.name,
+            "file": path.name,
+        }
         return Problem(**fields, name=str(document.get("instance", path.name)), origin=origin)
 
 

@@ -18,7 +18,7 @@ def answer_by_parts(
     chosen: ChosenPlanner, problem: Problem, budget: Budget, on_error: OnError = lambda _error: None
 ) -> Findings:
     """Return a planner's answer to any problem, in whose plain form the planner sees it."""
-    if is_plain(problem):
+    if is_plain(problem) or chosen.info.whole:
         return answer_of(chosen, problem, budget, on_error)
     try:
         form = plain_form(problem, memories=chosen.info.memories)

@@ -18,6 +18,11 @@ spec. In 1.4 it is ``inplace_base``. From 1.5 it is ``storage_base``, and a tens
 in its base. A version with yet another field is refused, for its plans may have another rule. So
 is one before 1.3: it passes an iterator, which the first algorithm of a suite leaves empty.
 
+From 1.5 a ``TargetMemoryMap`` names banks, from the fastest on. Tensors without a ``mem_id``, and
+those of a bank, are one problem over all banks: a ``mem_id`` is the only bank of its tensor, and a
+byte in the first bank costs nothing, in the second 1, in the third 2. Any other memory is a problem
+of its own, as without banks.
+
 Limits. ExecuTorch does not plan tensors without an upper bound on their size, and neither do we.
 """
 
@@ -35,6 +40,7 @@ from planners.judged_run import run
 from planners.model.bounds import bounds_of
 from planners.model.budget import Budget
 from planners.model.columns import IntColumn
+from planners.model.memories import Memory
 from planners.model.plan import Plan, Result, Status
 from planners.model.problem import Problem
 from planners.registry import ChosenPlanner, choose_one
@@ -73,12 +79,28 @@ class TensorSpec(Protocol):
         """Round to another alignment from now on."""
 
 
+class Bank(Protocol):
+    """The fields of ExecuTorch's class of this name."""
+
+    name: str
+    size: int
+    mem_id: int
+    alignment: int | None
+
+
+class TargetMemoryMap(Protocol):
+    """The field of ExecuTorch's class of this name, which 1.5 has: banks, from the fastest on."""
+
+    banks: list[Bank]
+
+
 def gapless_planner(
     planner: str = "auto",
     *,
     time_limit: float | None = 5.0,
     seed: int = 0,
     capacities: Mapping[int, int] | None = None,
+    target: TargetMemoryMap | None = None,
 ) -> GaplessPlanner:
     """Return an algorithm for ExecuTorch's ``MemoryPlanningPass``, or for a suite of algorithms.
 
@@ -92,6 +114,8 @@ def gapless_planner(
         Of the planner.
     capacities
         Bytes of each memory, by ``mem_id``; a memory that is not named has no end.
+    target
+        Banks; the plan has as few bytes outside the first one as the planner finds.
 
     Returns
     -------
@@ -113,7 +137,10 @@ def gapless_planner(
     """
     _require_interface()
     return GaplessPlanner(
-        choose_one(planner), Budget(time_limit_seconds=time_limit, seed=seed), capacities or {}
+        choose_one(planner),
+        Budget(time_limit_seconds=time_limit, seed=seed),
+        capacities or {},
+        () if target is None else tuple(target.banks),
     )
 
 
@@ -142,19 +169,19 @@ def _unsupported(reason: str) -> MissingDependencyError:
 
 @dataclass(frozen=True)
 class MemoryResult:
-    """One memory of one graph: its problem, and the planner's result.
+    """One memory of one graph, or all banks: the problem, and the planner's result.
 
     Parameters
     ----------
     memory
-        Its ``mem_id``.
+        Its ``mem_id``; None for the banks.
     problem
         One tensor a storage; alignment and lifetimes are those of ExecuTorch.
     result
         A judged plan, its bound, and how the planner came there.
     """
 
-    memory: int
+    memory: int | None
     problem: Problem
     result: Result
 
@@ -175,6 +202,7 @@ class GaplessPlanner:
     chosen: ChosenPlanner
     budget: Budget
     capacities: Mapping[int, int]
+    banks: Sequence[Bank] = ()
     # The results of all calls so far, submodules first.
     planned: list[MemoryResult] = field(default_factory=list)
 
@@ -206,57 +234,83 @@ class GaplessPlanner:
 
         if isinstance(specs, Iterator):
             raise _unsupported("its suites have tensors for their first algorithm only")
-        taken = list(getattr(graph_module, "input_mem_buffer_sizes", None) or ())
-        in_memory: dict[int, list[TensorSpec]] = {}
+        in_memory: dict[int | None, list[TensorSpec]] = {}
+        declared = {bank.mem_id for bank in self.banks}
         for spec in specs:
             spec.realign(alignment)
-            memory = DEFAULT_MEMORY if spec.mem_id is None else spec.mem_id
+            memory = spec.mem_id
+            if memory is None or memory in declared:
+                memory = None if self.banks else DEFAULT_MEMORY
             in_memory.setdefault(memory, []).append(spec)
-        sizes = [0] * (max([DEFAULT_MEMORY, *in_memory]) + 1)
+        # The bytes of submodules come first.
+        taken = list(getattr(graph_module, "input_mem_buffer_sizes", None) or ())
+        numbers = filter(None, in_memory)
+        sizes = [0] * (max([DEFAULT_MEMORY, *declared, *numbers, len(taken) - 1]) + 1)
+        for memory, below in enumerate(taken):
+            sizes[memory] = -(-below // alignment) * alignment
         places: dict[TensorSpec, SpecAllocResult] = {}
         names = _names_of(graph_module)
-        for memory in range(len(sizes)):
-            below = taken[memory] if memory < len(taken) else 0
-            first = -(-below // alignment) * alignment
-            sizes[memory] = first
-            its = in_memory.get(memory)
-            if its is None:
-                continue
-            storages = _storages_of(its, alignment)
-            problem = self._problem(memory, storages, alignment, first, names)
-            capacity = self.capacities.get(memory)
-            room = None if capacity is None else max(0, capacity - first - extra_padding)
-            plan = self._planned(memory, problem, room)
-            offsets = first + plan.offsets
-            objects = _shared_objects(offsets, problem.size)
-            for storage, offset, its_object in zip(storages, offsets, objects, strict=True):
-                for spec, inside in storage:
-                    place = int(offset) + inside
-                    places[spec] = SpecAllocResult(memory, its_object, place)
-                    # A suite does so for the best of its algorithms; a pass asks nobody else.
-                    spec.mem_id, spec.mem_obj_id, spec.mem_offset = memory, its_object, place
-            sizes[memory] = first + plan.peak + extra_padding
+        for key in sorted(in_memory, key=lambda its: -1 if its is None else its):
+            storages = _storages_of(in_memory[key], alignment)
+            fields = self._banked(storages, sizes, extra_padding) if key is None else {}
+            problem = _problem(
+                key, storages, alignment, 0 if key is None else sizes[key], names, fields
+            )
+            plan = self._planned(key, problem, self._room(key, sizes, extra_padding))
+            for memory, first, ours in self._parts(key, sizes, plan):
+                offsets = first + plan.offsets[ours]
+                objects = _shared_objects(offsets, problem.size[ours])
+                for index, offset, its_object in zip(ours.tolist(), offsets, objects, strict=True):
+                    for spec, inside in storages[index]:
+                        place = int(offset) + inside
+                        places[spec] = SpecAllocResult(memory, its_object, place)
+                        # A suite does so for the best of its algorithms; a pass asks nobody else.
+                        spec.mem_id, spec.mem_obj_id, spec.mem_offset = memory, its_object, place
+                sizes[memory] = int((offsets + problem.size[ours]).max()) + extra_padding
         return MemorySizes(sizes, places)
 
-    def _problem(
-        self,
-        memory: int,
-        storages: Sequence[Storage],
-        alignment: int,
-        first: int,
-        names: Mapping[int, str],
-    ) -> Problem:
-        return Problem(
-            [max(inside + spec.allocated_memory for spec, inside in its) for its in storages],
-            [min(spec.lifetime[0] for spec, _ in its) for its in storages],
-            [1 + max(spec.lifetime[1] for spec, _ in its) for its in storages],
-            alignment=[alignment] * len(storages),
-            tensor_name=[names.get(id(its[0][0]), "?") for its in storages],
-            name=f"memory {memory}",
-            origin={"compiler": "ExecuTorch", "first_byte": first},
-        )
+    def _banked(
+        self, storages: Sequence[Storage], sizes: Sequence[int], padding: int
+    ) -> dict[str, Any]:
+        """Return the memories of the banks, and where each storage may lie."""
+        memories = [
+            Memory(
+                bank.name, begin, max(0, bank.size - padding), bank.alignment or 1,
+                ((0, sizes[bank.mem_id]),) if sizes[bank.mem_id] else (),
+            )
+            for bank, begin in zip(self.banks, self._begins(), strict=True)
+        ]  # fmt: skip
+        places = [
+            (tensor, index, index * _bytes_of(storage))
+            for tensor, storage in enumerate(storages)
+            for index, bank in enumerate(self.banks)
+            if {spec.mem_id for spec, _ in storage} <= {None, bank.mem_id}
+        ]
+        return {"memories": memories, "places": places}
 
-    def _planned(self, memory: int, problem: Problem, room: int | None) -> Plan:
+    def _begins(self) -> list[int]:
+        """Return where each bank begins in the address space of their problem."""
+        largest = max(max(bank.size, bank.alignment or 1) for bank in self.banks)
+        return [index << largest.bit_length() for index in range(len(self.banks))]
+
+    def _room(self, memory: int | None, sizes: Sequence[int], padding: int) -> int | None:
+        if memory is None or memory not in self.capacities:
+            return None
+        return max(0, self.capacities[memory] - sizes[memory] - padding)
+
+    def _parts(
+        self, memory: int | None, sizes: Sequence[int], plan: Plan
+    ) -> Iterator[tuple[int, int, IntColumn]]:
+        """Yield each memory that a plan uses, what to add to its offsets there, and its tensors."""
+        if memory is not None:
+            yield memory, sizes[memory], np.arange(len(plan.offsets))
+            return
+        begins = self._begins()
+        number = np.searchsorted(begins, plan.offsets, side="right") - 1
+        for index in np.unique(number).tolist():
+            yield self.banks[index].mem_id, -begins[index], np.flatnonzero(number == index)
+
+    def _planned(self, memory: int | None, problem: Problem, room: int | None) -> Plan:
         bounds = bounds_of(problem)
         result = run(problem, self.chosen, self.budget, bounds)
         if room is not None and result.plan is not None and result.plan.peak > room:
@@ -265,7 +319,7 @@ class GaplessPlanner:
         self.planned.append(MemoryResult(memory, problem, result))
         if result.plan is None or result.status not in (Status.OPTIMAL, Status.FEASIBLE):
             raise InvalidPlanError(
-                f"planner {self.chosen.label}, memory {memory} of {len(problem.size)} tensors, at "
+                f"planner {self.chosen.label}, {problem.name} of {len(problem.size)} tensors, at "
                 f"least {both_bytes(result.lower_bound)}: {result.status.value}, {result.reason}"
             )
         return result.plan
@@ -273,6 +327,30 @@ class GaplessPlanner:
 
 # The tensors of one storage, each with the byte of the storage at which it begins.
 Storage: TypeAlias = list[tuple[TensorSpec, int]]
+
+
+def _bytes_of(storage: Storage) -> int:
+    return max(inside + spec.allocated_memory for spec, inside in storage)
+
+
+def _problem(
+    memory: int | None,
+    storages: Sequence[Storage],
+    alignment: int,
+    first: int,
+    names: Mapping[int, str],
+    banked: Mapping[str, Any],
+) -> Problem:
+    return Problem(
+        [_bytes_of(its) for its in storages],
+        [min(spec.lifetime[0] for spec, _ in its) for its in storages],
+        [1 + max(spec.lifetime[1] for spec, _ in its) for its in storages],
+        alignment=[alignment] * len(storages),
+        tensor_name=[names.get(id(its[0][0]), "?") for its in storages],
+        name="banks" if memory is None else f"memory {memory}",
+        origin={"compiler": "ExecuTorch", "first_byte": first},
+        **banked,
+    )
 
 
 def _storages_of(specs: Sequence[TensorSpec], alignment: int) -> list[Storage]:

@@ -71,6 +71,8 @@ class PlannerInfo(RegisteredInfo):
     prepare: Callable[[], object] = lambda: None
     # True if the planner chooses between memories; others get one problem for each memory.
     memories: bool = False
+    # True if the planner takes every problem as it is; others get the plain form of one.
+    whole: bool = False
 
     @property
     def built_in(self) -> bool:
@@ -107,6 +109,7 @@ def register(
     source: str = "",
     prepare: Callable[[], object] = lambda: None,
     memories: bool = False,
+    whole: bool = False,
 ) -> Callable[[Registered], Registered]:
     """Register the decorated planner under a name.
 
@@ -124,6 +127,8 @@ def register(
     memories
         True if the planner chooses in which memory a tensor lies. Others are asked for one problem
         for each memory, and do not support a problem in which a tensor may lie in several.
+    whole
+        True if the planner knows memories, groups and pairs apart or exclusive.
 
     Returns
     -------
@@ -140,9 +145,9 @@ def register(
     """
 
     def add_planner(module: str, *fields: Any) -> None:
-        _add_planner(
-            replace(PlannerInfo(name, *fields), module=module, prepare=prepare, memories=memories)
-        )
+        info = PlannerInfo(name, *fields)
+        info = replace(info, module=module, prepare=prepare, memories=memories, whole=whole)
+        _add_planner(info)
 
     return _decorator(add_planner, summary, source)
 

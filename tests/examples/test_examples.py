@@ -15,10 +15,10 @@ EXAMPLES = sorted(ROOT.glob("examples/*.py"))
 # The marker of an example that needs an optional package.
 MARKS = {
     "does_it_fit": "torch",
-    "onnx_on_a_microcontroller": "onnx",
     # Slow tests run where the extra `cluster` is installed.
     "study_on_a_cluster": "slow",
     "train_under_a_plan": "torch",
+    "two_memories_of_a_microcontroller": "onnx",
     "within_a_limit": "torch",
 }
 SECTIONS = (ROOT / "docs" / "examples.md").read_text(encoding="utf-8").split("\n## ")[1:]

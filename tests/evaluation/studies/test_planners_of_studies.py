@@ -5,13 +5,15 @@ from __future__ import annotations
 import ast
 import sys
 from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from evaluation.study.study_file import FOLDER as STUDIES
 from instances.synthetic import training_graph, training_trace
-from planners import Budget, Graph, Problem, Status, registry, run
+from planners import Budget, Graph, Plan, Problem, Status, bounds_of, registry, run
 from planners.files.formats import read_requests
 from planners.model.online_result import OnlineDevice, OnlineTerms
 from planners.model.request_sequence import RequestAction, RequestSequence
@@ -26,7 +28,7 @@ TIED = Problem([4, 4, 6, 1], [0, 1, 3, 0], [2, 4, 5, 5])
 PLUGINS = (
     "unsafe_pairs", "merged_chains", "last_iteration", "stream_counts", "reorderings",
     "planning_parts", "planned_files", "production_planners", "allocator_experiments",
-    "device_calls", "verified_plans", "bytes_against_waits",
+    "device_calls", "verified_plans", "price_of_reuse", "two_banks", "bytes_against_waits",
 )  # fmt: skip
 
 
@@ -259,6 +261,66 @@ def test_right_plans_pass_and_wrong_ones_are_seen() -> None:
     assert ignored["unsafe_pairs"] > ignored["seen"] > 0
     assert attacked["directed"] > 0
     assert not any(its["false_alarms"] for its in (right, shifted, ignored, attacked))
+
+
+def test_the_least_cost_of_a_report_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DSA_RP", str(tmp_path))
+    (tmp_path / "minimalloc-dsa-rp-v1-summary.csv").write_text(
+        "corpus_source_path,features,capacity,best_capacity_overflow,best_reuse_cost,"
+        "certified_optimal\n"
+        "a.csv,reuse_edges=1,8,0,9,false\na.csv,reuse_edges=1,8,0,7,false\n"
+        "a.csv,reuse_edges=1,8,4,3,true\na.csv,reuse_edges=1,9,0,1,true\n"
+        "a.csv,reuse_edges=2,8,0,1,true\na.csv,reuse_edges=1,8,,,false\n"
+    )
+    (tmp_path / "dsa-rp-v1-paired-objectives.csv").write_text(
+        "source_path,source_instance,edges,best_known_cost,optimum_proven\n"
+        "a.py,k,1,4,true\na.py,k,2,5,true\nb.py,k,1,6,true\nc.py,k,1,6,true\nc.py,k,1,7,true\n"
+    )
+    origin = {"corpus_source_path": "a.py", "dsa_rp_source_instance": "k",
+              "dsa_rp_edge_policy": "soft_v1"}  # fmt: skip
+    # A planner that takes a problem whole knows its origin, with classes too.
+    two = {"start": [0, 1], "end": [1, 2], "reuse_prices": [(0, 1, 1)], "exclusive": [(0, 1)]}
+    kernel = Problem([1, 1], **two, origin=origin)
+    lifted = Problem([1, 1], **two, capacity=8, origin={"corpus_source_path": "a.csv"})
+    for problem, found in (
+        (kernel, {"reported": 4, "reported_proven": True}),
+        (lifted, {"reported": 7, "reported_proven": False}),
+        (lifted.with_capacity(7), {}),
+        (Problem([1, 1], **two, origin={**origin, "corpus_source_path": "c.py"}), {}),
+    ):
+        assert run(problem, "reported-cost").statistics == found
+    monkeypatch.delenv("DSA_RP")
+    assert run(kernel, "reported-cost").status is Status.UNSUPPORTED
+
+
+def test_no_choice_for_the_slow_bank_is_below_the_bound() -> None:
+    @registry.register("half-slow", memories=True)
+    def half_slow(problem: Problem, budget: Budget) -> Plan:  # noqa: ARG001
+        begins = [memory.begin for memory in problem.memories]
+        return Plan.of(problem, [begins[tensor % 2] for tensor in range(problem.tensor_count)])
+
+    halves = Problem([4, 4], [0, 0], [1, 1])
+    found = run(halves, "two-banks:planner=half-slow:fast=0.5").statistics
+    assert found == {"fits": True, "at_least": 4, "proven": False, "slow_bytes": 4}
+    assert not run(halves, "two-banks:planner=half-slow:fast=0.4").statistics["fits"]
+    reached = 0
+    for seed in range(40):
+        problem = training_trace(9, seed=seed)
+        lifetime = max(its.bytes for its in bounds_of(problem) if its.name == "lifetime")
+        steps = [(problem.start <= step) & (step < problem.end) for step in problem.start.tolist()]
+        least = min(
+            int(problem.size[slow.astype(int)].sum())
+            for count in range(10)
+            for slow in map(np.array, combinations(range(9), count))
+            for kept in [np.delete(problem.size, slow.astype(int))]
+            if all(kept[np.delete(live, slow.astype(int))].sum() <= lifetime // 2 for live in steps)
+        )
+        bound = run(problem, "two-banks:planner=half-slow").statistics["at_least"]
+        assert bound <= least, seed
+        reached += bound == least > 0
+    assert reached >= 3
 
 
 def kernel_rates() -> dict[str, float]:

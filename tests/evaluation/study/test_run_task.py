@@ -14,6 +14,7 @@ from evaluation.study.planned_runs import runs_of
 from evaluation.study.record import Record, RunStatus
 from evaluation.study.study_file import read_study
 from evaluation.study.study_instances import Folders
+from planners import Memory, Problem, write_problem
 from tests.evaluation.study.made_runs import made_records, tasks_in, written_study
 
 MIB = 1 << 20
@@ -96,6 +97,24 @@ def test_the_memory_that_a_run_adds_is_its_own(study_folder: Path) -> None:
     records = made_records(study_folder, SETTINGS + planners, TWELVE)
     small, large = (record.peak_resident_bytes or 0 for record in records)
     assert 60 * MIB < large - small < 80 * MIB
+
+
+def test_a_record_says_what_the_plan_pays(study_folder: Path) -> None:
+    memories = [Memory("fast", 0, 8), Memory("slow", 64, 100)]
+    problem = Problem(
+        [4, 4, 9], [0, 2, 0], [2, 4, 4], memories=memories,
+        places=[(0, 0, 0), (1, 0, 0), (2, 1, 7)], reuse_prices=[(0, 1, 3)],
+    )  # fmt: skip
+    write_problem(problem, study_folder / "priced.json")
+    (record,) = made_records(study_folder, SETTINGS + '["auto"]', 'files = ["priced.json"]')
+    assert (record.status, record.cost, record.peak) == (RunStatus.OPTIMAL, 7, 73)
+    assert record.cost_bound == 7
+    write_problem(
+        Problem([4, 4], [0, 0], [2, 2], pinned={0: 0, 1: 2}), study_folder / "priced.json"
+    )
+    (record,) = made_records(study_folder, SETTINGS + '["auto"]', 'files = ["priced.json"]')
+    assert (record.status, record.cost, record.cost_bound) == (RunStatus.INFEASIBLE, None, None)
+    assert "pinned to the same bytes" in record.reason
 
 
 def test_an_online_allocator_is_recorded_with_both_of_its_peaks(study_folder: Path) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
-from planners import Status
+from planners import Budget, Plan, Problem, Status, place
 from planners.errors import (
     InstanceError,
     InvalidPlanError,
@@ -18,6 +20,8 @@ from planners.errors import (
     UnknownPlannerError,
 )
 from planners.integrations.executorch import GaplessPlanner, gapless_planner
+from planners.model.places import block_ranges
+from planners.registry import register
 
 pytestmark = pytest.mark.executorch
 
@@ -175,6 +179,112 @@ def test_no_two_tensors_of_one_time_share_bytes(seed: int) -> None:
         if Verifier.storage_overlap(one, other):
             assert not Verifier.lifetime_overlap(one, other)
             assert Verifier.mem_obj_id_match(one, other)
+
+
+@dataclass
+class Bank:
+    name: str
+    size: int
+    mem_id: int
+    alignment: int | None = None
+
+
+@pytest.fixture
+def first_that_takes(own_registry: None) -> str:  # noqa: ARG001
+    """Register a planner that puts the largest tensor first, each into the first bank that can."""
+
+    @register("first-that-takes", memories=True)
+    def first_that_takes(problem: Problem, budget: Budget) -> Plan:  # noqa: ARG001
+        if not problem.memories:
+            return place(problem)
+        offsets = np.zeros(problem.tensor_count, dtype=np.int64)
+        ranges = block_ranges(problem).tolist()
+        placed: list[int] = []
+        unsafe = {frozenset(pair) for pair in problem.core.unsafe_pairs().tolist()}
+        for tensor in np.argsort(-problem.size, kind="stable").tolist():
+            heads = (
+                head for block, first, last, modulus, _, _ in ranges
+                for head in range(first, last + 1, modulus)
+                if block == problem.blocks.block_of[tensor]
+            )  # fmt: skip
+            size = problem.size
+            offsets[tensor] = next(
+                head for head in heads
+                if not any(
+                    head < offsets[other] + size[other] and offsets[other] < head + size[tensor]
+                    for other in placed if frozenset((tensor, other)) in unsafe
+                )
+            )  # fmt: skip
+            placed.append(tensor)
+        return Plan.of(problem, offsets)
+
+    return "first-that-takes"
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_tensors_lie_in_banks(seed: int, first_that_takes: str) -> None:
+    from executorch.exir.memory_planning import Verifier
+
+    drawn = random.Random(seed)
+    specs = []
+    for _ in range(20):
+        first = drawn.randrange(20)
+        specs.append(
+            spec(drawn.choice([0, 15, 16, 100, 300]), first, first + drawn.randrange(8),
+                 drawn.choice([None, None, None, 2, 4]))
+        )  # fmt: skip
+    pinned = {id(each): each.mem_id for each in specs}
+    # The first is the fastest whatever its number; memory 4 is in no bank.
+    banks = [Bank("fast", 640, 3, 32), Bank("slow", 1 << 14, 2)]
+    planner = gapless_planner(first_that_takes, target=SimpleNamespace(banks=banks))
+    answer = call(planner, specs, 16, input_mem_buffer_sizes=[0, 0, 0, 40])
+    assert [each.memory for each in planner.planned] == [None, 4]
+    cost = sum(each.allocated_memory for each in specs if each.mem_id == 2)
+    assert planner.planned[0].result.cost == cost
+    assert len(answer.spec_dict) == len(specs)
+    for each in specs:
+        # What has no bytes may be said to lie anywhere.
+        pin = pinned[id(each)] if each.allocated_memory else None
+        assert each.mem_id in ({2, 3} if pin is None else {pin}) or pinned[id(each)] == 4
+        assert each.mem_offset % (32 if each.mem_id == 3 and each.allocated_memory else 16) == 0
+        assert each.mem_offset + each.allocated_memory + 16 <= answer.bufsizes[each.mem_id]
+        assert each.mem_id != 3 or each.mem_offset >= 48
+    assert any(each.mem_id == 3 and each.allocated_memory for each in specs)
+    assert len(answer.bufsizes) == 5
+    assert answer.bufsizes[3] <= 640
+    assert answer.bufsizes[2] <= 1 << 14
+    for one, other in itertools.combinations(specs, 2):
+        if Verifier.storage_overlap(one, other):
+            assert not Verifier.lifetime_overlap(one, other)
+            assert Verifier.mem_obj_id_match(one, other)
+
+
+def test_a_program_runs_the_same_in_two_banks(first_that_takes: str) -> None:
+    import torch
+    from executorch.exir.memory_planning import greedy
+
+    inputs = (torch.randn(3, 40),)
+    program = exported(branches(10), inputs)
+    banks = [Bank("fast", 1024, 1), Bank("slow", 1 << 20, 2)]
+    planner = gapless_planner(first_that_takes, target=SimpleNamespace(banks=banks))
+    ours = lowered(program, [planner])
+    [planned] = planner.planned
+    assert planned.result.cost
+    _, fast, slow = sizes_of(ours)
+    assert 0 < fast <= 1024 < fast + slow
+    assert torch.equal(
+        outputs_of(ours, inputs)[0], outputs_of(lowered(program, [greedy]), inputs)[0]
+    )
+
+
+def test_banks_that_are_too_small_are_named() -> None:
+    banks = [Bank("fast", 112, 1)]
+    planner = gapless_planner(target=SimpleNamespace(banks=banks))
+    assert call(planner, [spec(100, 0, 3)]).bufsizes == [0, 112]
+    with pytest.raises(InvalidPlanError, match=r"banks of 2 tensors.*memory fast: at least 224"):
+        call(planner, [spec(100, 0, 3), spec(100, 2, 5)])
+    with pytest.raises(InvalidPlanError, match="memory fast: at least 112 bytes are needed"):
+        call(planner, [spec(100, 0, 3)], 16)
 
 
 def test_a_result_in_place_lies_where_its_base_lies() -> None:
