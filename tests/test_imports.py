@@ -59,6 +59,7 @@ ROOMS = {
     "evaluation/study": "measuring programs recordings",
     "evaluation/pages": "plots study",
     "gpu_runtime/allocator": "_core verification",
+    "gpu_runtime/explaining": "_core fitting online replaying",
     "gpu_runtime/fitting": "",
     "gpu_runtime/integrations": "allocator",
     "gpu_runtime/online": "_core allocator replaying",
@@ -75,7 +76,7 @@ FRAME = "planners.command_line."
 COMMANDS = (
     "*/__main__.py", "*_command.py", "*_commands.py", "planners/command_line/*.py",
     "planners/completion.py", "planners/doctor.py", "planners/gapless.py",
-    "gpu_runtime/fit.py", "gpu_runtime/replay.py", "gpu_runtime/train.py",
+    "gpu_runtime/explain.py", "gpu_runtime/fit.py", "gpu_runtime/replay.py", "gpu_runtime/train.py",
     "instances/extract/executorch/lowering.py",
 )  # fmt: skip
 # Imported inside the function that needs it, so that an import of ours stays quick and possible.

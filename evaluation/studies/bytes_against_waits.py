@@ -23,7 +23,7 @@ def bytes_against_waits(problem: Problem, budget: Budget, seconds: float = 3.0) 
     statistics: dict[str, Scalar] = {
         "nodes": problem.graph.node_count,
         "streams": problem.stream_count,
-        "candidates": frontier.candidates,
+        "candidates": len(frontier.candidates),
         "heaviest": frontier.streams.heaviest,
         "least": frontier.streams.least.bytes,
     }

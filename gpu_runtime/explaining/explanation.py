@@ -119,7 +119,7 @@ class Explanation:
     def _by_replays(self, replays: Replays) -> list[str]:
         """Return the changes that would have passed; if nothing failed, those that reserve less."""
         was, room = replays.as_it_was.fit.reserved_peak, self.moment.room
-        if self.moment.failed is None or room is None:
+        if self.moment.failed is None or room is None or replays.as_it_was.fit.fits:
             return [
                 f"{one.name} would reserve {human_bytes(was - one.fit.reserved_peak)} less"
                 for one in replays.changes[:MOST_CHANGES]

@@ -66,7 +66,8 @@ def replay_changes(
     tried = [[replayed(*one) for one in each] for each in _alternatives(moment)]
     failed = moment.failed is not None
     changes = [min(each, key=lambda one: one.order) for each in tried]
-    changes.sort(key=lambda one: one.order[:1] if failed else one.order[1:])
+    by_use = as_it_was.fit.fits is False
+    changes.sort(key=lambda one: one.order[:1] if by_use else one.order[1:])
     agrees = moment.room is None or as_it_was.fit.fits is not failed
     return Replays(live_peak, as_it_was, tuple(changes), agrees)
 

@@ -9,6 +9,8 @@ from planners.model.columns import IntColumn
 from planners.model.plan import Plan
 from planners.model.problem import Problem
 
+# Limits the blocks of a problem: the search keeps a link for each unsafe or priced pair. A guess.
+MOST_BLOCKS = 5_000
 OUT = -1
 
 

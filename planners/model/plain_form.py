@@ -12,9 +12,9 @@ alone. If every block may lie in one memory only, then tensors of different memo
 problem falls apart into one problem for each memory, with its capacity. A reserved range is a
 pinned tensor that is unsafe with all others. Costs of places are then the same in every plan.
 
-Limits. A price for a tensor of several slices would be paid once for each, so that it is refused.
-So is a slice that begins where a memory lets no tensor begin. A problem in which a block has a
-choice of memories keeps its memories; a planner that does not know them does not support it.
+Limits. A price for a tensor of several slices would be paid once for each, so that it is refused. A
+problem in which a block has a choice of memories keeps its memories; a planner that does not know
+them does not support it.
 """
 
 from __future__ import annotations

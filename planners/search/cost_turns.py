@@ -6,7 +6,6 @@ import time
 from dataclasses import replace
 
 from planners.exact.least_cost.least_cost import Decide, LeastCost, has_plan_that_fits
-from planners.exact.model_limits import ModelTooLargeError
 from planners.model.budget import Budget
 from planners.model.findings import Findings
 from planners.model.problem import Problem
@@ -25,16 +24,12 @@ def with_cost_turns(problem: Problem, budget: Budget, found: Findings, decide: D
     if not has_plan_that_fits(problem, found):
         return found
     seconds, turn = FIRST_SHARE * budget.remaining_seconds(), 0
-    proof: LeastCost | None = None
+    proof = LeastCost(problem, decide)
     while True:
         found = with_least_cost(problem, _turn(budget, seconds, turn), found)
         if not found.reason or found.interrupted:
             return found
-        try:
-            proof = proof or LeastCost(problem, decide)
-            found = proof.findings(_turn(budget, seconds, turn), found)
-        except (TimeoutError, ModelTooLargeError) as error:
-            found = replace(found, reason=f"no bound on the cost: {error}")
+        found = proof.findings(_turn(budget, seconds, turn), found)
         is_over = budget.time_limit_seconds is None or budget.remaining_seconds() == 0
         if not found.reason or found.interrupted or is_over:
             return found

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from planners.greedy.reuse_start import reuse_search
+from planners.greedy.reuse_start import MOST_BLOCKS, reuse_search
 from planners.model.budget import Budget
 from planners.model.findings import Findings
 from planners.model.places import block_ranges, least_place_costs
 from planners.model.plan import Plan
 from planners.model.problem import Problem
 
-# Limits the blocks of a problem: the search keeps a link for each unsafe or priced pair. A guess.
-MOST_BLOCKS = 5_000
 # Attempts of one call, after which the search looks at its limits. Without a time limit it ends
 # after PATIENCE attempts without a better plan. Guesses.
 ATTEMPTS_A_CALL = 10_000

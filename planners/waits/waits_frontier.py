@@ -25,28 +25,15 @@ MOST_FAILED = 4
 
 @dataclass(frozen=True, eq=False)
 class WaitsPoint:
-    """The best plan found with at most so many waits.
+    """The best plan found with at most so many waits."""
 
-    Parameters
-    ----------
-    count
-        The most waits.
-    waits
-        Those of the plan: pairs of nodes, the second of which waits for the first.
-    problem
-        The problem whose graph has these waits, for which the plan is valid.
-    result
-        The judged answer of a planner.
-    bound
-        Bytes below which no plan is with so many waits, whichever they are.
-    certificate
-        The name of the proof of the bound.
-    """
-
+    # The most waits, and those of the plan.
     count: int
     waits: Waits
+    # The problem whose graph has these waits, and the judged answer of a planner for it.
     problem: Problem
     result: Result
+    # Bytes below which no plan is with so many waits, whichever they are, and what proves it.
     bound: int
     certificate: str
 
@@ -72,14 +59,11 @@ class WaitsFrontier:
         self.streams = WaitingStreams(problem)
         self._budget = budget
         self._search = WaitSearch(self.streams, budget)
-        self._proof = WaitProof(self.streams, self._search.candidates)
+        # The waits that are worth a try.
+        self.candidates = self._search.candidates
+        self._proof = WaitProof(self.streams, self.candidates)
         self._is_small = problem.tensor_count <= MOST_TENSORS_EXACT
         self._best: WaitsPoint | None = None
-
-    @property
-    def candidates(self) -> int:
-        """The number of waits that are worth a try."""
-        return len(self._search.candidates)
 
     def points(
         self,
@@ -138,7 +122,8 @@ class WaitsFrontier:
                 self._best = point
                 better = self._planned(point.count, found)
                 point = replace(better, bound=point.bound, certificate=point.certificate)
-                asked = min(asked, self._goal(point)) - 1
+                reached = point.peak if self._is_small else self.streams.antichain(found)[0]
+                asked = min(asked, reached) - 1
         return point
 
     def _goal(self, point: WaitsPoint) -> int:

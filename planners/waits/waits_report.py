@@ -26,7 +26,7 @@ def streams_line(frontier: WaitsFrontier) -> str:
     parts = (
         counted(graph.node_count, "node"),
         counted(graph.stream_count, "stream"),
-        counted(frontier.candidates, "wait") + " to choose from",
+        counted(len(frontier.candidates), "wait") + " to choose from",
         f"with all of them {least.name} {both_bytes(least.bytes)}",
     )
     return f"{one_line(frontier.streams.problem.name, MOST_SHOWN_NAME)}: {'; '.join(parts)}"

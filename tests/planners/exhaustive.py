@@ -16,19 +16,21 @@ def least_cost(problem: Problem) -> int | None:
     ends = ends or [problem.naive_bytes if problem.capacity is None else problem.capacity]
     prices = [row for row in problem.reuse_prices.tolist() if problem.size[row[:2]].all()]
     offsets = np.zeros(problem.tensor_count, dtype=np.int64)
-    pieces = [
-        (members, before, [head for head in range(max(ends) + 1) if all(
-            _may_lie(problem, t, head + b) for t, b in zip(members, before, strict=True)
-        )])
-        for members, before in zip(*_pieces(problem), strict=True)
-    ]  # fmt: skip
+    pieces = []
+    for members, before in zip(*_pieces(problem), strict=True):
+        heads = []
+        for head in range(max(ends) + 1):
+            found = [_cost_at(problem, t, head + b) for t, b in zip(members, before, strict=True)]
+            costs = [cost for cost in found if cost is not None]
+            heads += [(head, sum(costs))] * (len(costs) == len(found))
+        pieces.append((members, before, sorted(heads, key=lambda row: row[1])))
     best: int | None = None
 
-    def place(index: int, placed: frozenset[int]) -> None:
+    def place(index: int, placed: frozenset[int], paid: int) -> None:
         nonlocal best
         reuse = sum(price for a, b, price in prices
                     if a in placed and b in placed and _meet(problem, offsets, a, b))  # fmt: skip
-        if best is not None and reuse >= best:
+        if best is not None and paid + reuse >= best:
             return
         if index == len(pieces):
             plan = Plan.of(problem, offsets)
@@ -38,27 +40,31 @@ def least_cost(problem: Problem) -> int | None:
             return
         members, before, heads = pieces[index]
         now = placed.union(members)
-        for head in heads:
+        for head, cost in heads:
             for tensor, ahead in zip(members, before, strict=True):
                 offsets[tensor] = head + ahead
             if not any(a in now and b in now and _meet(problem, offsets, a, b) for a, b in pairs):
-                place(index + 1, now)
+                place(index + 1, now, paid + cost)
 
-    place(0, frozenset())
+    place(0, frozenset(), 0)
     return best
 
 
-def _may_lie(problem: Problem, tensor: int, begin: int) -> bool:
-    """Return whether a tensor alone has room from an offset on."""
-    end, size = begin + int(problem.size[tensor]), problem.size[tensor]
-    own = {memory for t, memory, _ in problem.places.tolist() if t == tensor}
+def _cost_at(problem: Problem, tensor: int, begin: int) -> int | None:
+    """Return what a tensor alone costs at an offset; None if it has no room there."""
+    size = int(problem.size[tensor])
+    if begin % problem.alignment[tensor]:
+        return None
+    if not size:
+        return 0
+    costs: dict[int, int] = {m: cost for t, m, cost in problem.places.tolist() if t == tensor}
     capacity = problem.naive_bytes if problem.capacity is None else problem.capacity
-    memories = problem.memories or (Memory("", 0, capacity),)
-    inside = any(
-        memory.begin <= begin and end <= memory.end and (not own or index in own)
-        for index, memory in enumerate(memories)
-    )
-    return bool(begin % problem.alignment[tensor] == 0 and (size == 0 or inside))
+    for index, memory in enumerate(problem.memories or (Memory("", 0, capacity),)):
+        low, high = begin - memory.begin, begin - memory.begin + size
+        apart = all(high <= first or last <= low for first, last in memory.reserved)
+        if low >= 0 and high <= memory.capacity and apart and (not costs or index in costs):
+            return costs.get(index, 0)
+    return None
 
 
 def _pieces(problem: Problem) -> tuple[list[list[int]], list[list[int]]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
@@ -24,6 +24,7 @@ from planners.exact.model_limits import (
     solver_seconds,
 )
 from planners.exact.plan_exactly import SearchOutcome, WarmStart, plan_exactly, require_package
+from planners.greedy.reuse_start import MOST_BLOCKS
 from planners.model.budget import Budget
 from planners.model.columns import IntColumn
 from planners.model.findings import Findings
@@ -88,6 +89,8 @@ def cp_sat(problem: Problem, budget: Budget) -> Findings:
         refuted = found.lower_bound > (problem.capacity or 0)
         if not problem.cost_decides or refuted or found.interrupted:
             return found
+    if problem.blocks.count > MOST_BLOCKS:
+        return replace(found, reason=f"more than {MOST_BLOCKS} blocks: no search for a lower cost")
     return CostQuestion(problem, budget, NAME, found).findings(_load_cp_model())
 
 

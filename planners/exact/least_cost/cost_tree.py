@@ -39,8 +39,8 @@ def certify_cost(
         The problem has too many pairs.
     """
     budget = budget.started()
+    proof = LeastCost(problem, decide)
     try:
-        proof = LeastCost(problem, decide)
         proof.findings(_half(budget), Findings(plan))
         return _certificate(proof, cost, plan, budget)
     except (TimeoutError, ModelTooLargeError) as error:

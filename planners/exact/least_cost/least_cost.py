@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,7 @@ class LeastCost:
     """The proof for one problem, which goes on where it ended when it runs again."""
 
     def __init__(self, problem: Problem, decide: Decide) -> None:
-        self.problem, self.pairs = problem, PricedPairs(problem)
+        self.problem = problem
         self.cost, self.certificate = 0, ""
         self.rows: list[CostRow] = []
         self.cores = 0
@@ -66,13 +67,17 @@ class LeastCost:
         # The cost of the relaxation after each round.
         self._costs: list[float] = []
 
+    @cached_property
+    def pairs(self) -> PricedPairs:
+        return PricedPairs(self.problem)
+
     def findings(self, budget: Budget, found: Findings) -> Findings:
         """Return findings with the proof, after it has gone on until the budget is spent."""
         assert found.plan is not None
         self.plan, reason, interrupted = found.plan, "", False
         try:
             self._prove(budget)
-        except TimeoutError as error:
+        except (TimeoutError, ModelTooLargeError) as error:
             reason = str(error)
         except KeyboardInterrupt:
             reason, interrupted = "interrupted", True
@@ -209,11 +214,7 @@ def with_least_cost_proven(
     """Return findings whose plan within the capacity costs least, or a bound on its cost."""
     if not has_plan_that_fits(problem, found):
         return found
-    try:
-        proof = LeastCost(problem, decide)
-    except (TimeoutError, ModelTooLargeError) as error:
-        return replace(found, reason=f"no bound on the cost: {error}")
-    return proof.findings(budget, found)
+    return LeastCost(problem, decide).findings(budget, found)
 
 
 def kept_apart(pairs: PricedPairs, kept: IntColumn) -> Problem:

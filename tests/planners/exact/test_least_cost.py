@@ -56,7 +56,7 @@ def test_the_least_cost_is_that_of_brute_force() -> None:
 @pytest.mark.parametrize("thousand", range(4))
 def test_the_least_cost_of_many_problems(thousand: int) -> None:
     seeds = range(1000 * thousand, 1000 * (thousand + 1))
-    assert sum(map(require_the_least_cost, seeds)) >= 300
+    assert sum(map(require_the_least_cost, seeds)) >= 250
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -141,7 +141,7 @@ def test_no_mutated_certificate_says_more_than_the_truth() -> None:
 
 @pytest.mark.slow
 def test_no_certificate_of_ten_thousand_says_more_than_the_truth() -> None:
-    assert sum(mutations(seed, 40) for seed in range(500)) >= 1000
+    assert sum(mutations(seed, 40) for seed in range(400)) >= 1000
 
 
 def test_tensors_of_half_the_capacity_fall_into_two_groups() -> None:

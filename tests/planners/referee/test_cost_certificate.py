@@ -158,6 +158,15 @@ def test_a_certificate_that_breaks_the_format_is_a_mistake_of_the_file(
     assert message in str(refused.value)
 
 
+def test_a_divisor_rounds_the_bytes_of_a_pair_up() -> None:
+    """One pair of 3 bytes is enough for 3 bytes, though twice 2 are needed for them."""
+    problem = apart_in_time([4, 4, 3], 8, (0, 1, 1), (1, 2, 1), (2, 0, 1))
+    proof = CostCertificate(2, [], [{"sets": [[0, 1, 2]], "divisor": 2}], [[1, 0, 1]])
+    with pytest.raises(InvalidCertificateError, match="its rows prove no cost above 1"):
+        check_any_certificate(certificate_to_fields(problem, proof))
+    assert least_cost(problem) == 1
+
+
 def test_a_problem_without_prices_has_no_cost() -> None:
     fields = fields_of("bytes")
     del fields["problem"]["reuse_prices"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import signal
 from random import Random
 
 import pytest
@@ -10,6 +12,8 @@ from planners import Budget, Problem, Safety, Status, run
 from planners.compare import report
 from planners.compare.comparison import compare_planners
 from planners.files.problem_file import problem_digest
+from planners.greedy.reuse_start import reuse_search
+from planners.model.places import block_ranges
 from planners.registry import choose
 from planners.testing.random_problems import random_problem, with_prices
 
@@ -55,3 +59,25 @@ def test_a_node_limit_and_a_seed_repeat_the_search() -> None:
     offsets = [result.plan.offsets.tolist() for result in costs if result.plan is not None]
     assert len(offsets) == 2
     assert offsets[0] == offsets[1]
+
+
+def test_a_handler_of_signals_cannot_use_the_search_that_it_interrupts() -> None:
+    search = reuse_search(PRICED, block_ranges(PRICED), None, seed=0)
+    refused = []
+
+    def handler(_number: int, _frame: object) -> None:
+        for call in (lambda: search.run(1, 0, 1.0), search.best):
+            with pytest.raises(RuntimeError, match="one question at a time") as error:
+                call()
+            refused.append(str(error.value).partition(":")[0])
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.01)
+        with pytest.raises(KeyboardInterrupt):
+            search.run(1 << 62, -1, math.inf)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert refused == ["ReuseSearch.run", "ReuseSearch.best"]
+    assert search.best()[:2] == (0, 3)

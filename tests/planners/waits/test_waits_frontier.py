@@ -7,7 +7,7 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from planners import Budget, InstanceError, Problem, check
+from planners import Budget, Graph, InstanceError, Problem, check
 from planners.waits import waits_frontier
 from planners.waits.candidate_waits import candidate_waits
 from planners.waits.wait_proof import WaitProof
@@ -70,6 +70,19 @@ def test_a_frontier_of_many_tensors_is_monotone_and_valid(monkeypatch: pytest.Mo
         for point in points:
             assert point.result.plan is not None
             check(point.problem, point.result.plan)
+
+
+def test_a_wait_for_one_of_two_readers_is_enough_where_the_other_is_waited_for() -> None:
+    graph = Graph(
+        op=["op"] * 4, stream=[0, 0, 1, 2], producer=[0, 3], consumers=[[1, 2], []],
+        control=[(1, 3)],
+    )  # fmt: skip
+    streams = WaitingStreams(Problem(size=[5, 4], graph=graph))
+    proof = WaitProof(streams, candidate_waits(streams))
+    found = proof.fitting(5, 1, Budget(), lambda _waits, _bytes: True)
+    assert found == frozenset({(2, 3)})
+    assert WaitSearch(streams, Budget()).best(1) == found
+    assert proof.fitting(5, 0, Budget(), lambda _waits, _bytes: True) is None
 
 
 def test_reach_is_the_transitive_closure() -> None:

@@ -41,27 +41,22 @@ ReuseSearch::ReuseSearch(const Instance& instance, std::span<const std::int64_t>
 void ReuseSearch::add_ranges(std::span<const std::int64_t> rows) {
     if (rows.size() % 6 != 0) throw std::invalid_argument("ranges: rows of 6 numbers are needed");
     for (std::size_t row = 0; row < rows.size(); row += 6) {
-        const std::int64_t block = rows[row];
+        const auto b = static_cast<std::size_t>(rows[row]);
         const Range range{rows[row + 1], rows[row + 2], rows[row + 3], rows[row + 4],
                           rows[row + 5]};
-        if (block < 0 || block >= blocks_.count() || range.modulus < 1) {
+        if (b >= ranges_.size() || range.modulus < 1) {
             throw std::invalid_argument("a range needs a block and a modulus");
         }
-        auto& own = ranges_[static_cast<std::size_t>(block)];
+        auto& own = ranges_[b];
         const std::int64_t after = own.empty() ? kOut : own.back().last;
         if (range.first <= after || range.last < range.first) {
             throw std::invalid_argument("the ranges of a block ascend");
         }
+        must_pay_[b] = own.empty() ? range.cost : std::min(must_pay_[b], range.cost);
         own.push_back(range);
     }
     for (std::int32_t b = 0; b < blocks_.count(); ++b) {
         if (blocks_.size[b] > 0 && !is_fixed(b)) movable_.push_back(b);
-        if (ranges_[b].empty()) continue;
-        must_pay_[b] = std::min_element(ranges_[b].begin(), ranges_[b].end(),
-                                        [](const Range& one, const Range& other) {
-                                            return one.cost < other.cost;
-                                        })
-                           ->cost;
     }
 }
 
