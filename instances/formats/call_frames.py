@@ -34,6 +34,11 @@ class CallPlaces:
             self._of_list[id(frames)] = kind, place
         return self._number(kind, entry.get("user_metadata"), place)
 
+    def told(self, entry: Any) -> str:
+        """Return the text for a block or an event; empty if nothing tells of it."""
+        number = self.number(entry)
+        return "" if number == NO_MODULE else self.texts[number]
+
     def noted(self, number: int, note: Any) -> int:
         """Return the number of a text with a note of the program in front of the place."""
         kind, _, place = ("" if number == NO_MODULE else self.texts[number]).partition(BETWEEN)

@@ -41,10 +41,6 @@ KEYS = ("segments", "device_traces")
 # Words in the first bytes of a snapshot as JSON, or of a list of segments.
 JSON_WORDS = (b'"segments"', b'"device_traces"', b'"segment_type"')
 PICKLE_START = b"\x80"
-# The fields that are read; others, such as stacks of calls, take nearly all of the memory.
-SEGMENT_FIELDS = ("device", "stream", "address", "total_size", "segment_pool_id", "blocks")
-EXPLAINED_SEGMENT_FIELDS = (*SEGMENT_FIELDS, "segment_type", "is_expandable")
-BLOCK_FIELDS = ("address", "size", "requested_size", "state")
 END_OF_ADDRESSES = 1 << 64
 # JSON is read event by event, so that its length takes time and little memory.
 UNPACKED = Allowance("unpacked bytes", free=1 << 27, for_bytes=1, more=64, most=1 << 34)
@@ -160,7 +156,8 @@ class _Snapshot:
         self.allocated: dict[int, int] = {}
         self.failed: list[list[AskedRequest]] = []
         self.settings: Mapping[str, Any] = {}
-        self.segments: list[Any] = []
+        # Of each device.
+        self.segments: dict[int, list[Segment]] = {}
         # Of each device: rows of kind, address, size, stream and pool of the events that matter,
         # end to end, because tuples would take as much memory as the events themselves; the number
         # of all events; and whether they name pools.
@@ -193,20 +190,39 @@ class _Snapshot:
 
     def _take_segments(self, stream: PlainStream | JsonStream, looked_at: ReadingWork) -> None:
         for place, _ in enumerate(stream.entries("segments")):
-            names = SEGMENT_FIELDS if self.places is None else EXPLAINED_SEGMENT_FIELDS
-            segment = _fields(f"segments, entry {place}", stream.value(), names)
-            where = f"segments, entry {place}, blocks"
-            blocks = PlainStream(segment.get("blocks"))
-            taken = segment["blocks"] = []
-            for index, _ in enumerate(blocks.entries(where)):
+            where = f"segments, entry {place}"
+            entry = _dictionary(where, stream.value())
+            begin = address = _address(where, entry, "address")
+            blocks, entries = [], PlainStream(entry.get("blocks"))
+            for index, _ in enumerate(entries.entries(f"{where}, blocks")):
                 # A pickle may name one list for every segment.
                 looked_at.charge()
-                spot = f"segments, entry {place}, block {index}"
-                taken.append(_fields(spot, blocks.value(), BLOCK_FIELDS))
-                if self.places is not None and taken[-1].get("state") != "inactive":
-                    number = self.places.number(_with_frames(blocks.value()))
-                    taken[-1]["told"] = "" if number == NO_MODULE else self.places.texts[number]
-            self.segments.append(segment)
+                blocks.append(self._block(f"{where}, block {index}", entries.value(), address))
+                address = blocks[-1].address + blocks[-1].size
+            segment = Segment(
+                begin,
+                _number(where, {"total_size": address - begin, **entry}, "total_size"),
+                _number(where, entry, "stream"),
+                _pool_number(where, entry, "segment_pool_id", self.pools),
+                blocks,
+                is_small=entry.get("segment_type") == "small",
+                is_expandable=entry.get("is_expandable") is True,
+            )
+            device = _number(where, {"device": 0, **entry}, "device")
+            self.segments.setdefault(device, []).append(segment)
+
+    def _block(self, where: str, entry: Any, behind: int) -> Block:
+        """Return a block. Blocks lie end to end; older snapshots have only their sizes."""
+        _dictionary(where, entry)
+        address = _address(where, entry, "address") if "address" in entry else behind
+        size, named = _number(where, entry, "size"), entry.get("state")
+        if address + size > INT64_MAX:
+            raise InstanceError(f"{where}: it must end below 2**63, found {address + size}")
+        state = HELD_STATES.get(named) if isinstance(named, str) else None
+        if state is None:
+            return Block(address, size, 0, BlockState.FREE)
+        told = "" if self.places is None else self.places.told(entry)
+        return Block(address, size, _number(where, entry, "requested_size", "size"), state, told)
 
     def _take_traces(self, stream: PlainStream | JsonStream) -> None:
         for device, _ in enumerate(stream.entries("device_traces")):
@@ -254,16 +270,12 @@ class _Snapshot:
         """Take a request that failed, or a note of the program on a block."""
         kept = self.place_of_event[device]
         if entry["action"] == "oom":
-            pool = entry.get("pool_id", COMMON_POOL)
-            number = places.number(entry)
             failed = AskedRequest(
                 event=len(kept),
                 size=_number(where, entry, "size"),
                 stream=_number(where, entry, "stream"),
-                pool=0
-                if pool == COMMON_POOL
-                else _pool_number(where, entry, "pool_id", self.pools),
-                told="" if number == NO_MODULE else places.texts[number],
+                pool=_pool_number(where, entry, "pool_id", self.pools),
+                told=places.told(entry),
                 device_free=_number(where, entry, "device_free", "addr"),
             )
             self.failed[device].append(failed)
@@ -282,18 +294,13 @@ class _Snapshot:
 
     def explained_device(self, device: int, path: Path) -> ExplainedSnapshot:
         trace = self.trace_of_device(device, path)
-        segments = [
-            _segment_of(f"segments, entry {place}", segment, self.pools)
-            for place, segment in enumerate(self.segments)
-            if _device_of(place, segment) == device and not self.is_planned
-        ]
+        segments = [] if self.is_planned else self.segments.get(device, [])
         failed = self.failed[device] if device < len(self.failed) else []
         return ExplainedSnapshot(trace, segments, failed, self.settings)
 
     def device_in_use(self) -> int:
         traced = [number for number, count in enumerate(self.events) if count]
-        held = {_device_of(place, segment) for place, segment in enumerate(self.segments)}
-        in_use = traced or sorted(held)
+        in_use = traced or sorted(self.segments)
         if len(in_use) != 1:
             found = ", ".join(map(str, in_use[:16])) or "none"
             raise InstanceError(
@@ -302,11 +309,7 @@ class _Snapshot:
         return in_use[0]
 
     def log_of_device(self, device: int) -> EventLog:
-        segments = [
-            (place, segment)
-            for place, segment in enumerate(self.segments)
-            if _device_of(place, segment) == device
-        ]
+        segments = self.segments.get(device, [])
         is_traced = 0 <= device < len(self.rows)
         if not is_traced and not segments:
             raise InstanceError(f"device {device}: the snapshot has {len(self.rows)} devices, "
@@ -320,70 +323,35 @@ class _Snapshot:
             rows, module = rows[is_kept], module[is_kept[: len(module)]]
         kind, address, size, stream, pool = rows.T
         told = set(address[kind <= FREE_COMPLETED].tolist())
-        before = _held_without_event(segments, told)
+        before = {
+            block.address: (block.requested, segment.stream)
+            for segment in segments
+            for block in segment.blocks
+            if block.state is not BlockState.FREE and block.address not in told
+        }
         if not (is_traced and self.names_pools[device]):
-            pool = _pools_of_segments(segments, rows, self.pools)
+            pool = _pools_of_segments(segments, rows)
         return EventLog(kind, address, size, stream, module, pool, before)
 
 
-def _with_frames(block: dict[str, Any]) -> dict[str, Any]:
-    """Return a block whose frames stand at itself; older versions have them in its history."""
-    history = block.get("history")
-    first = history[0] if isinstance(history, list) and history else None
-    return first if "frames" not in block and isinstance(first, dict) else block
-
-
-def _segment_of(where: str, segment: dict[str, Any], pools: dict[Any, int]) -> Segment:
-    begin = address = _address(where, segment, "address")
-    blocks = []
-    for index, block in enumerate(segment["blocks"]):
-        spot = f"{where}, block {index}"
-        address = _address(spot, block, "address") if "address" in block else address
-        size, named = _number(spot, block, "size"), block.get("state")
-        state = HELD_STATES.get(named if isinstance(named, str) else "", BlockState.FREE)
-        is_live = state is BlockState.LIVE
-        requested = _number(spot, block, "requested_size", "size") if is_live else 0
-        blocks.append(Block(address, size, requested, state, block.get("told", "")))
-        address += size
-    size = _number(where, segment, "total_size")
-    return Segment(
-        begin,
-        size,
-        _number(where, segment, "stream"),
-        _pool_number(where, segment, "segment_pool_id", pools),
-        blocks,
-        is_small=segment.get("segment_type") == "small",
-        is_expandable=segment.get("is_expandable") is True,
-    )
-
-
-def _fields(where: str, entry: Any, names: tuple[str, ...]) -> dict[str, Any]:
-    """Return some fields of a dictionary."""
+def _dictionary(where: str, entry: Any) -> dict[str, Any]:
     if not isinstance(entry, dict):
         raise InstanceError(f"{where}: a dictionary is needed, found {shown(entry)}")
-    return {name: entry[name] for name in names if name in entry}
+    return entry
 
 
-def _device_of(place: int, segment: dict[str, Any]) -> int:
-    return _number(f"segments, entry {place}", segment, "device") if "device" in segment else 0
-
-
-def _pools_of_segments(
-    segments: Sequence[tuple[int, dict[str, Any]]], rows: IntColumn, pools: dict[Any, int]
-) -> IntColumn:
+def _pools_of_segments(segments: Sequence[Segment], rows: IntColumn) -> IntColumn:
     """Return the pool of each event by the segments that the snapshot shows.
 
     The events of older versions of PyTorch do not name their pool. A segment at the same address
     that was freed before counts as common.
     """
     kind, address = rows[:, 0], rows[:, 1]
-    found = []
-    for place, segment in segments:
-        where = f"segments, entry {place}"
-        if number := _pool_number(where, segment, "segment_pool_id", pools):
-            begin = _address(where, segment, "address")
-            end = min(begin + _number(where, segment, "total_size"), INT64_MAX)
-            found.append((begin, end, number))
+    found = [
+        (one.address, min(one.address + one.size, INT64_MAX), one.pool)
+        for one in segments
+        if one.pool
+    ]
     if not found:
         return np.zeros(len(rows), dtype=np.int64)
     begins, ends, numbers = np.array(sorted(found), dtype=np.int64).T
@@ -421,28 +389,6 @@ def _number(where: str, entry: dict[str, Any], *keys: str, end: int = INT64_MAX 
 def _address(where: str, entry: dict[str, Any], key: str) -> int:
     """Return an address without its highest bit, so that it fits a signed number."""
     return _number(where, entry, key, end=END_OF_ADDRESSES) & INT64_MAX
-
-
-def _held_without_event(
-    segments: Sequence[tuple[int, dict[str, Any]]], told: set[int]
-) -> dict[int, tuple[int, int]]:
-    """Return the blocks that are held at the end and that no event names."""
-    held: dict[int, tuple[int, int]] = {}
-    for place, segment in segments:
-        where = f"segments, entry {place}"
-        stream = _number(where, segment, "stream")
-        address = _address(where, segment, "address")
-        for index, block in enumerate(segment["blocks"]):
-            spot = f"{where}, block {index}"
-            # Blocks lie end to end; older snapshots have only their sizes.
-            address = _address(spot, block, "address") if "address" in block else address
-            state = block.get("state")
-            if isinstance(state, str) and state in HELD_STATES and address not in told:
-                held[address] = (_number(spot, block, "requested_size", "size"), stream)
-            address += _number(spot, block, "size")
-            if address > INT64_MAX:
-                raise InstanceError(f"{spot}: it must end below 2**63, found {address}")
-    return held
 
 
 TARGET = "a memory snapshot"

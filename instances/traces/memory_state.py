@@ -37,7 +37,7 @@ class Block:
 
     address: int
     size: int
-    # Bytes of a live block as requested; 0 of any other.
+    # Bytes as requested; 0 of a free block.
     requested: int
     state: BlockState
     # What it holds and where it was allocated, if that is known.
@@ -98,8 +98,7 @@ def segments_at(trace: AllocationTrace, event: int, last: Sequence[Segment]) -> 
                 size = most
             is_live = trace.free_requested[request] >= event
             state = BlockState.LIVE if is_live else BlockState.WAITING
-            asked = min(requested, most) if is_live else 0
-            blocks.append(Block(address, min(size, most), asked, state, told))
+            blocks.append(Block(address, min(size, most), min(requested, most), state, told))
         pool = segment.pool or int(trace.pool[inside].max(initial=0))
         filled = with_free_blocks(segment.address, segment.size, blocks)
         found.append(replace(segment, pool=pool, blocks=filled, is_small=is_small))

@@ -24,7 +24,11 @@ def listed(segments: Iterable[Segment]) -> list[Any]:
     return sorted(
         (
             one.address, one.size, one.stream, bool(one.pool),
-            [(its.address, its.size, its.requested, its.state.name) for its in one.blocks],
+            [
+                (its.address, its.size, its.requested if its.state is BlockState.LIVE else 0,
+                 its.state.name)
+                for its in one.blocks
+            ],
         )
         for one in segments
     )  # fmt: skip
