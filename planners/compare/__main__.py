@@ -36,7 +36,7 @@ from planners.command_line.typer_frame import (
 )
 from planners.compare import records, report
 from planners.compare.comparison import Answer, Comparison, compare_planners
-from planners.compare.cost_frontier import show_frontier
+from planners.compare.frontier_command import show_frontier
 from planners.compare.plots import ComparisonPage, Plot, find_plot
 from planners.compare.waits_command import parse_counts, show_waits
 from planners.dynamic.reusable_space import ReusableSpace, reusable_space

@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 
 from planners import Budget, Problem, write_problem
 from planners.compare.__main__ import app
-from planners.compare.cost_frontier import cost_frontier
+from planners.compare.frontier_command import cost_frontier
 from tests.planners.exact.brute_force import least_cost
 
 pytestmark = pytest.mark.core
