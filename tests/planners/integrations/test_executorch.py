@@ -208,13 +208,15 @@ def first_that_takes(own_registry: None) -> str:  # noqa: ARG001
                 if block == problem.blocks.block_of[tensor]
             )  # fmt: skip
             size = problem.size
-            offsets[tensor] = next(
+            free = (
                 head for head in heads
                 if not any(
                     head < offsets[other] + size[other] and offsets[other] < head + size[tensor]
                     for other in placed if frozenset((tensor, other)) in unsafe
                 )
             )  # fmt: skip
+            # What has no bytes has no range.
+            offsets[tensor] = next(free, 0)
             placed.append(tensor)
         return Plan.of(problem, offsets)
 
@@ -248,7 +250,7 @@ def test_tensors_lie_in_banks(seed: int, first_that_takes: str) -> None:
         assert each.mem_id in ({2, 3} if pin is None else {pin}) or pinned[id(each)] == 4
         assert each.mem_offset % (32 if each.mem_id == 3 and each.allocated_memory else 16) == 0
         assert each.mem_offset + each.allocated_memory + 16 <= answer.bufsizes[each.mem_id]
-        assert each.mem_id != 3 or each.mem_offset >= 48
+        assert each.mem_id != 3 or not each.allocated_memory or each.mem_offset >= 48
     assert any(each.mem_id == 3 and each.allocated_memory for each in specs)
     assert len(answer.bufsizes) == 5
     assert answer.bufsizes[3] <= 640
@@ -283,7 +285,7 @@ def test_banks_that_are_too_small_are_named() -> None:
     assert call(planner, [spec(100, 0, 3)]).bufsizes == [0, 112]
     with pytest.raises(InvalidPlanError, match=r"banks of 2 tensors.*memory fast: at least 224"):
         call(planner, [spec(100, 0, 3), spec(100, 2, 5)])
-    with pytest.raises(InvalidPlanError, match="memory fast: at least 112 bytes are needed"):
+    with pytest.raises(InvalidPlanError, match="may lie in no memory"):
         call(planner, [spec(100, 0, 3)], 16)
 
 
