@@ -52,7 +52,7 @@ def replay_changes(
 ) -> Replays | None:
     """Replay the history with one change at a time; None if the file has no history."""
     trace = moment.trace
-    if trace.before.all():
+    if trace.before.sum() + (moment.failed is not None) >= trace.request_count:
         return None
     requests = requests_of_trace(trace)
     live_peak = int(requests.live_bytes(requests.size).max(initial=0))

@@ -124,24 +124,32 @@ def test_the_settings_of_the_file_are_kept(tmp_path: Path) -> None:
     assert "rounding" not in found.advice()[0]
 
 
-def test_without_segments_the_history_is_replayed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_told", [True, False])
+def test_without_segments_the_history_is_replayed(tmp_path: Path, is_told: bool) -> None:
     program = kept_apart(120 * MIB)
-    told = program.at_failure
-    program.events.pop()
-    program.allocator.give_back()
+    assert program.at_failure is not None
     content = program.snapshot() | {"segments": []}
-    # The request that failed is made; whether it fails depends on the memory.
-    content["device_traces"][0].append({
-        "action": "alloc", "addr": 1, "size": 63 * MIB, "stream": 0, "frames": FORWARD,
-    })  # fmt: skip
+    if not is_told:  # the request is made, and whether it fails depends on the memory
+        content["device_traces"][0][-1] = {
+            "action": "alloc", "addr": 1, "size": 63 * MIB, "stream": 0, "frames": FORWARD,
+        }  # fmt: skip
     path = tmp_path / "history.pickle"
     path.write_bytes(pickle.dumps(content))
     found = explain(path, memory=120 * MIB)
     assert found.moment.failed is not None
-    assert told is not None
-    assert found.reserved == sum(one["total_size"] for one in told)
+    assert (found.moment.failed.device_free, found.moment.room) == (24 * MIB, 120 * MIB)
+    assert found.reserved == sum(one["total_size"] for one in program.at_failure)
     assert [one.name for one in found.kinds] == ["weights", "optimizer states"]
-    found = explain(path)
-    assert found.moment.asked is not None
-    assert found.moment.failed is None
-    assert found.reserved == 160 * MIB
+    assert found.replays is not None
+    assert found.replays.agrees
+    if not is_told:
+        found = explain(path)
+        assert found.moment.asked is not None
+        assert found.moment.failed is None
+        assert found.reserved == 160 * MIB
+
+
+def test_only_a_history_is_replayed(tmp_path: Path) -> None:
+    program = kept_apart(120 * MIB)
+    path = program.write(tmp_path / "oom.pickle", forgotten=len(program.events) - 1)
+    assert explain(path).replays is None
