@@ -17,8 +17,8 @@ from tests.test_imports import HEAVY, loaded_by
 
 GAPLESS = Path(sys.executable).with_name("gapless")
 OURS = {
-    "compare", "convert", "doctor", "explain", "extract", "fit", "instances", "referee", "replay", "study",
-    "train",
+    "compare", "convert", "doctor", "explain", "extract", "fit", "instances", "referee", "replay",
+    "study", "train",
 }  # fmt: skip
 
 
