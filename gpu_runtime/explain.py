@@ -17,6 +17,7 @@ from gpu_runtime.explaining.explained_moment import find_moment
 from gpu_runtime.explaining.explanation import Explanation, ExplanationPage
 from gpu_runtime.explaining.explanation_report import explanation_json, last_lines, sections_of
 from gpu_runtime.explaining.other_allocators import replay_changes
+from gpu_runtime.fitting.fit_report import write_sections
 from planners.command_line.typer_frame import AsJson, CommandLine
 from planners.compare.plots import find_plot
 from planners.files.output_file import require_suffix, require_targets
@@ -69,19 +70,11 @@ def explain_file(options: _Options) -> None:
     if options.as_json:
         standard_output.write(explanation_json(explanation))
     else:
-        _print(explanation)
+        write_sections(sections_of(explanation))
+        lines = last_lines(explanation)
+        standard_output.write("".join(f"{line}\n" for line in ["", *lines] if lines))
     if page is not None and options.page is not None:
         page.draw(explanation, options.page)
-
-
-def _print(explanation: Explanation) -> None:
-    between = ""
-    for section in sections_of(explanation):
-        above = between + "".join(f"{line}\n" for line in section.above.splitlines())
-        standard_output.write_table(section.table, above=above)
-        standard_output.write("".join(f"{line}\n" for line in section.below.splitlines()))
-        between = "\n"
-    standard_output.write("\n" + "".join(f"{line}\n" for line in last_lines(explanation)))
 
 
 main = app.run

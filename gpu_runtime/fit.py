@@ -23,7 +23,7 @@ from gpu_runtime.fitting.fit_difference import (
     read_fit,
     reserved_table,
 )
-from gpu_runtime.fitting.fit_report import fit_json, fit_notes, fit_sections
+from gpu_runtime.fitting.fit_report import fit_json, fit_notes, fit_sections, write_sections
 from gpu_runtime.fitting.frontier import Frontier, search_frontier
 from gpu_runtime.fitting.largest_value import LargestValues, search_largest
 from gpu_runtime.fitting.outside_memory import CHANNELS
@@ -315,19 +315,13 @@ def _search(answer: FitAnswer, options: _Options, replayed: ReplayedProgram) -> 
 
 
 def _print(answer: FitAnswer, *, as_json: bool) -> None:
-    write = standard_output.write
     if as_json:
-        write(fit_json(answer))
+        standard_output.write(fit_json(answer))
         return
-    between = ""
-    for section in fit_sections(answer):
-        above = between + "".join(f"{line}\n" for line in section.above.splitlines())
-        standard_output.write_table(section.table, above=above)
-        write("".join(f"{line}\n" for line in section.below.splitlines()))
-        between = "\n"
+    write_sections(fit_sections(answer))
     notes = fit_notes(answer.worst, answer.found)
     if notes:
-        write("\n" + "".join(f"{note}\n" for note in notes))
+        standard_output.write("\n" + "".join(f"{note}\n" for note in notes))
 
 
 def _print_difference(difference: FitDifference, groups: int) -> None:

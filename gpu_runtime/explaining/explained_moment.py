@@ -96,17 +96,17 @@ def find_moment(path: Path, device: int | None, memory: int | None) -> Moment:
     settings, notes = _settings_of(told.settings)
     notes += _notes_on_history(trace, len(told.failed))
     event = trace.event_count if failed is None else failed.event
-    segments = told.segments if failed is None else segments_at(trace, event, told.segments)
+    segments = segments_at(trace, event, told.segments)
     when = "at the end of the file" if failed is None else "at the request that failed"
     is_expandable = told.settings.get("expandable_segments", is_mapped)
     allocator = EXPANDABLE if is_expandable else CACHING
     history = _history_until(trace, event, failed)
     moment = Moment(history, segments, failed, allocator, settings, when, notes, memory)
     if not segments and trace.request_count:
-        return _replayed(moment)
+        moment = _replayed(moment)
     if failed is None or failed.device_free is None:
         return moment
-    room = sum(segment.size for segment in segments) + failed.device_free
+    room = sum(segment.size for segment in moment.segments) + failed.device_free
     return replace(moment, room=room, outside=None if memory is None else max(0, memory - room))
 
 
@@ -169,31 +169,38 @@ def _history_until(
 
 
 def _replayed(moment: Moment) -> Moment:
-    """Return the moment of the most reserved bytes in a replay, or where memory runs out."""
-    trace, requests = moment.trace, requests_of_trace(moment.trace)
-    result, allocator = _replay(requests, moment)
-    failed, numbers = result.out_of_memory_row is not None, np.flatnonzero(trace.size > 0)
-    row = result.out_of_memory_row if failed else int(result.reserved.argmax())
-    event, number = int(requests.event[row]), int(numbers[requests.request[row]])
-    size, stream, pool = (int(its[number]) for its in (trace.size, trace.stream, trace.pool))
-    asked = AskedRequest(event, size, stream, pool, trace.module_of(number))
-    if failed and moment.room is not None:
-        asked = replace(asked, device_free=moment.room - allocator.figures().reserved_bytes)
-    history = _history_until(trace, event + (not failed), asked if failed else None)
+    """Return a moment with the segments of a replay: at a failure, else of the most reserved."""
+    trace, asked, end = moment.trace, moment.failed, moment.when
+    numbers = np.flatnonzero(trace.size > 0)
+    if asked is None:
+        requests = requests_of_trace(trace)
+        result, allocator = _replay(requests, moment)
+        row = result.out_of_memory_row
+        end = "at the most reserved bytes" if row is None else "where memory ran out"
+        at = int(result.reserved.argmax()) if row is None else row
+        number = int(numbers[requests.request[at]])
+        size, stream, pool = (int(its[number]) for its in (trace.size, trace.stream, trace.pool))
+        asked = AskedRequest(int(requests.event[at]), size, stream, pool, trace.module_of(number))
+        if row is not None and moment.room is not None:
+            asked = replace(asked, device_free=moment.room - allocator.figures().reserved_bytes)
+    has_failed = asked.device_free is not None
+    history = _history_until(trace, asked.event + (not has_failed), None)
     again = requests_of_trace(history)
     result, allocator = _replay(again, moment)
+    if has_failed and not asked.pool:
+        allocator.give_back()  # as PyTorch does before it fails
     told = {}
-    for each in again.live_after(again.row_count - failed).tolist():
+    for each in again.live_after(again.row_count).tolist():
         # Requests keep their numbers, and the whole trace tells how long each lives.
         number = int(numbers[each])
         its = trace.module_of(number)
         if trace.iteration_count:
-            its = f"{kind_of(trace, number, max(event, 0))}{BETWEEN}{its}"
+            its = f"{kind_of(trace, number, max(asked.event, 0))}{BETWEEN}{its}"
         told[int(result.addresses[each])] = its
     segments = [piece for each in allocator.segments() for piece in _mapped_parts(each, told)]
-    end = "at the request for which memory ran out" if failed else "at the most reserved bytes"
+    until = _history_until(trace, asked.event, asked) if has_failed else history
     when = f"{end}, in a replay under {moment.allocator}: the file has no segments"
-    return replace(moment, trace=history, segments=segments, asked=asked, when=when)
+    return replace(moment, trace=until, segments=segments, asked=asked, when=when)
 
 
 def _replay(requests: RequestSequence, moment: Moment) -> tuple[OnlineResult, OnlineAllocator]:

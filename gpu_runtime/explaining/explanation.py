@@ -103,11 +103,13 @@ class Explanation:
     def advice(self) -> list[str]:
         """Return what to do, the most useful first."""
         if self.lacking > 0:
+            outside = self.moment.outside
+            others = "" if outside is None else f", or less than {human_bytes(outside)} outside"
             return [
                 f"live bytes and the request exceed what PyTorch could reserve by "
                 f"{human_bytes(self.lacking)}: no allocator and no setting helps, only fewer live "
                 f"bytes (a smaller batch, checkpointing, less state of the optimizer: `gapless "
-                f"fit` says what each saves)"
+                f"fit` says what each saves){others}"
             ]
         sizes: dict[Cause, int] = defaultdict(int)
         for one in self.stranded:

@@ -50,9 +50,14 @@ class Replays:
 def replay_changes(
     moment: Moment, show: Callable[[str], None] = lambda _name: None
 ) -> Replays | None:
-    """Replay the history with one change at a time; None if the file has no history."""
-    trace = moment.trace
-    if trace.before.all():
+    """Replay the history with one change at a time.
+
+    None if the file has no history, or the request alone is for more than PyTorch could reserve.
+    """
+    trace, failed = moment.trace, moment.failed
+    if trace.before.sum() + (failed is not None) >= trace.request_count:
+        return None
+    if failed is not None and moment.room is not None and failed.size > moment.room:
         return None
     requests = requests_of_trace(trace)
     live_peak = int(requests.live_bytes(requests.size).max(initial=0))
@@ -64,11 +69,10 @@ def replay_changes(
 
     as_it_was = replayed("as it was", moment.allocator, {"settings": moment.settings})
     tried = [[replayed(*one) for one in each] for each in _alternatives(moment)]
-    failed = moment.failed is not None
     changes = [min(each, key=lambda one: one.order) for each in tried]
     by_use = as_it_was.fit.fits is False
     changes.sort(key=lambda one: one.order[:1] if by_use else one.order[1:])
-    agrees = moment.room is None or as_it_was.fit.fits is not failed
+    agrees = moment.room is None or as_it_was.fit.fits is (failed is None)
     return Replays(live_peak, as_it_was, tuple(changes), agrees)
 
 

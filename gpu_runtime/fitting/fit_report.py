@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from gpu_runtime.fitting.step_kinds import notes_on_kinds
 from instances.traces.allocation_trace import NOTES
 from planners.compare.records import environment
 from planners.model.problem_fields import MOST_SHOWN_NAME
+from planners.processes import standard_output
 from planners.text.byte_units import both_bytes, counted, exact_bytes, human_bytes
 from planners.text.plain_text import one_line
 from planners.text.table import Column, Row, Table, and_more, columns_of
@@ -233,6 +234,16 @@ class Section:
     table: Table
     above: str = ""
     below: str = ""
+
+
+def write_sections(sections: Iterable[Section]) -> None:
+    """Write tables with the lines around them to standard output."""
+    between = ""
+    for section in sections:
+        above = between + "".join(f"{line}\n" for line in section.above.splitlines())
+        standard_output.write_table(section.table, above=above)
+        standard_output.write("".join(f"{line}\n" for line in section.below.splitlines()))
+        between = "\n"
 
 
 def fit_sections(answer: FitAnswer) -> Iterator[Section]:

@@ -71,10 +71,21 @@ def segments_at(trace: AllocationTrace, event: int, last: Sequence[Segment]) -> 
     Changes of segments after that moment are undone. The bytes of a block that was freed later are
     its request's, rounded up, and what behind them is too short for a block of its own.
     """
-    if event >= trace.event_count or not len(trace.alloc):
-        return last
-    ranges = _ranges_at(trace, event, last)
     live = np.flatnonzero(((trace.alloc < event) | trace.before) & (trace.freed >= event))
+    if event >= trace.event_count or not len(trace.alloc):
+        # Events may tell more of a block than the block itself does.
+        told_at = {int(trace.address[one]): trace.module_of(int(one)) for one in live}
+        return [
+            replace(
+                segment,
+                blocks=[
+                    replace(one, told=told_at.get(one.address) or one.told)
+                    for one in segment.blocks
+                ],
+            )
+            for segment in last
+        ]
+    ranges = _ranges_at(trace, event, last)
     live = live[np.argsort(trace.address[live], kind="stable")]
     addresses = trace.address[live].tolist()
     known = {block.address: block for each in last for block in each.blocks if block.requested}
@@ -93,7 +104,7 @@ def segments_at(trace: AllocationTrace, event: int, last: Sequence[Segment]) -> 
             size = -(-requested // ROUNDING_BYTES) * ROUNDING_BYTES
             told, seen = trace.module_of(request), known.get(address)
             if seen is not None and trace.freed[request] == trace.event_count:
-                size, told = seen.size, seen.told
+                size, told = seen.size, told or seen.told
             elif not is_small and most - size <= SMALL_BYTES:
                 size = most
             is_live = trace.free_requested[request] >= event

@@ -63,3 +63,17 @@ def test_segments_are_those_when_memory_ran_out(
         assert listed(moment.segments) == expected(program.at_failure)
         assert moment.room == program.capacity
         assert moment.failed is not None
+
+
+def test_what_is_too_short_for_a_block_is_of_the_block_before(tmp_path: Path) -> None:
+    program = Program(64 * MIB)
+    _, freed = (program.allocate(23 * MIB // 2) for _ in range(2))
+    assert freed is not None
+    assert program.allocate(50 * MIB) is None
+    assert program.at_failure is not None
+    # The next event is that of a segment.
+    program.allocate(2 * MIB)
+    program.free(freed)
+    moment = find_moment(program.write(tmp_path / "oom.pickle"), None, None)
+    assert listed(moment.segments) == expected(program.at_failure)
+    assert [block.size for one in moment.segments for block in one.blocks] == [12 * MIB] * 2

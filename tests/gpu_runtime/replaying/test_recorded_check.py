@@ -119,6 +119,11 @@ def test_addresses_that_no_device_has_are_an_error() -> None:
         replayed(caching_requests(segments=[(0, SEGMENT_ALLOC, 0, 2 * MIB, 0)]))
 
 
+def test_addresses_that_a_ledger_makes_up_are_not_dictated() -> None:
+    far = (0, SEGMENT_ALLOC, 1 << 62, 2 * MIB, 0)
+    assert replayed(caching_requests(segments=[far])).reserved_peak == 22 * MIB
+
+
 def test_late_frees_are_late_in_the_random_traces() -> None:
     requests = requests_of_trace(random_trace(1))
     assert (requests.action == RequestAction.FREE_REQUESTED).sum() > 20
