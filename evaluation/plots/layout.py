@@ -86,7 +86,14 @@ def layout_figure(problem: Problem, result: Result, bounds: Sequence[Bound]) -> 
     axes.set_ylim(0, top * HEADROOM / scale)
     classes = default_classes(problem)
     _add_rectangles(axes, rectangles, classes, scale)
-    _add_levels(axes, result.plan.peak / scale, bound / scale, f"{name} bound")
+    levels = [
+        (result.plan.peak, "peak", INK, "bottom"),
+        (bound, f"{name} bound", BOUND_COLOUR, "top"),
+    ]
+    if problem.memories:
+        levels = [(memory.begin, memory.name, INK, "bottom") for memory in problem.memories]
+    for bytes_, label, colour, side in levels:
+        _add_level(axes, bytes_ / scale, label, colour, side)
     _add_legend(figure, classes)
     axes.set_title(_title(problem, result, bound), fontsize=11, color=INK, loc="left")
     axes.set_xlabel("step of the global order, as wide as the bytes that begin or end there")
@@ -138,19 +145,15 @@ def _add_rectangles(
         )
 
 
-def _add_levels(axes: Any, peak: float, bound: float, bound_name: str) -> None:
-    axes.axhline(peak, color=INK, linewidth=1.1)
-    axes.axhline(bound, color=BOUND_COLOUR, linewidth=1.1, linestyle=(0, (5, 3)))
-    # Labels stand beside the axes, off the rectangles. One stands above its line and one below it,
-    # since the two levels may be equal.
-    for level, label, colour, side in (
-        (peak, "peak", INK, "bottom"),
-        (bound, bound_name, BOUND_COLOUR, "top"),
-    ):
-        axes.annotate(
-            label, (1, level), (4, 0), xycoords=axes.get_yaxis_transform(),
-            textcoords="offset points", ha="left", va=side, fontsize=9, color=colour,
-        )  # fmt: skip
+def _add_level(axes: Any, level: float, label: str, colour: str, side: str) -> None:
+    line = (0, (5, 3)) if colour == BOUND_COLOUR else "-"
+    axes.axhline(level, color=colour, linewidth=1.1, linestyle=line)
+    # Labels stand beside the axes, off the rectangles. The peak's stands above its line and the
+    # bound's below it, since the two levels may be equal.
+    axes.annotate(
+        label, (1, level), (4, 0), xycoords=axes.get_yaxis_transform(),
+        textcoords="offset points", ha="left", va=side, fontsize=9, color=colour,
+    )  # fmt: skip
 
 
 def _add_legend(figure: Figure, classes: TensorClasses) -> None:
@@ -169,7 +172,9 @@ def _title(problem: Problem, result: Result, bound: int) -> str:
     assert result.plan is not None
     peak = result.plan.peak
     parts = [problem.name, result.planner, f"peak {human_bytes(peak)}"]
-    if bound and peak != bound:
+    if problem.memories:
+        parts[2:] = [f"cost {result.cost:,}"]
+    elif bound and peak != bound:
         parts.append(f"{three_digits(100 * (peak / bound - 1))} % above the bound")
     elif peak == bound:
         parts.append("optimal")
