@@ -194,7 +194,7 @@ def _replayed(moment: Moment) -> Moment:
         # Requests keep their numbers, and the whole trace tells how long each lives.
         number = int(numbers[each])
         its = trace.module_of(number)
-        if trace.iteration_count:
+        if trace.iteration_count and BETWEEN not in its:
             its = f"{kind_of(trace, number, max(asked.event, 0))}{BETWEEN}{its}"
         told[int(result.addresses[each])] = its
     segments = [piece for each in allocator.segments() for piece in _mapped_parts(each, told)]
