@@ -31,7 +31,7 @@ def write_explanation_page(explanation: Explanation, path: Path) -> None:
         about=sections[0].above.splitlines(),
         answer="",
         marked="the last event",
-        mapped="Memory map of the last requests before the moment",
+        mapped="Memory map of the last requests",
         sections=sections,
         notes=last_lines(explanation),
     )

@@ -56,7 +56,7 @@ STATES = {
 class Moment:
     """The memory of a device at the moment that is explained."""
 
-    # The history up to the moment, with the request that failed as its last one.
+    # The history up to the request that failed, its last one; else the whole history.
     trace: AllocationTrace
     segments: Sequence[Segment]
     # The request that failed, or for which a replay reserved the most; None if neither is known.
@@ -194,13 +194,13 @@ def _replayed(moment: Moment) -> Moment:
         # Requests keep their numbers, and the whole trace tells how long each lives.
         number = int(numbers[each])
         its = trace.module_of(number)
-        if trace.iteration_count:
+        if trace.iteration_count and BETWEEN not in its:
             its = f"{kind_of(trace, number, max(asked.event, 0))}{BETWEEN}{its}"
         told[int(result.addresses[each])] = its
     segments = [piece for each in allocator.segments() for piece in _mapped_parts(each, told)]
-    until = _history_until(trace, asked.event, asked) if has_failed else history
+    replayed = _history_until(trace, asked.event, asked) if has_failed else trace
     when = f"{end}, in a replay under {moment.allocator}: the file has no segments"
-    return replace(moment, trace=until, segments=segments, asked=asked, when=when)
+    return replace(moment, trace=replayed, segments=segments, asked=asked, when=when)
 
 
 def _replay(requests: RequestSequence, moment: Moment) -> tuple[OnlineResult, OnlineAllocator]:

@@ -161,3 +161,20 @@ def test_only_a_history_is_replayed(tmp_path: Path) -> None:
     program = kept_apart(120 * MIB)
     path = program.write(tmp_path / "oom.pickle", forgotten=len(program.events) - 1)
     assert explain(path).replays is None
+
+
+def test_where_nothing_failed_the_whole_history_is_replayed(tmp_path: Path) -> None:
+    program = Program(1 << 30)
+    for size in (40 * MIB, 60 * MIB):
+        block = program.allocate(size)
+        assert block is not None
+        program.free(block)
+    # These lie in the two idle segments.
+    program.allocate(60 * MIB)
+    program.allocate(40 * MIB)
+    path = tmp_path / "history.pickle"
+    path.write_bytes(pickle.dumps(program.snapshot() | {"segments": []}))
+    found = explain(path)
+    assert (found.reserved, found.allocated) == (100 * MIB, 60 * MIB)
+    assert found.replays is not None
+    assert found.replays.live_peak == 100 * MIB
