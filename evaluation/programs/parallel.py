@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -23,6 +24,7 @@ from torch.distributed.tensor.parallel import (
 from torch.nn.parallel import DistributedDataParallel
 
 from evaluation.programs.language_models import checkpointed, llama, train_decoder, words
+from gpu_runtime.training.run_processes import MEETING_VARIABLE
 from gpu_runtime.training.scene import Scene
 
 # A process that has waited so long for another one ends with an error. A guess.
@@ -193,6 +195,7 @@ def _group(scene: Scene) -> Iterator[None]:
     kind = "nccl" if scene.is_cuda else "gloo"
     distributed.init_process_group(
         kind,
+        init_method=os.environ[MEETING_VARIABLE],
         rank=scene.rank,
         world_size=scene.ranks,
         timeout=PATIENCE,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import socket
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from tempfile import TemporaryDirectory
 
 import msgspec
 
@@ -26,6 +26,8 @@ CUBLAS_WORKSPACE = ":4096:8"
 # with it the bits and the times of the runs that are compared.
 INDUCTOR_VARIABLE = "TORCHINDUCTOR_DETERMINISTIC"
 VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
+# Where the processes of a run find each other: a file, since a free port may be taken meanwhile.
+MEETING_VARIABLE = "GAPLESS_MEETING"
 
 # A process writes the first line when it waits for its turn; the second line lets it go on.
 WAITS_FOR_ITS_TURN = "waits"
@@ -86,13 +88,13 @@ Start = Callable[[TrainingRun], AbstractContextManager[RunProcesses]]
 def waiting_run(run: TrainingRun) -> Iterator[RunProcesses]:
     """Start the processes of a run, which import their packages and then wait."""
     ranks = [msgspec.structs.replace(run, rank=rank) for rank in range(run.ranks)]
-    meeting = {} if run.ranks == 1 else _meeting_place()
     command = [*COMMAND, run.entry.partition(":")[0]]
     environment = worker_environment(run, os.environ)
     with ExitStack() as stack:
-        processes = [
-            stack.enter_context(asked_process(command, environment | meeting)) for _ in ranks
-        ]
+        if run.ranks > 1:
+            folder = stack.enter_context(TemporaryDirectory())
+            environment[MEETING_VARIABLE] = f"file://{folder}/meeting"
+        processes = [stack.enter_context(asked_process(command, environment)) for _ in ranks]
         yield RunProcesses(processes, ranks)
 
 
@@ -133,10 +135,3 @@ def allocator_environment(allocator: Allocator, inherited: Mapping[str, str]) ->
     if allocator is Allocator.EXPANDABLE:
         kept |= dict.fromkeys(ALLOCATOR_VARIABLES, EXPANDABLE)
     return kept
-
-
-def _meeting_place() -> dict[str, str]:
-    """Return a free port, at which the processes of a run find each other."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}

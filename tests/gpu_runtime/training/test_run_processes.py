@@ -76,10 +76,11 @@ def test_one_process_sees_one_gpu_and_several_see_all_and_where_they_meet(
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,3")
     code = (
         "import json, os, sys; its = json.loads(sys.stdin.readline()); "
-        "names = ('CUDA_VISIBLE_DEVICES', 'MASTER_ADDR'); print(json.dumps({'type': 'failure', "
-        "'message': ' '.join(map(str, [its['rank'], *map(os.environ.get, names)]))}))"
+        "names = ('CUDA_VISIBLE_DEVICES', 'GAPLESS_MEETING'); "
+        "found = [str(os.environ.get(name)).partition('///')[0] for name in names]; "
+        "print(json.dumps({'type': 'failure', 'message': ' '.join([str(its['rank']), *found])}))"
     )
-    seen = {1: "0 2 None", 2: "0 2,3 127.0.0.1"}
+    seen = {1: "0 2 None", 2: "0 2,3 file:"}
     assert run_code(monkeypatch, code, replace(CHECKED, ranks=ranks)) == Failure(seen[ranks])
 
 

@@ -58,7 +58,7 @@ void Arena::restore(Lock& lock, std::size_t bytes, bool is_bounded) {
         blocks.unmap_old();
         const std::size_t missing = blocks.arena_missing(0, bytes);
         if (missing == 0) return;
-        if (heap_.is_above_bound(0, missing)) {
+        if (heap_.is_above_bound_of_places(0, missing)) {
             // Without a budget, requests find other places while this one's frames are elsewhere.
             if (!heap_.may_move()) return;
             if (blocks.is_plain()) {

@@ -21,6 +21,11 @@ bool BoundedHeap::is_above_bound(std::size_t bytes, std::size_t more) const {
            bound_.most(round_up(bytes, kBlockAlignment));
 }
 
+bool BoundedHeap::is_above_bound_of_places(std::size_t bytes, std::size_t more) const {
+    if (moving_in_ > 0 || bound_.budget().is_unlimited()) return is_above_bound(bytes, more);
+    return static_cast<std::int64_t>(reserved_bytes() + more) > bound_.shadow().reserved_bytes();
+}
+
 // Returns true if mapping so many bytes, from gathered and spare frames first, would exceed the
 // shadow.
 bool BoundedHeap::is_above_shadow(std::size_t missing) const {
@@ -166,7 +171,7 @@ Block* BoundedHeap::place_with_frames(std::int64_t planned, std::size_t bytes, S
     if (!blocks_.is_unmapped(offset, bytes)) return nullptr;
     const std::size_t missing = blocks_.arena_missing(offset, bytes);
     // The memory of this place moved away; it is idle elsewhere by now, or needed.
-    if (is_above_bound(bytes, missing)) {
+    if (is_above_bound_of_places(bytes, missing)) {
         // A free range elsewhere costs no calls.
         if (!may_move()) return nullptr;
         const ArenaRange place{offset, offset + bytes};
@@ -192,7 +197,7 @@ Block* BoundedHeap::place_with_frames(std::int64_t planned, std::size_t bytes, S
 void BoundedHeap::map_arena(std::size_t bytes, bool is_bounded) {
     const std::size_t missing = blocks_.arena_missing(0, bytes);
     const std::size_t more = missing - std::min(missing, blocks_.available_bytes());
-    if (is_bounded && !blocks_.is_plain() && more > 0 && is_above_bound(0, more)) {
+    if (is_bounded && !blocks_.is_plain() && more > 0 && is_above_bound_of_places(0, more)) {
         blocks_.refill_arena(bytes);
     } else {
         blocks_.fill_arena(0, bytes);

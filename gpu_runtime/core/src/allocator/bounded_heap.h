@@ -61,6 +61,8 @@ class BoundedHeap {
     }
     // Returns true if reserving `more` bytes for a request of `bytes` bytes would exceed the bound.
     bool is_above_bound(std::size_t bytes, std::size_t more) const;
+    // The same for places of plans: see Note [Memory in bounds].
+    bool is_above_bound_of_places(std::size_t bytes, std::size_t more) const;
     // Returns true while frames may move to places of the plans: as the budget allows, and at any
     // price in as many steps as there are new plans. What still lies elsewhere when plans begin
     // leaves its frames during these steps.

@@ -126,8 +126,8 @@ void PlannedBlocks::adopt(Lock& lock, std::vector<StepPlan> plans, std::size_t a
     const double spent_before = bound_.budget().spent_seconds();
     {
         const MoveBudget::Charge charge(bound_.budget());
-        arena_.make_room(lock, arena_bytes, is_bounded());
         heap_.move_in(plans.size());
+        arena_.make_room(lock, arena_bytes, is_bounded());
         steps_.adopt(std::move(plans), arena_bytes);
         has_planned_ = true;
         heap_.retire_above(is_first ? bound_.least() : bound_.most(), arena_bytes);
