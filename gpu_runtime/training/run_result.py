@@ -130,7 +130,12 @@ def of_all_ranks(answers: list[Answer]) -> Answer:
         whole_run_reserved=_largest([result.whole_run_reserved for result in results]),
         device_bytes=_largest([result.device_bytes for result in results]),
         counts=max(counted, key=lambda counts: (counts.host_waits, counts.calls), default=None),
-        plan=max(planned, key=lambda its: its.fallback_share or 0.0).plan if planned else None,
+        allocator_seconds=tuple(
+            map(max, zip(*(its.allocator_seconds for its in results), strict=True))
+        ),
+        plan=max(planned, key=lambda its: (its.fallback_share or 0.0,
+                                           its.peaks.reserved if its.peaks else 0)).plan
+        if planned else None,
         losses=tuple(tuple(loss for its in steps for loss in its)
                      for steps in zip(*(result.losses for result in results), strict=True)),
         gradients=tuple(_by_rank(list(steps))

@@ -65,16 +65,21 @@ def test_an_answer_is_the_worst_of_all_ranks_with_all_their_bits() -> None:
         step_seconds=((1.0, 4.0), (5.0, 5.0)), peaks=PeakFigures(1, 2, 5), whole_run_reserved=9,
         counts=DeviceCounts(3, 2), plan=PLAN, losses=(("a",),), parameters={"w": "x"},
         undetermined=("put",), streams=STREAMS, environment={"t": "1"},
+        allocator_seconds=(0.1, 0.4),
     )  # fmt: skip
     second = RunResult(
         step_seconds=((3.0, 2.0), (4.0, 6.0)), peaks=PeakFigures(1, 3, 4),
         counts=DeviceCounts(4, 0), plan=half, losses=(("b",),), parameters={"w": "y"},
-        undetermined=("add", "put"),
+        undetermined=("add", "put"), allocator_seconds=(0.3, 0.2),
     )  # fmt: skip
     assert of_all_ranks([first, second]) == replace(
         first, step_seconds=((3.0, 4.0), (5.0, 6.0)), plan=half, losses=(("a", "b"),),
         parameters={"w of rank 0": "x", "w of rank 1": "y"}, undetermined=("add", "put"),
+        allocator_seconds=(0.3, 0.4),
     )  # fmt: skip
+    # Reserved bytes and PyTorch's beside them are of one process.
+    other = changed(PLAN, reserved_bytes=1)
+    assert of_all_ranks([replace(second, plan=other), first]).plan == PLAN
     assert of_all_ranks([first]) == first
     died = Failure("the process died")
     assert of_all_ranks([first, died]) == died
