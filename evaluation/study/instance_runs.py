@@ -71,7 +71,7 @@ class OffsetsRuns(InstanceRuns[OffsetsRecord]):
         problem, bounds = known_of(task.instance, task.bounds_seconds)
         chosen = choose_one(task.named.label)
         process = _PlannerProcess(task, task.instance, chosen)
-        # What cannot be imported, the planner reports when it runs.
+        # The planner reports a failed import when it runs.
         with suppress(Exception):
             chosen.info.prepare()
         found = pins_in_conflict(problem) or process(problem)

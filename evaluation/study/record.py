@@ -245,7 +245,7 @@ class OffsetsRecord(InstanceRecord, frozen=True, kw_only=True, tag="offsets"):
     Parameters
     ----------
     cost, cost_bound
-        What the plan pays, and what any plan that fits pays at least; None if nothing has a price.
+        Cost of the plan, and a lower bound on the cost of any that fits; None without prices.
     incumbents
         Pairs of seconds since the beginning and the peak reached by then; empty if the planner
         reports none.

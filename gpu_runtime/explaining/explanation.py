@@ -1,4 +1,4 @@
-"""What is alive and stranded at a moment, and what to do."""
+"""An explanation: live and stranded bytes at a moment, and advice."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class Replays:
 
     live_peak: int
     as_it_was: Change
-    # What suffices first, of equals the least change; if nothing failed, the least reserved first.
+    # Changes that suffice come first, of equals the least; without a failure, the fewest bytes.
     changes: tuple[Change, ...]
     # True if the replay agrees with the file on whether the last request fails.
     agrees: bool

@@ -26,7 +26,7 @@ CUBLAS_WORKSPACE = ":4096:8"
 # with it the bits and the times of the runs that are compared.
 INDUCTOR_VARIABLE = "TORCHINDUCTOR_DETERMINISTIC"
 VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
-# Where the processes of a run find each other: a file, since a free port may be taken meanwhile.
+# Names the file through which processes of a run meet: a free port may be taken meanwhile.
 MEETING_VARIABLE = "GAPLESS_MEETING"
 
 # A process writes the first line when it waits for its turn; the second line lets it go on.

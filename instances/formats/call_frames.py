@@ -1,4 +1,4 @@
-"""What a block holds, and where in the program it was allocated: told by the frames of the call."""
+"""The kind of a block, and its place in the program, from the frames of the call."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def _fields(problem: dict[str, Any]) -> dict[str, Any]:
     kept_apart = {frozenset(pair) for pair in apart}
     lives = [_live(buffer) for buffer in buffers]
     first, last = min(live[0][0] for live in lives), max(end for live in lives for _, end in live)
-    # What nobody may share a byte with at any time lives always.
+    # A pin that is exclusive for all time makes its tensor live always.
     always = {number[pin["buffer"]] for pin in pins if pin.get("exclusive_for_all_time")}
     for tensor in always:
         lives[tensor] = [(first, last)]

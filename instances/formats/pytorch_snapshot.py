@@ -148,7 +148,7 @@ class _Snapshot:
         looked_at: ReadingWork,
         places: CallPlaces | None = None,
     ) -> None:
-        # What is read only to explain a snapshot; None otherwise.
+        # Parts that only an explanation of a snapshot reads; None otherwise.
         self.places = places
         # Of each device: the place of each event that matters, the last allocation at an address,
         # and the requests that failed.

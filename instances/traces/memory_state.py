@@ -1,4 +1,4 @@
-"""What an allocator has at one moment: segments, and the blocks in them."""
+"""The state of an allocator at one moment: segments, and the blocks in them."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from planners.model.columns import INT64_MAX
 from planners.model.plan import Plan, Result, Status
 from planners.model.problem import Problem
 from planners.referee.fast import find_violation_fast
-from planners.referee.naive import reuse_cost
+from planners.referee.naive import plan_cost
 from planners.text.plain_text import shown
 
 VERSION = 1
@@ -29,7 +29,7 @@ _FIELDS = {
 _SPACE = "reusable_space"
 # Columns of the instance, for readers who do not have it.
 _TENSORS = ("size", "alignment", "tensor_name")
-# Of a problem with prices of reuse.
+# Of a problem with prices of reuse, or with memories.
 _COST = {"cost_bound": 0, "cost_certificate": ""}
 _PARTS = {_SPACE, *_TENSORS, *_COST}
 _WITH_A_PLAN = {status.value for status in (Status.OPTIMAL, Status.FEASIBLE)}
@@ -91,7 +91,7 @@ def write_plan(
     }
     if reusable_space is not None:
         fields[_SPACE] = space_to_fields(reusable_space)
-    if len(problem.reuse_prices):
+    if result.cost is not None:
         fields.update({field: getattr(result, field) for field in _COST})
     if with_tensors:
         fields.update(_tensors_to_fields(problem))
@@ -151,7 +151,7 @@ def _result_from_fields(problem: Problem, fields: Any) -> Result:
         refuse("status", "'optimal' or 'feasible'", fields["status"])
     plan, bound = Plan(fields["offsets"], fields["peak"]), fields["lower_bound"]
     priced = problem.cost_decides and len(plan.offsets) == problem.tensor_count
-    cost = reuse_cost(problem, plan.offsets) if priced else 0
+    cost = plan_cost(problem, plan.offsets) if priced else 0
     is_optimal = fields["status"] == Status.OPTIMAL.value
     for field, what, lower, value, decides in (
         ("lower_bound", "peak", bound, plan.peak, not problem.cost_decides),

@@ -101,10 +101,10 @@ def _find_wrong_place(problem: Problem, offsets: list[int]) -> str | None:
     head = {tensor: chain[0] for chain in problem.contiguous for tensor in chain}
     home: dict[int, int] = {}
     for tensor, size in enumerate(problem.size.tolist()):
-        begin, end = offsets[tensor], offsets[tensor] + size
-        memory = _memory_of(problem, begin, end)
         if not size:
             continue
+        begin, end = offsets[tensor], offsets[tensor] + size
+        memory = _memory_of(problem, begin, end)
         span = f"{problem.describe(tensor)} at [{begin}, {end})"
         if memory is None:
             return f"{span}: a tensor lies within one memory"

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from random import Random
 
 import pytest
 
-from planners import Budget, Memory, Problem, Safety, Status, get, run
+from planners import (
+    Budget,
+    Memory,
+    Problem,
+    Safety,
+    Status,
+    get,
+    read_plan,
+    run,
+    write_plan,
+)
 from planners.model.plain_form import plain_form
 from planners.referee.fast import find_violation_fast
 from planners.referee.naive import find_violation
@@ -75,6 +86,13 @@ def test_each_memory_is_a_problem_of_its_own() -> None:
     assert (result.status, result.cost) == (Status.OPTIMAL, 7)
     assert result.plan is not None
     assert sorted(result.plan.offsets.tolist()) == [0, 4, 64]
+
+
+def test_a_saved_plan_pays_for_its_places(tmp_path: Path) -> None:
+    problem = Problem([4], [0], [2], memories=TWO, places=[(0, 1, 7)])
+    write_plan(problem, run(problem, "auto"), tmp_path / "plan.json")
+    read = read_plan(problem, tmp_path / "plan.json")
+    assert (read.status, read.cost, read.cost_bound) == (Status.OPTIMAL, 7, 7)
 
 
 def test_a_tensor_too_many_for_its_memory() -> None:
