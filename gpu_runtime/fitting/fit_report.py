@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from gpu_runtime.fitting.fewest_ranks import FewestRanks
 from gpu_runtime.fitting.fit_answer import FitAnswer
 from gpu_runtime.fitting.frontier import Frontier
+from gpu_runtime.fitting.graph_pools import CapturedGraph
 from gpu_runtime.fitting.largest_value import LargestValues
 from gpu_runtime.fitting.live_peak import LivePeak
 from gpu_runtime.fitting.rank_fit import LIVE, AllocatorFit, Fits, RankFit
@@ -76,6 +77,32 @@ def fit_table(
 
 def _bytes(row: AllocatorFit) -> tuple[str, str]:
     return human_bytes(row.reserved_peak), exact_bytes(row.reserved_peak)
+
+
+def graphs_table(graphs: Sequence[CapturedGraph], most: int) -> Table:
+    """Return a line for each captured graph, and their sum."""
+    cells = [
+        [f"{number:,}", *map(human_bytes, (one.live, one.left, *one.grown))]
+        for number, one in enumerate(graphs, 1)
+    ]
+    shown = [Row(row) for row in cells[:most]]
+    if len(cells) > most:
+        shown.append(Row(["", "", "", "", *and_more(len(cells), most)]))
+    sums = (sum(one) for one in zip(*(one.grown for one in graphs), strict=True))
+    shown.append(Row(["all", "", "", *map(human_bytes, sums)]))
+    headings = ("live in it", "left by it", "adds", "in one\npool", "in a pool\neach")
+    return Table(columns_of("graph", *headings, left=0), shown)
+
+
+def graphs_lines(fit: RankFit) -> str:
+    """Return what the graphs would hold if all were as large as the first; how many of them fit."""
+    count = len(fit.graphs)
+    first = human_bytes(fit.graphs[0].own_pool * count)
+    lines = [f"a pool each, all as large as the first: {first}"]
+    if fit.room is not None:
+        fits = sum(one.reserved <= fit.room for one in fit.graphs)
+        lines.append(f"{fits} of {counted(count, 'graph')} fit, in the order of their captures")
+    return "\n".join(lines)
 
 
 def ranks_table(heading: str, fits: Mapping[int, RankFit]) -> Table:
@@ -165,6 +192,8 @@ def fit_notes(fit: RankFit, found: LargestValues | None = None) -> list[str]:
     """Return the lines below the tables, the answer last."""
     room, outside = fit.room, fit.outside
     lines = str(fit.traced.origin.get(NOTES, "")).splitlines() + notes_on_kinds(fit.traced.trace)
+    if fit.graphs:
+        lines.append("captured graphs need pools, so only PyTorch's allocators are replayed")
     if outside.groups:
         groups = " and ".join(counted(size, "rank") for size in outside.groups)
         lines.append(
@@ -254,6 +283,10 @@ def fit_sections(answer: FitAnswer) -> Iterator[Section]:
     if len(answer.every) > 1:
         by_rank = {int(fit.traced.origin["rank"]): fit for fit in answer.every}
         yield Section("Kinds of rank", ranks_table("rank", by_rank))
+    if worst.graphs:
+        above = f"captured graphs under {worst.rows[1].label}"
+        table = graphs_table(worst.graphs, answer.groups)
+        yield Section("Captured graphs", table, above, graphs_lines(worst))
     if answer.groups:
         yield Section("Live at the peak, by kind", kinds_table(worst.peak))
         yield Section("Live at the peak, by module", peak_table(worst.peak, answer.groups))
@@ -293,6 +326,7 @@ def fit_json(answer: FitAnswer) -> str:
         "answer": None if fit.memory is None else fit.answer.value,
         "peak": asdict(fit.peak),
         "allocators": _rows(fit),
+        "graphs": [asdict(one) for one in fit.graphs],
         "ranks": [_rank_record(one) for one in answer.every] if "rank" in traced.origin else None,
         "vary": None if found is None else _search_record(found, fit),
         "frontier": None if frontier is None else _frontier_record(frontier, fit),

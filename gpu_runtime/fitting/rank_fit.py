@@ -6,6 +6,7 @@ import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gpu_runtime.fitting.graph_pools import CapturedGraph
 from gpu_runtime.fitting.live_peak import LivePeak
 from gpu_runtime.fitting.outside_memory import OutsideMemory
 from gpu_runtime.fitting.traced_program import Traced
@@ -13,7 +14,7 @@ from gpu_runtime.fitting.traced_program import Traced
 # Label of the row of live bytes, below which no allocator can reserve.
 LIVE = "live"
 # The names of PyTorch's own allocators begin with this.
-PYTORCH = "pytorch-"
+_PYTORCH = "pytorch-"
 
 
 class Fits(enum.Enum):
@@ -51,6 +52,8 @@ class RankFit:
     outside: OutsideMemory
     # Bytes of the GPU; None if the user gave no limit.
     memory: int | None = None
+    # In the order of their captures, under the first allocator.
+    graphs: Sequence[CapturedGraph] = ()
 
     @property
     def room(self) -> int | None:
@@ -72,9 +75,14 @@ class RankFit:
     @property
     def answer(self) -> Fits:
         """YES if an allocator of PyTorch's fits, ONLY_PLANNED if only another one does, else NO."""
-        if any(label.startswith(PYTORCH) for label in self.fitting):
+        if any(map(is_pytorch, self.fitting)):
             return Fits.YES
         return Fits.ONLY_PLANNED if self.fitting else Fits.NO
+
+
+def is_pytorch(label: str) -> bool:
+    """Return True if an allocator is one of PyTorch's own."""
+    return label.startswith(_PYTORCH)
 
 
 def worst_rank(every: Sequence[RankFit]) -> RankFit:

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpu_runtime.fitting.allocator_replay import fit_of_allocator
+from gpu_runtime.fitting.graph_pools import captured_graphs
 from gpu_runtime.fitting.live_peak import find_live_peak
 from gpu_runtime.fitting.outside_memory import CHANNELS, OutsideMemory
-from gpu_runtime.fitting.rank_fit import LIVE, AllocatorFit, RankFit, worst_rank
+from gpu_runtime.fitting.rank_fit import LIVE, AllocatorFit, RankFit, is_pytorch, worst_rank
 from gpu_runtime.fitting.traced_program import AskedProgram, Changes, Traced
 from instances.extract.record.ranks.rank import GroupFacts
 from instances.traces.trace_requests import requests_of_trace
@@ -62,7 +63,10 @@ class ReplayedProgram:
         room = None if self.memory is None else outside.room_in(self.memory)
         peak = find_live_peak(trace)
         rows = [AllocatorFit(LIVE, peak.size, None if room is None else peak.size <= room)]
-        for allocator in self.allocators:
+        # Other allocators have no pools; in a training PyTorch's serves these requests.
+        able = [one for one in self.allocators if is_pytorch(one.label) or not requests.pool.any()]
+        for allocator in able:
             show_progress(f"{traced.label}: {allocator.label}")
             rows.append(fit_of_allocator(requests, allocator, peak.size, room))
-        return RankFit(traced, peak, tuple(rows), outside, self.memory)
+        graphs = captured_graphs(trace, able[0]) if able else ()
+        return RankFit(traced, peak, tuple(rows), outside, self.memory, graphs)

@@ -30,7 +30,7 @@ ARRAYS = ("action", "addr", "size", "names")
 MARK_ARRAYS = ("mark_event", "mark_phase", "mark_microbatch", "mark_iteration")
 BEFORE_ARRAYS = ("before_addr", "before_size", "before_stream")
 OPTIONAL_ARRAYS = ("stream", "pool", *MARK_ARRAYS, "module", "module_names", *BEFORE_ARRAYS,
-                   *ROLE_FIELDS)  # fmt: skip
+                   *ROLE_FIELDS, "capture")  # fmt: skip
 NEEDED_ACTIONS = ("alloc", "free_completed")
 MAX_BYTES = 1 << 30
 MAX_MODULES = 1 << 20
@@ -70,9 +70,10 @@ def write_recorded_trace(trace: AllocationTrace, path: Path) -> None:
     if trace.module_names:
         arrays["module"] = log.module.astype(np.int32)
         arrays["module_names"] = np.array(trace.module_names, dtype=np.str_)
-    if trace.role.any():
-        order = np.argsort(~trace.before, kind="stable")
-        arrays |= {field: getattr(trace, field)[order] for field in ROLE_FIELDS}
+    order = np.argsort(~trace.before, kind="stable")
+    for fields in (ROLE_FIELDS, ("capture",)):
+        if getattr(trace, fields[0]).any():
+            arrays |= {field: getattr(trace, field)[order] for field in fields}
     if len(was_there):
         arrays["before_addr"] = trace.address[was_there]
         arrays["before_size"] = trace.size[was_there]
@@ -120,7 +121,10 @@ def _trace(arrays: dict[str, NDArray[Any]], path: Path) -> AllocationTrace:
         ),
         marks=_marks(arrays),
         module_names=_names("module_names", arrays, MAX_MODULES),
-        roles=dict(zip(ROLE_FIELDS, _all_or_none(arrays, ROLE_FIELDS), strict=False)),
+        told={
+            **dict(zip(ROLE_FIELDS, _all_or_none(arrays, ROLE_FIELDS), strict=False)),
+            **dict(zip(("capture",), _all_or_none(arrays, ("capture",)), strict=False)),
+        },
         name=path.stem,
         origin={"format": RECORDED_TRACE.name, "file": path.name},
     )

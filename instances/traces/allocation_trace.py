@@ -30,8 +30,8 @@ NO_MODULE = -1
 ROLE_FIELDS = ("role", "element_bytes")
 # The columns with an entry for each request.
 REQUEST_FIELDS = (
-    "size", "alloc", "free_requested", "freed", "stream", "pool", "address", "before", "is_marker",
-    "alloc_module", "free_module", *ROLE_FIELDS,
+    "size", "alloc", "free_requested", "freed", "stream", "pool", "capture", "address", "before",
+    "is_marker", "alloc_module", "free_module", *ROLE_FIELDS,
 )  # fmt: skip
 MARK_FIELDS = ("mark_event", "mark_phase", "mark_microbatch", "mark_iteration")
 
@@ -83,6 +83,8 @@ class AllocationTrace:
     stream: IntColumn
     # int64 number of the private pool of each request; 0, the common pool, by default.
     pool: IntColumn
+    # int64 number, from 1, of the capture of a graph in which each request was made; 0 for none.
+    capture: IntColumn
     # int64 device address of the block; 0 by default.
     address: IntColumn
     # True if the block was there when the trace began.
@@ -107,7 +109,8 @@ class AllocationTrace:
     mark_microbatch: IntColumn
     mark_iteration: IntColumn
     # Rows ``(event, kind, address, size, stream)`` of the allocator's own requests to the device;
-    # ``kind`` is an index into :data:`SEGMENT_KINDS`.
+    # ``kind`` is an index into :data:`SEGMENT_KINDS`. Where a program that is traced without a GPU
+    # gives idle memory back, the row has the number of the pool as address, and 0 bytes.
     segments: IntColumn
     name: str
     origin: Mapping[str, Scalar]
@@ -122,6 +125,7 @@ class AllocationTrace:
         *,
         stream: IntValues | None = None,
         pool: IntValues | None = None,
+        capture: IntValues | None = None,
         address: IntValues | None = None,
         before: Iterable[bool] | BoolColumn | None = None,
         is_marker: Iterable[bool] | BoolColumn | None = None,
@@ -149,6 +153,7 @@ class AllocationTrace:
             ("freed", freed, 0),
             ("stream", stream, 0),
             ("pool", pool, 0),
+            ("capture", capture, 0),
             ("address", address, 0),
             ("alloc_module", alloc_module, NO_MODULE),
             ("free_module", free_module, NO_MODULE),
@@ -234,6 +239,7 @@ class AllocationTrace:
         self._require("address", self.address >= 0, "addresses are at least 0")
         self._require("stream", self.stream >= 0, "handles of streams are at least 0")
         self._require("pool", self.pool >= 0, "numbers of pools are at least 0")
+        self._require("capture", self.capture >= 0, "numbers of captures are at least 0")
         known = (self.role >= 0) & (self.role < len(Role))
         self._require("role", known, f"a role from 0 to {len(Role) - 1}")
         self._require("element_bytes", self.element_bytes >= 0, "bytes are at least 0")

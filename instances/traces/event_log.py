@@ -70,7 +70,7 @@ def trace_of_events(
     *,
     marks: Marks | None = None,
     module_names: Sequence[str] = (),
-    roles: Mapping[str, IntColumn] | None = None,
+    told: Mapping[str, IntColumn] | None = None,
     name: str = "trace",
     origin: Mapping[str, Scalar] | None = None,
 ) -> AllocationTrace:
@@ -79,7 +79,7 @@ def trace_of_events(
     A block that is freed without an allocation was there before the log began. A free that
     completes without a request, as in logs with one kind of free, was requested at its completion.
     By default phases begin at allocations of :data:`MARKER_BYTES` that the next event frees.
-    `roles` are the columns of :data:`ROLE_FIELDS`, in the order of the requests. Raises
+    `told` are columns that no log has, such as `role`, in the order of the requests. Raises
     ``InstanceError`` if an address is allocated while in use, or freed while not in use.
     """
     requests = _Requests(len(log.kind))
@@ -92,7 +92,7 @@ def trace_of_events(
             requests.request_free(event, address, size, stream, module)
         elif kind == FREE_COMPLETED:
             requests.complete_free(event, address, size, stream, module)
-    return requests.trace(log, marks, module_names, roles or {}, name, origin or {})
+    return requests.trace(log, marks, module_names, told or {}, name, origin or {})
 
 
 def _rows(log: EventLog) -> Iterator[tuple[int, int, int, int, int, int]]:
@@ -172,7 +172,7 @@ class _Requests:
         log: EventLog,
         marks: Marks | None,
         module_names: Sequence[str],
-        roles: Mapping[str, IntColumn],
+        told: Mapping[str, IntColumn],
         name: str,
         origin: Mapping[str, Scalar],
     ) -> AllocationTrace:
@@ -205,7 +205,7 @@ class _Requests:
             name=name,
             origin=origin,
             **columns,
-            **roles,
+            **told,
         )
 
 

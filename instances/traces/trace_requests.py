@@ -67,7 +67,8 @@ def requests_of_trace(trace: AllocationTrace) -> RequestSequence:
 def _pools_of_leaving(trace: AllocationTrace) -> IntColumn:
     """Return the pool of each segment that leaves: that of the request for which its memory came.
 
-    Memory that came before the recording counts as common.
+    Memory that came before the recording counts as common. A row of 0 bytes, which a traced program
+    leaves where it gives idle memory back, has the number of its pool in place of an address.
     """
     kinds = trace.segments[:, 1]
     pools = np.zeros(len(kinds), dtype=np.int64)
@@ -80,7 +81,9 @@ def _pools_of_leaving(trace: AllocationTrace) -> IntColumn:
         for row in np.argsort(trace.segments[:, 0], kind="stable").tolist():
             _, kind, address, size, _ = trace.segments[row].tolist()
             first, behind = bisect_left(begins, address), bisect_left(begins, address + size)
-            if kind in GROWING_KINDS:
+            if not size:
+                pools[row] = address
+            elif kind in GROWING_KINDS:
                 begins[first:behind] = [address]
                 pool_at[address] = int(asked[row])
             # Unmapped pages may be the rear ones of those that were mapped together.

@@ -15,6 +15,7 @@ EXAMPLES = sorted(ROOT.glob("examples/*.py"))
 # The marker of an example that needs an optional package.
 MARKS = {
     "does_it_fit": "torch",
+    "graphs_that_fit": "torch",
     # Slow tests run where the extra `cluster` is installed.
     "study_on_a_cluster": "slow",
     "train_under_a_plan": "torch",

@@ -21,6 +21,7 @@ from instances.extract.record.gpu.cuda_autocast import cuda_autocast_on_cpu
 from instances.extract.record.gpu.eager_branches import eager_branches
 from instances.extract.record.gpu.gpu_kernels import cudnn_attention, fused_dropout
 from instances.extract.record.gpu.gpu_names import cuda_named_cpu
+from instances.extract.record.gpu.traced_pools import traced_pools
 from instances.extract.record.gpu.traced_streams import traced_streams
 from instances.extract.record.ranks.rank import Rank
 from instances.extract.record.requests.allocation_mode import AllocationMode
@@ -97,6 +98,7 @@ def recorded_on_fake_tensors(
             *(eager_branches(), OptimizerRoles(mode).told()),
             cuda_named_cpu(mode, *(() if rank is None else rank.of_host)),
             traced_streams(mode),
+            traced_pools(mode.recorder),
         ):
             stack.enter_context(context)
         if rank is not None:

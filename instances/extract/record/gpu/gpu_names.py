@@ -82,6 +82,8 @@ class _NamesAsHost(_Mode):
         if args and isinstance(args[0], Tensor):
             if func in _ASKS_FOR_DEVICE:
                 return _ASKS_FOR_DEVICE[func](self.place_of(args[0]))
+            if func is Tensor.data_ptr:
+                return self.mode.storage_of(args[0])
             if func in _MOVES:
                 return self._moved(args[0], _MOVES[func], lambda: args[0])
             if func is Tensor.to:

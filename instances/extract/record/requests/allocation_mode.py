@@ -177,7 +177,8 @@ class AllocationMode(_Mode):
         if self.recording and on_gpu:
             sizes = [result_bytes(name, args, tensor) for tensor in new]
             self._follow(workspace_script(name, args, new), new, sizes)
-            for size in self._libraries.first_used_by(name, on_engine_thread=in_engine()):
+            stream = self.recorder.current_stream()
+            for size in self._libraries.first_used_by(name, stream, on_engine_thread=in_engine()):
                 self.recorder.allocate(size)
             if len(new) == 1:
                 self._addition = engine_addition(func, args, new[0])

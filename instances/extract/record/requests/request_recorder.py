@@ -5,12 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from instances.traces.allocation_trace import NO_MODULE, AllocationTrace, Phase, Role
+from instances.traces.allocation_trace import (
+    NO_MODULE,
+    SEGMENT_KINDS,
+    AllocationTrace,
+    Phase,
+    Role,
+)
 from instances.traces.event_log import number_phases
 from planners.model.problem import Scalar
 
 NEVER = -1
 DEFAULT_STREAM = 0
+COMMON_POOL = 0
+EMPTIED = SEGMENT_KINDS.index("segment_free")
 
 
 @dataclass
@@ -24,6 +32,9 @@ class AllocatorRequest:
     freed: int = NEVER
     free_module: int = NO_MODULE
     stream: int = DEFAULT_STREAM
+    # The private pool, and the number of the capture of a graph; 0 for none.
+    pool: int = COMMON_POOL
+    capture: int = 0
     # True if another stream may use the block until the host waits for the device.
     is_shared: bool = False
     role: Role = Role.NONE
@@ -48,10 +59,17 @@ class RequestRecorder:
     current_module: Callable[[], str] = lambda: ""
     current_stream: Callable[[], int] = lambda: DEFAULT_STREAM
     requests: list[AllocatorRequest] = field(default_factory=list)
+    # The number of the running capture, 0 for none, and its pool.
+    capture: int = 0
+    pool: int = COMMON_POOL
+    # The pools that no graph uses any more.
+    unused_pools: set[int] = field(default_factory=set)
     _module_index: dict[str, int] = field(default_factory=dict)
     _marks: list[tuple[int, Phase]] = field(default_factory=list)
     _given_back: list[AllocatorRequest] = field(default_factory=list)
     _in_use: list[AllocatorRequest] = field(default_factory=list)
+    # Events at which idle memory went back, and its pool.
+    _emptied: list[tuple[int, int]] = field(default_factory=list)
     _events: int = 0
 
     @property
@@ -64,6 +82,7 @@ class RequestRecorder:
         self._tell_frees()
         request = AllocatorRequest(size, self._event(), self._module())
         request.stream = self.current_stream()
+        request.pool, request.capture = self.pool, self.capture
         self.requests.append(request)
         return request
 
@@ -78,6 +97,18 @@ class RequestRecorder:
         for request in self._in_use:
             request.freed = self._event()
         self._in_use.clear()
+
+    def enter_pool(self, pool: int, capture: int = 0) -> None:
+        """Record that from now on requests come to a pool, in the capture of this number if any."""
+        self._tell_frees()
+        self.pool, self.capture = pool, capture
+        self.unused_pools.discard(pool)
+
+    def give_back(self) -> None:
+        """Record that idle memory goes back to the device: of the common and of unused pools."""
+        self.device_is_done()
+        pools = (COMMON_POOL, *sorted(self.unused_pools))
+        self._emptied += [(self._event(), pool) for pool in pools]
 
     def forget_phases(self) -> None:
         """Forget the phases so far: they do not belong to a step."""
@@ -113,6 +144,8 @@ class RequestRecorder:
             events("free_requested"),
             events("freed"),
             stream=[request.stream for request in self.requests],
+            pool=[request.pool for request in self.requests],
+            capture=[request.capture for request in self.requests],
             address=self._addresses(),
             alloc_module=[request.alloc_module for request in self.requests],
             free_module=[request.free_module for request in self.requests],
@@ -123,6 +156,7 @@ class RequestRecorder:
             mark_phase=[int(phase) for phase in phases],
             mark_microbatch=microbatch,
             mark_iteration=iteration,
+            segments=[(event, EMPTIED, pool, 0, DEFAULT_STREAM) for event, pool in self._emptied],
             name=name,
             origin=origin,
         )

@@ -11,7 +11,8 @@ its results in between. The rules follow PyTorch's own arithmetic for an H100 or
 multiprocessors of 2,048 threads). Recorded traces confirm them to the byte, unless the comment of a
 rule says otherwise.
 
-A library allocates a workspace for several calls once for each thread, and never frees it.
+A library allocates a workspace for several calls once for each thread and stream, and never frees
+it.
 
 A convolution in 16 bits may get images with channels first, but its kernels need channels last. So
 cuDNN converts input, output and weights in a workspace as large as all three. For a ResNet this was
@@ -79,8 +80,8 @@ def result_bytes(name: str, arguments: Sequence[Any], result: Tensor) -> int:
     return size
 
 
-# cuBLAS keeps 32 MiB on Hopper for every thread that multiplies matrices, cuBLASLt, which adds a
-# bias on the way, 1 MiB.
+# cuBLAS keeps 32 MiB on Hopper for every thread and stream that multiply matrices, cuBLASLt, which
+# adds a bias on the way, 1 MiB.
 MATRIX_PRODUCTS = frozenset({"mm.default", "addmm.default", "bmm.default", "baddbmm.default"})
 CUBLAS_BYTES = 32 << 20
 BIASED_PRODUCTS = frozenset({"addmm.default"})
@@ -91,19 +92,19 @@ CUBLAS_LT_BYTES = 1 << 20
 class LibraryWorkspaces:
     """The workspaces that cuBLAS has allocated so far and never frees."""
 
-    taken: set[tuple[int, bool]] = field(default_factory=set)
+    taken: set[tuple[int, bool, int]] = field(default_factory=set)
 
-    def first_used_by(self, name: str, *, on_engine_thread: bool) -> list[int]:
+    def first_used_by(self, name: str, stream: int, *, on_engine_thread: bool) -> list[int]:
         """Return the bytes of the lasting workspaces that a library allocates at an operator.
 
-        A library allocates them for each thread: the program's, and autograd's for the device.
+        A library allocates them for each stream of each thread: the program's, and autograd's.
         """
         wanted = []
         for size, operators in (
             (CUBLAS_BYTES, MATRIX_PRODUCTS),
             (CUBLAS_LT_BYTES, BIASED_PRODUCTS),
         ):
-            key = (size, on_engine_thread)
+            key = (size, on_engine_thread, stream)
             if name in operators and key not in self.taken:
                 self.taken.add(key)
                 wanted.append(size)
