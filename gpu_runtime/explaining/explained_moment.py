@@ -75,12 +75,14 @@ class Moment:
         return self.asked if self.asked and self.asked.device_free is not None else None
 
 
-def find_moment(path: Path, device: int | None, memory: int | None) -> Moment:
+def find_moment(
+    path: Path, device: int | None, memory: int | None, failure: int | None = None
+) -> Moment:
     """Read a snapshot or a recording; `memory` has the bytes of the GPU, if a user gives them.
 
-    It is the moment of the last request that failed, or else the end of the history. Without
-    segments the history is replayed: up to the request for which the memory does not suffice, or up
-    to the most reserved bytes.
+    It is the moment of a request that failed, by its number from 1, or the last one; or else the
+    end of the history. Without segments the history is replayed: up to the request for which the
+    memory does not suffice, or up to the most reserved bytes.
     """
     if format_of(path).name == PYTORCH_SNAPSHOT.name:
         told = read_explained_snapshot(path, device)
@@ -90,23 +92,59 @@ def find_moment(path: Path, device: int | None, memory: int | None) -> Moment:
         raise InstanceError(
             f"{path}: a memory snapshot or a recorded trace is needed, found another format"
         )
-    trace, failed = told.trace, told.failed[-1] if told.failed else None
+    if failure is not None and not 1 <= failure <= len(told.failed):
+        raise InstanceError(
+            f"{path}: --failure names one of the {len(told.failed)} requests that failed, from 1, "
+            f"found {failure}"
+        )
+    number = len(told.failed) if failure is None else failure
+    moment = moment_of(told, number, "at the end of the file", memory)
+    if moment.segments or not told.trace.request_count:
+        return moment
+    return _with_room(_replayed(moment), memory)
+
+
+def moment_of(
+    told: ExplainedSnapshot, number: int, end: str, memory: int | None, free: int | None = None
+) -> Moment:
+    """Return the moment of the failure with a number from 1, or the end if it is 0.
+
+    `memory` has the bytes of the GPU, and `free` those that it has free at the end.
+    """
+    trace, failed = told.trace, told.failed[number - 1] if number else None
     is_mapped = bool(np.isin(trace.segments[:, 1], MAPPED_KINDS).any())
     is_mapped |= any(segment.is_expandable for segment in told.segments)
     settings, notes = _settings_of(told.settings)
-    notes += _notes_on_history(trace, len(told.failed))
+    notes += _notes_on_history(trace)
+    if len(told.failed) > 1 and number:
+        notes.append(
+            f"{len(told.failed)} requests failed; this is about number {number} "
+            "(--failure names another)"
+        )
     event = trace.event_count if failed is None else failed.event
-    segments = segments_at(trace, event, told.segments)
-    when = "at the end of the file" if failed is None else "at the request that failed"
+    later = int((trace.alloc >= event).sum())
+    if failed is not None and later:
+        notes.append(f"the program went on: {later:,} more requests follow the one that failed")
     is_expandable = told.settings.get("expandable_segments", is_mapped)
-    allocator = EXPANDABLE if is_expandable else CACHING
-    history = _history_until(trace, event, failed)
-    moment = Moment(history, segments, failed, allocator, settings, when, notes, memory)
-    if not segments and trace.request_count:
-        moment = _replayed(moment)
-    if failed is None or failed.device_free is None:
+    moment = Moment(
+        _history_until(trace, event, failed),
+        segments_at(trace, event, told.segments),
+        failed,
+        EXPANDABLE if is_expandable else CACHING,
+        settings,
+        end if failed is None else "at the request that failed",
+        notes,
+        memory,
+    )
+    return _with_room(moment, memory, free)
+
+
+def _with_room(moment: Moment, memory: int | None, free: int | None = None) -> Moment:
+    """Return a moment with what PyTorch could reserve: what it had, and what was free."""
+    free = free if moment.failed is None else moment.failed.device_free
+    if free is None:
         return moment
-    room = sum(segment.size for segment in moment.segments) + failed.device_free
+    room = sum(segment.size for segment in moment.segments) + free
     return replace(moment, room=room, outside=None if memory is None else max(0, memory - room))
 
 
@@ -120,14 +158,12 @@ def _settings_of(settings: Mapping[str, Any]) -> tuple[str, list[str]]:
     return str(text), []
 
 
-def _notes_on_history(trace: AllocationTrace, failed: int) -> list[str]:
+def _notes_on_history(trace: AllocationTrace) -> list[str]:
     notes = []
     before = int(trace.before.sum())
-    if failed > 1:
-        notes.append(f"{failed} requests failed; this is about the last one")
     if before and before == trace.request_count:
         notes.append(
-            "the file has no history, so nothing can be replayed: call "
+            "no history was recorded, so no requests can be replayed: call "
             "torch.cuda.memory._record_memory_history() before the model is made"
         )
     elif before:

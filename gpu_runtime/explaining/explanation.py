@@ -77,7 +77,7 @@ class Explanation:
     def kinds(self) -> list[Alive]:
         return self._alive(
             lambda pool, told: (
-                (f"private pool {pool}: " if pool else "") + (told.partition(BETWEEN)[0] or UNTOLD)
+                (f"private pool {pool}: " if pool > 0 else "") + (told.partition(BETWEEN)[0] or UNTOLD)
             )
         )
 

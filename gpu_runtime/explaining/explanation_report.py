@@ -11,6 +11,7 @@ from gpu_runtime.explaining.other_allocators import Change, Replays
 from gpu_runtime.explaining.stranded import Cause, Holder
 from gpu_runtime.fitting.fit_report import Section
 from instances.formats.pytorch_snapshot import AskedRequest
+from instances.traces.memory_state import PLANNED_POOL
 from planners.compare.records import environment
 from planners.text.byte_units import both_bytes, counted, exact_bytes, human_bytes
 from planners.text.table import Column, Row, Table, columns_of
@@ -42,9 +43,9 @@ def sections_of(explanation: Explanation) -> Iterator[Section]:
 
 def _of_device(explanation: Explanation) -> str:
     moment = explanation.moment
-    others = "the file does not tell what others took"
     if moment.room is None:
-        return f"the file does not tell what was free, and {others}"
+        return "what the GPU had free is not told"
+    others = "what others have is not told (--memory)"
     if moment.outside is not None:
         others = f"{human_bytes(moment.outside)} outside of PyTorch"
     free = human_bytes(max(0, moment.room - explanation.reserved))
@@ -93,6 +94,8 @@ def _stranded_section(explanation: Explanation) -> Section:
 
 
 def _pool(pool: int) -> str:
+    if pool == PLANNED_POOL:
+        return "plan"
     return f"private {pool}" if pool else "common"
 
 
@@ -109,16 +112,19 @@ def _holder_line(cause: Cause, holder: Holder) -> str:
 
 
 def _request_section(explanation: Explanation, asked: AskedRequest) -> Section:
+    has_failed = asked.device_free is not None
+    # Without a failure, the request is served already, from a segment that was made for it.
+    otherwise = "long enough" if has_failed else "the rest of a segment made for it"
     rows = [
         Row([_pool(one.pool), str(one.stream), human_bytes(one.largest), human_bytes(one.free),
-             one.reason_against(asked) or "long enough"])
+             one.reason_against(asked) or otherwise])
         for one in explanation.free[:MOST_ROWS]
     ]  # fmt: skip
     told = f", {asked.told}," if asked.told else ""
     above = (
         f"the request of {both_bytes(asked.size)} on stream {asked.stream} in the "
         f"{_pool(asked.pool)} pool{told} "
-        f"{'made a replay reserve the most' if asked.device_free is None else 'failed'}"
+        f"{'failed' if has_failed else 'made a replay reserve the most'}"
     )
     below = ""
     if asked.device_free is not None and asked.device_free >= asked.size:
@@ -135,7 +141,7 @@ def _replays_section(replays: Replays, room: int | None) -> Section:
     rows = [_change_row(one, room) for one in (replays.as_it_was, *replays.changes)]
     passes = [Column("passes", is_left=True)] if room is not None else []
     table = Table([*columns_of("one change", "reserved peak", "bytes"), *passes], rows)
-    above = f"the same history replayed, with one change; live peak {both_bytes(replays.live_peak)}"
+    above = f"the same requests, with one change; live peak {both_bytes(replays.live_peak)}"
     below = "the replay of what was does not end as the program did, so these rows are estimates"
     return Section("What would have been", table, above, "" if replays.agrees else below)
 
@@ -153,6 +159,14 @@ def last_lines(explanation: Explanation) -> list[str]:
     """Return what to do, numbered, and what the file does not tell."""
     numbered = [f"{number}. {one}" for number, one in enumerate(explanation.advice(), 1)]
     return [*numbered, *(f"note: {one}" for one in explanation.moment.notes)]
+
+
+def screen_of(explanation: Explanation) -> str:
+    """Return the tables and the lines around them as text."""
+    parts = []
+    for section in sections_of(explanation):
+        parts += [section.above, section.table.plain().rstrip("\n"), section.below]
+    return "\n\n".join(filter(None, [*parts, "\n".join(last_lines(explanation))])) + "\n"
 
 
 def explanation_json(explanation: Explanation) -> str:

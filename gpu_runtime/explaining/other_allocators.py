@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -21,6 +22,9 @@ TRIED = {
     "roundup_power2_divisions": ("4", "8"),
 }
 OF_PLAIN_SEGMENTS = ("max_split_size_mb", "garbage_collection_threshold")
+# The allocator itself, and a comma outside of brackets.
+ALLOCATORS = ("expandable_segments", "backend")
+COMMA = re.compile(r",(?![^\[]*\])")
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,8 @@ class Replays:
     as_it_was: Change
     # Changes that suffice come first, of equals the least; without a failure, the fewest bytes.
     changes: tuple[Change, ...]
-    # True if the replay agrees with the file on whether the last request fails.
+    # True if the replay ends as the program did: whether the last request fails; or else with no
+    # less reserved.
     agrees: bool
 
 
@@ -72,7 +77,11 @@ def replay_changes(
     changes = [min(each, key=lambda one: one.order) for each in tried]
     by_use = as_it_was.fit.fits is False
     changes.sort(key=lambda one: one.order[:1] if by_use else one.order[1:])
-    agrees = moment.room is None or as_it_was.fit.fits is (failed is None)
+    reserved = sum(segment.size for segment in moment.segments)
+    if failed is not None and moment.room is not None:
+        agrees = as_it_was.fit.fits is False
+    else:
+        agrees = as_it_was.fit.reserved_peak >= reserved or bool(trace.before.any())
     return Replays(live_peak, as_it_was, tuple(changes), agrees)
 
 
@@ -90,4 +99,9 @@ def _alternatives(moment: Moment) -> Iterator[list[tuple[str, str, Mapping[str, 
                  {"settings": ",".join(filter(None, (moment.settings, f"{key}:{value}")))})
                 for value in values
             ]  # fmt: skip
+    parts = [part for part in COMMA.split(moment.settings) if part]
+    for part in parts:
+        if (key := part.partition(":")[0].strip()) not in ALLOCATORS:
+            rest = ",".join(other for other in parts if other != part)
+            yield [(f"without {key}", moment.allocator, {"settings": rest})]
     yield [("planned memory", PLANNED, {})]

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from instances.formats.pytorch_snapshot import AskedRequest
-from instances.traces.memory_state import SMALL_BYTES, Block, BlockState, Segment
+from instances.traces.memory_state import PLANNED_POOL, SMALL_BYTES, Block, BlockState, Segment
 
 # Most segments that a cause names.
 MOST_HOLDERS = 3
@@ -23,6 +23,7 @@ class Cause(enum.StrEnum):
     SPLIT = "free, in segments that live blocks keep"
     WAITING = "freed, but another stream may still use it"
     PRIVATE = "free, in a private pool"
+    PLANNED = "free, at places of a plan"
     IDLE = "free, in whole segments"
     UNTOLD = "not told: in no block of the file"
 
@@ -103,7 +104,7 @@ def find_stranded(segments: Sequence[Segment]) -> list[Stranded]:
 
 def _cause(segment: Segment) -> Cause:
     if segment.pool:
-        return Cause.PRIVATE
+        return Cause.PLANNED if segment.pool == PLANNED_POOL else Cause.PRIVATE
     held = any(block.state is not BlockState.FREE for block in segment.blocks)
     return Cause.SPLIT if held else Cause.IDLE
 

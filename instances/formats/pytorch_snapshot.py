@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,7 +28,7 @@ from instances.traces.event_log import (
     EventLog,
     trace_of_events,
 )
-from instances.traces.memory_state import Block, BlockState, Segment
+from instances.traces.memory_state import PLANNED_POOL, Block, BlockState, Segment
 from planners.errors import InstanceError, errors_at
 from planners.files.bounded_file import GZIP_MAGIC, unpacked_pieces
 from planners.files.file_limits import Allowance, ReadingWork
@@ -107,6 +108,13 @@ def read_explained_snapshot(path: Path, device: int | None = None) -> ExplainedS
         snapshot = _read(path, explained=True)
         number = snapshot.device_in_use() if device is None else device
         return snapshot.explained_device(number, path)
+
+
+def explained_snapshot(content: Mapping[str, Any], device: int) -> ExplainedSnapshot:
+    """Take a snapshot that a program has made of itself."""
+    snapshot = _Snapshot(ReadingWork(BLOCKS, sys.maxsize), CallPlaces())
+    snapshot.take(PlainStream(content))
+    return snapshot.explained_device(device, Path("this program"))
 
 
 def _read(path: Path, *, explained: bool) -> _Snapshot:
@@ -269,11 +277,12 @@ class _Snapshot:
                 self.work.charge()
                 blocks.append(self._block(f"{where}, block {index}", entries.value(), address))
                 address = blocks[-1].address + blocks[-1].size
+            pool = _pool_number(where, entry, "segment_pool_id", self.pools)
             segment = Segment(
                 begin,
                 _number(where, {"total_size": address - begin, **entry}, "total_size"),
                 _number(where, entry, "stream"),
-                _pool_number(where, entry, "segment_pool_id", self.pools),
+                PLANNED_POOL if entry.get("is_planned") is True else pool,
                 blocks,
                 is_small=entry.get("segment_type") == "small",
                 is_expandable=entry.get("is_expandable") is True,

@@ -20,6 +20,8 @@ GROWING_KINDS = [SEGMENT_KINDS.index(name) for name in ("segment_alloc", "segmen
 ROUNDING_BYTES = 512
 SMALL_BYTES = 1 << 20
 SMALL_SEGMENT_BYTES = 1 << 21
+# Stands for the pool of a segment whose blocks a plan places.
+PLANNED_POOL = -1
 
 
 class BlockState(enum.Enum):
