@@ -136,7 +136,7 @@ def moment_of(
         notes,
         memory,
     )
-    return _with_room(moment, memory, free)
+    return _with_room(moment, memory, free) if moment.segments else moment
 
 
 def _with_room(moment: Moment, memory: int | None, free: int | None = None) -> Moment:

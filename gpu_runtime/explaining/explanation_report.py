@@ -24,8 +24,10 @@ UNKNOWN = "-"
 def sections_of(explanation: Explanation) -> Iterator[Section]:
     """Yield the tables of an explanation, and the lines around them."""
     moment = explanation.moment
+    device = moment.trace.origin.get("device")
+    where = "" if device is None else f", GPU {device}"
     above = (
-        f"{explanation.name}: {moment.when}\n"
+        f"{explanation.name}{where}: {moment.when}\n"
         f"reserved {both_bytes(explanation.reserved)}, allocated "
         f"{both_bytes(explanation.allocated)} in {counted(len(explanation.live), 'block')}; "
         f"{_of_device(explanation)}"
@@ -35,7 +37,7 @@ def sections_of(explanation: Explanation) -> Iterator[Section]:
         table = _alive_table(explanation.places, "alive, by place")
         yield Section("Alive, by place in the program", table)
     yield _stranded_section(explanation)
-    if moment.asked is not None and explanation.free:
+    if moment.asked is not None:
         yield _request_section(explanation, moment.asked)
     if explanation.replays is not None:
         yield _replays_section(explanation.replays, moment.room)
@@ -120,6 +122,7 @@ def _request_section(explanation: Explanation, asked: AskedRequest) -> Section:
              one.reason_against(asked) or otherwise])
         for one in explanation.free[:MOST_ROWS]
     ]  # fmt: skip
+    rows = rows or [Row([UNKNOWN] * 4 + ["all that was reserved is live"])]
     told = f", {asked.told}," if asked.told else ""
     above = (
         f"the request of {both_bytes(asked.size)} on stream {asked.stream} in the "

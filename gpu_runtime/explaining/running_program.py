@@ -45,7 +45,7 @@ def explain_memory(device: int | None = None) -> RunningExplanation:
     DeviceError
         The program has not used CUDA.
     """
-    moment = _now(*_pytorch(device))
+    moment = moment_now(*_pytorch(device))
     return RunningExplanation("this program", moment, replay_changes(moment))
 
 
@@ -64,7 +64,7 @@ def explain_planned(allocator: PlannedAllocator, device: int | None) -> RunningE
         planned = {one["address"] for one in segments if one["is_planned"]}
         for one in snapshot["segments"]:
             one["is_planned"] = one["device"] == device and one["address"] in planned
-    moment = _now(snapshot, device or 0, free, total)
+    moment = moment_now(snapshot, device or 0, free, total)
     figures = allocator.figures()
 
     def change(name: str, peak: int) -> Change:
@@ -95,7 +95,8 @@ def _pytorch(device: int | None) -> tuple[dict[str, Any], int, int, int]:
     return torch.cuda.memory._snapshot(), number, *torch.cuda.mem_get_info(number)
 
 
-def _now(snapshot: dict[str, Any], device: int, free: int | None, total: int | None) -> Moment:
+def moment_now(snapshot: dict[str, Any], device: int, free: int | None, total: int | None) -> Moment:
+    """Return the moment of the last failure if nothing was requested since, or else now."""
     told = explained_snapshot(snapshot, device)
     failed = told.failed
     has_failed = bool(failed) and not (told.trace.alloc >= failed[-1].event).any()

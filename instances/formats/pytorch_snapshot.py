@@ -328,10 +328,14 @@ class _Snapshot:
         return ExplainedSnapshot(trace, segments, failed, self.settings)
 
     def device_in_use(self) -> int:
+        """Return the device that is in use; of several, the only one whose requests failed."""
         traced = [number for number, one in enumerate(self.histories) if one.events]
         in_use = traced or sorted(self.segments)
+        failed = [number for number, one in enumerate(self.histories) if one.failed]
+        if len(in_use) > 1 and len(failed) == 1:
+            return failed[0]
         if len(in_use) != 1:
-            found = ", ".join(map(str, in_use[:16])) or "none"
+            found = ", ".join(map(str, in_use[:16])) or "none, as it has no segments and no events"
             raise InstanceError(
                 f"one device in use is needed, or the number of one (--device), found {found}"
             )

@@ -10,8 +10,10 @@ import pytest
 
 from gpu_runtime.explaining.explained_moment import find_moment
 from gpu_runtime.explaining.explanation import Explanation
+from gpu_runtime.explaining.explanation_report import screen_of
 from gpu_runtime.explaining.other_allocators import replay_changes
 from gpu_runtime.explaining.stranded import Cause
+from planners.errors import InstanceError
 from tests.gpu_runtime.explaining.recorded_oom import Program
 from tests.gpu_runtime.replaying.recordings import MIB
 
@@ -31,8 +33,8 @@ FORWARD = [
 STATE = [frame("_init_group", f"{LIBRARY}/optim/adamw.py"), OWN]
 
 
-def explain(path: Path, memory: int | None = None) -> Explanation:
-    moment = find_moment(path, None, memory)
+def explain(path: Path, memory: int | None = None, failure: int | None = None) -> Explanation:
+    moment = find_moment(path, None, memory, failure)
     return Explanation(path.name, moment, replay_changes(moment))
 
 
@@ -178,3 +180,68 @@ def test_where_nothing_failed_the_whole_history_is_replayed(tmp_path: Path) -> N
     assert (found.reserved, found.allocated) == (100 * MIB, 60 * MIB)
     assert found.replays is not None
     assert found.replays.live_peak == 100 * MIB
+
+
+def two_failures() -> Program:
+    """Return a program that goes on after its first failure, and after its second one."""
+    program = kept_apart(120 * MIB)
+    kept = program.allocate(20 * MIB)
+    assert kept is not None
+    program.allocate(60 * MIB, frames=STATE)
+    program.free(kept)
+    program.allocate(10 * MIB)
+    return program
+
+
+def test_of_several_failures_the_last_or_a_named_one_is_explained(tmp_path: Path) -> None:
+    path = two_failures().write(tmp_path / "oom.pickle")
+    last, first = explain(path), explain(path, failure=1)
+    assert last.moment.failed is not None and first.moment.failed is not None
+    assert (last.moment.failed.size, first.moment.failed.size) == (60 * MIB, 63 * MIB)
+    assert (last.allocated, first.allocated) == (54 * MIB, 34 * MIB)
+    assert [*map(str, last.moment.notes)] == [
+        "2 requests failed; this is about number 2 (--failure names another)",
+        "the program went on: 1 more requests follow the one that failed",
+    ]
+    for number in (0, 3):
+        with pytest.raises(InstanceError, match=f"one of the 2 .* from 1, found {number}"):
+            explain(path, failure=number)
+
+
+def test_of_several_devices_the_one_that_failed_is_explained(tmp_path: Path) -> None:
+    fine, failed = Program(1 << 30), kept_apart(120 * MIB)
+    fine.allocate(40 * MIB)
+    content = failed.snapshot()
+    content["device_traces"].insert(0, fine.events)
+    content["segments"] = [{**one, "device": 1} for one in content["segments"]] + fine.segments()
+    path = tmp_path / "oom.pickle"
+    path.write_bytes(pickle.dumps(content))
+    assert screen_of(explain(path)).startswith("oom.pickle, GPU 1: at the request that failed")
+    assert find_moment(path, 0, None).failed is None
+
+
+def test_a_setting_of_the_program_is_left_out_too(tmp_path: Path) -> None:
+    """Expandable segments with a limit on splitting grow, and either setting alone does not."""
+    settings = "expandable_segments:True,max_split_size_mb:128"
+    program = Program(1 << 40, is_expandable=True, settings=settings)
+    for _ in range(20):
+        large = [program.allocate(91 * MIB), program.allocate(91 * MIB // 2)]
+        program.allocate(2 * MIB)
+        for block in large:
+            assert block is not None
+            program.free(block)
+    replays = explain(program.write(tmp_path / "run.pickle")).replays
+    assert replays is not None
+    found = {one.name: one.fit.reserved_peak for one in replays.changes}
+    assert replays.as_it_was.fit.reserved_peak > 2000 * MIB
+    assert max(found["without max_split_size_mb"], found["expandable_segments:False"]) < 500 * MIB
+    assert "max_split_size_mb:64" not in found
+
+
+def test_a_request_is_told_where_nothing_is_free(tmp_path: Path) -> None:
+    program = Program(96 * MIB)
+    program.allocate(10 * MIB)
+    assert program.allocate(500 * MIB) is None
+    screen = screen_of(explain(program.write(tmp_path / "oom.pickle")))
+    assert "the request of 500.0 MiB (524,288,000) on stream 0 in the common pool failed" in screen
+    assert "all that was reserved is live" in screen

@@ -29,7 +29,7 @@ def random_segments(random: Random) -> list[Segment]:
             requested = random.randint(0, size) if state is BlockState.LIVE else 0
             blocks.append(Block(at, size, requested, state))
             at += size
-        size, pool = at - begin + random.choice([0, 0, 5]), random.choice([0, 0, 1])
+        size, pool = at - begin + random.choice([0, 0, 5]), random.choice([0, 0, 1, -1])
         segments.append(Segment(begin, size, random.randrange(2), pool, blocks))
     return segments
 
@@ -40,7 +40,7 @@ def cause_of(segment: Segment, byte: int) -> Cause | None:
         if block.address <= byte < block.address + block.size:
             if block.state is BlockState.FREE:
                 if segment.pool:
-                    return Cause.PRIVATE
+                    return Cause.PRIVATE if segment.pool > 0 else Cause.PLANNED
                 in_use = any(its.state is not BlockState.FREE for its in segment.blocks)
                 return Cause.SPLIT if in_use else Cause.IDLE
             return Cause.WAITING if block.state is BlockState.WAITING else None

@@ -246,6 +246,12 @@ def test_what_is_kept_counts_until_its_last_use(monkeypatch: pytest.MonkeyPatch)
         load_plain(lambda: [kept], len(kept), Taken)
 
 
+@pytest.mark.parametrize("data", [b"]](NQe.", b"](](cos\nsystem\nNRee.", b"]](](}\x8c\x01aNQsee."])
+def test_nothing_is_run_in_a_list_whose_entries_are_taken(data: bytes) -> None:
+    with pytest.raises(InstanceError, match="found the opcode (BINPERSID|GLOBAL)"):
+        load_plain(lambda: [P4 + data], len(data), Taken)
+
+
 def test_a_file_that_changes_while_it_is_read_is_one_error() -> None:
     forms = iter([pickle.dumps([[1], [2]]), pickle.dumps([one := [1], one, one])])
     with pytest.raises(InstanceError, match="nothing is kept as 1"):
