@@ -43,6 +43,7 @@ from planners.errors import InstanceError
 from planners.files.formats import format_of
 from planners.model.online_result import OnlineResult, OnlineTerms
 from planners.model.request_sequence import RequestSequence
+from planners.text.byte_units import counted
 
 SETTINGS_KEYS = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF")
 STATES = {
@@ -115,16 +116,8 @@ def moment_of(
     is_mapped = bool(np.isin(trace.segments[:, 1], MAPPED_KINDS).any())
     is_mapped |= any(segment.is_expandable for segment in told.segments)
     settings, notes = _settings_of(told.settings)
-    notes += _notes_on_history(trace)
-    if len(told.failed) > 1 and number:
-        notes.append(
-            f"{len(told.failed)} requests failed; this is about number {number} "
-            "(--failure names another)"
-        )
     event = trace.event_count if failed is None else failed.event
-    later = int((trace.alloc >= event).sum())
-    if failed is not None and later:
-        notes.append(f"the program went on: {later:,} more requests follow the one that failed")
+    notes += _notes(trace, len(told.failed), number, event)
     is_expandable = told.settings.get("expandable_segments", is_mapped)
     moment = Moment(
         _history_until(trace, event, failed),
@@ -158,22 +151,23 @@ def _settings_of(settings: Mapping[str, Any]) -> tuple[str, list[str]]:
     return str(text), []
 
 
-def _notes_on_history(trace: AllocationTrace) -> list[str]:
-    notes = []
-    before = int(trace.before.sum())
+def _notes(trace: AllocationTrace, failed: int, number: int, event: int) -> Iterator[str]:
+    before, size = int(trace.before.sum()), int(trace.size[trace.before].sum())
     if before and before == trace.request_count:
-        notes.append(
+        yield (
             "no history was recorded, so no requests can be replayed: call "
             "torch.cuda.memory._record_memory_history() before the model is made"
         )
     elif before:
-        size = int(trace.size[trace.before].sum())
-        notes.append(
+        yield (
             f"the history is partial: {before:,} blocks of {size:,} bytes are older than its first "
             "event. A replay lays them end to end, so its reserved bytes are the least possible, "
             "and what passes in it may fail in the program"
         )
-    return notes
+    if failed > 1 and number:
+        yield f"{failed} requests failed; this is about number {number} (--failure names another)"
+    if number and (later := int((trace.alloc >= event).sum())):
+        yield f"the program went on after the failure, with {counted(later, 'request')} more"
 
 
 def _history_until(
@@ -233,10 +227,13 @@ def _replayed(moment: Moment) -> Moment:
         if trace.iteration_count and BETWEEN not in its:
             its = f"{kind_of(trace, number, max(asked.event, 0))}{BETWEEN}{its}"
         told[int(result.addresses[each])] = its
-    segments = [piece for each in allocator.segments() for piece in _mapped_parts(each, told)]
-    replayed = _history_until(trace, asked.event, asked) if has_failed else trace
-    when = f"{end}, in a replay under {moment.allocator}: the file has no segments"
-    return replace(moment, trace=replayed, segments=segments, asked=asked, when=when)
+    return replace(
+        moment,
+        trace=_history_until(trace, asked.event, asked) if has_failed else trace,
+        segments=[part for each in allocator.segments() for part in _mapped_parts(each, told)],
+        asked=asked,
+        when=f"{end}, in a replay under {moment.allocator}: the file has no segments",
+    )
 
 
 def _replay(requests: RequestSequence, moment: Moment) -> tuple[OnlineResult, OnlineAllocator]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
 
-from gpu_runtime.explaining.explanation import Alive, Explanation
-from gpu_runtime.explaining.other_allocators import Change, Replays
+from gpu_runtime.explaining.explanation import Explanation
+from gpu_runtime.explaining.other_allocators import Replays
 from gpu_runtime.explaining.stranded import Cause, Holder
-from gpu_runtime.fitting.fit_report import Section
+from gpu_runtime.fitting.fit_report import Section, kinds_table
 from instances.formats.pytorch_snapshot import AskedRequest
 from instances.traces.memory_state import PLANNED_POOL
 from planners.compare.records import environment
@@ -32,9 +32,9 @@ def sections_of(explanation: Explanation) -> Iterator[Section]:
         f"{both_bytes(explanation.allocated)} in {counted(len(explanation.live), 'block')}; "
         f"{_of_device(explanation)}"
     )
-    yield Section("Alive, by kind", _alive_table(explanation.kinds, "alive, by kind"), above)
+    yield Section("Alive, by kind", kinds_table(explanation.kinds, "kind", MOST_ROWS), above)
     if explanation.places:
-        table = _alive_table(explanation.places, "alive, by place")
+        table = kinds_table(explanation.places, "place in the program", MOST_ROWS)
         yield Section("Alive, by place in the program", table)
     yield _stranded_section(explanation)
     if moment.asked is not None:
@@ -52,16 +52,6 @@ def _of_device(explanation: Explanation) -> str:
         others = f"{human_bytes(moment.outside)} outside of PyTorch"
     free = human_bytes(max(0, moment.room - explanation.reserved))
     return f"PyTorch could reserve {human_bytes(moment.room)} ({free} free); {others}"
-
-
-def _alive_table(alive: Sequence[Alive], heading: str) -> Table:
-    whole = max(sum(one.size for one in alive), 1)
-    rows = [
-        Row([human_bytes(one.size), f"{100 * one.size / whole:.1f} %", f"{one.blocks:,}", one.name])
-        for one in alive[:MOST_ROWS]
-    ]
-    columns = columns_of("bytes", "share", "blocks", left=0)
-    return Table([*columns, Column(heading, is_left=True, wraps=True)], rows)
 
 
 def _stranded_section(explanation: Explanation) -> Section:
@@ -141,21 +131,17 @@ def _request_section(explanation: Explanation, asked: AskedRequest) -> Section:
 
 
 def _replays_section(replays: Replays, room: int | None) -> Section:
-    rows = [_change_row(one, room) for one in (replays.as_it_was, *replays.changes)]
-    passes = [Column("passes", is_left=True)] if room is not None else []
-    table = Table([*columns_of("one change", "reserved peak", "bytes"), *passes], rows)
+    rows = []
+    for one in (replays.as_it_was, *replays.changes):
+        yes = "yes, gives idle memory back" if one.gives_back(room) else "yes"
+        passes = [] if room is None else [yes if one.fits else "no"]
+        peak = one.reserved_peak
+        rows.append(Row([one.label, human_bytes(peak), exact_bytes(peak), *passes]))
+    last = [Column("passes", is_left=True)] if room is not None else []
+    table = Table([*columns_of("one change", "reserved peak", "bytes"), *last], rows)
     above = f"the same requests, with one change; live peak {both_bytes(replays.live_peak)}"
     below = "the replay of what was does not end as the program did, so these rows are estimates"
     return Section("What would have been", table, above, "" if replays.agrees else below)
-
-
-def _change_row(change: Change, room: int | None) -> Row:
-    fit = change.fit
-    yes = "yes, gives idle memory back" if fit.gives_back(room) else "yes"
-    passes = [] if room is None else [yes if fit.fits else "no"]
-    return Row(
-        [change.name, human_bytes(fit.reserved_peak), exact_bytes(fit.reserved_peak), *passes]
-    )
 
 
 def last_lines(explanation: Explanation) -> list[str]:
@@ -179,15 +165,8 @@ def explanation_json(explanation: Explanation) -> str:
         "schema": "gapless-explain",
         "version": 1,
         "environment": environment(),
-        "name": explanation.name,
-        **{name: getattr(explanation, name) for name in ("reserved", "allocated", "requested")},
-        **{
-            name: getattr(moment, name)
-            for name in ("when", "allocator", "settings", "room", "outside", "notes")
-        },
         "request": None if moment.asked is None else asdict(moment.asked),
-        "kinds": [asdict(one) for one in explanation.kinds],
-        "places": [asdict(one) for one in explanation.places],
+        "replays": None if replays is None else asdict(replays),
         "stranded": [
             {
                 "cause": one.cause, "pool": one.pool, "stream": one.stream, "size": one.size,
@@ -197,13 +176,12 @@ def explanation_json(explanation: Explanation) -> str:
             }
             for one in explanation.stranded
         ],
-        "free": [asdict(one) for one in explanation.free],
-        "replays": None if replays is None else {
-            "live_peak": replays.live_peak, "agrees": replays.agrees,
-            "rows": [{"change": one.name, **asdict(one.fit)}
-                     for one in (replays.as_it_was, *replays.changes)],
-        },
-        "lacking": explanation.lacking,
         "advice": explanation.advice(),
+        **{name: [asdict(one) for one in getattr(explanation, name)]
+           for name in ("kinds", "places", "free")},
+        **{name: getattr(explanation, name)
+           for name in ("name", "reserved", "allocated", "requested", "lacking")},
+        **{name: getattr(moment, name)
+           for name in ("when", "allocator", "settings", "room", "outside", "notes")},
     }  # fmt: skip
     return json.dumps(record, indent=1, allow_nan=False) + "\n"

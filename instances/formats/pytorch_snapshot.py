@@ -355,7 +355,7 @@ class _Snapshot:
             is_kept = rows[:, 0] <= FREE_COMPLETED
             rows, module = rows[is_kept], module[is_kept[: len(module)]]
         kind, address, size, stream, pool = rows.T
-        told = set(address[kind <= FREE_COMPLETED].tolist())
+        told = set(np.unique(address[kind <= FREE_COMPLETED]).tolist())
         before = {
             block.address: (block.requested, segment.stream)
             for segment in segments

@@ -69,10 +69,10 @@ def test_a_small_block_that_keeps_a_segment_is_named(tmp_path: Path) -> None:
     assert moment.failed.device_free == 24 * MIB
     assert moment.failed.told.endswith(" | project/model.py:3 forward")
     assert [one.reason_against(moment.failed) for one in found.free] == ["too short"]
-    assert [(one.name, one.size) for one in found.kinds] == [
+    assert [(one.kind, one.size) for one in found.kinds] == [
         ("weights", 32 * MIB), ("optimizer states", 2 * MIB),
     ]  # fmt: skip
-    assert [one.name for one in found.places] == ["project/train.py:7 train"]
+    assert [one.kind for one in found.places] == ["project/train.py:7 train"]
 
 
 def test_each_change_passes_or_fails_as_the_sizes_say(tmp_path: Path) -> None:
@@ -80,14 +80,14 @@ def test_each_change_passes_or_fails_as_the_sizes_say(tmp_path: Path) -> None:
     replays = found.replays
     assert replays is not None
     assert replays.agrees
-    assert replays.as_it_was.fit.fits is False
+    assert replays.as_it_was.fits is False
     assert replays.live_peak == 97 * MIB
-    passes = {one.name.partition(":")[0]: one.fit.fits for one in replays.changes}
+    passes = {one.label.partition(":")[0]: one.fits for one in replays.changes}
     assert passes == {
         "expandable_segments": True, "max_split_size_mb": True, "planned memory": True,
         "garbage_collection_threshold": False, "roundup_power2_divisions": False,
     }  # fmt: skip
-    assert [one.fit.fits for one in replays.changes] == [True] * 3 + [False] * 2
+    assert [one.fits for one in replays.changes] == [True] * 3 + [False] * 2
     assert found.advice()[0].startswith("expandable_segments:True would have passed")
 
 
@@ -102,7 +102,7 @@ def test_nothing_helps_where_live_bytes_exceed_the_device(tmp_path: Path, size: 
     [only] = found.advice()
     assert "no allocator and no setting helps" in only
     if found.replays is not None:
-        assert not any(one.fit.fits for one in found.replays.changes)
+        assert not any(one.fits for one in found.replays.changes)
     assert explain(kept_apart(120 * MIB).write(tmp_path / "oom.pickle")).lacking < 0
 
 
@@ -129,7 +129,7 @@ def test_the_settings_of_the_file_are_kept(tmp_path: Path) -> None:
     found = explain(path)
     assert found.replays is not None
     # 48 or 64 MiB, then 96.
-    assert found.replays.as_it_was.fit.reserved_peak == 160 * MIB
+    assert found.replays.as_it_was.reserved_peak == 160 * MIB
     assert "rounding" not in found.advice()[0]
 
 
@@ -149,7 +149,7 @@ def test_without_segments_the_history_is_replayed(tmp_path: Path, is_told: bool)
     assert found.moment.failed is not None
     assert (found.moment.failed.device_free, found.moment.room) == (24 * MIB, 120 * MIB)
     assert found.reserved == sum(one["total_size"] for one in program.at_failure)
-    assert [one.name for one in found.kinds] == ["weights", "optimizer states"]
+    assert [one.kind for one in found.kinds] == ["weights", "optimizer states"]
     assert found.replays is not None
     assert found.replays.agrees
     if not is_told:
@@ -196,12 +196,13 @@ def two_failures() -> Program:
 def test_of_several_failures_the_last_or_a_named_one_is_explained(tmp_path: Path) -> None:
     path = two_failures().write(tmp_path / "oom.pickle")
     last, first = explain(path), explain(path, failure=1)
-    assert last.moment.failed is not None and first.moment.failed is not None
+    assert last.moment.failed is not None
+    assert first.moment.failed is not None
     assert (last.moment.failed.size, first.moment.failed.size) == (60 * MIB, 63 * MIB)
     assert (last.allocated, first.allocated) == (54 * MIB, 34 * MIB)
     assert [*map(str, last.moment.notes)] == [
         "2 requests failed; this is about number 2 (--failure names another)",
-        "the program went on: 1 more requests follow the one that failed",
+        "the program went on after the failure, with 1 request more",
     ]
     for number in (0, 3):
         with pytest.raises(InstanceError, match=f"one of the 2 .* from 1, found {number}"):
@@ -232,8 +233,8 @@ def test_a_setting_of_the_program_is_left_out_too(tmp_path: Path) -> None:
             program.free(block)
     replays = explain(program.write(tmp_path / "run.pickle")).replays
     assert replays is not None
-    found = {one.name: one.fit.reserved_peak for one in replays.changes}
-    assert replays.as_it_was.fit.reserved_peak > 2000 * MIB
+    found = {one.label: one.reserved_peak for one in replays.changes}
+    assert replays.as_it_was.reserved_peak > 2000 * MIB
     assert max(found["without max_split_size_mb"], found["expandable_segments:False"]) < 500 * MIB
     assert "max_split_size_mb:64" not in found
 

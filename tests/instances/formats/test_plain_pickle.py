@@ -227,8 +227,10 @@ def test_entries_are_taken_batch_by_batch(
     tracemalloc.stop()
     empty, first, second = value["a"]
     assert value["b"] == [1]
-    assert first is second and empty.count == 0
-    assert first.count == events and first.most <= 1024
+    assert first is second
+    assert empty.count == 0
+    assert first.count == events
+    assert first.most <= 1024
     assert first.sum == sum(len(entry["frames"]) * entry["size"] for entry in entries)
     # Only frames that are used again are kept: a list of 60 takes 536 bytes.
     assert peak < 4 << 20
@@ -248,7 +250,7 @@ def test_what_is_kept_counts_until_its_last_use(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize("data", [b"]](NQe.", b"](](cos\nsystem\nNRee.", b"]](](}\x8c\x01aNQsee."])
 def test_nothing_is_run_in_a_list_whose_entries_are_taken(data: bytes) -> None:
-    with pytest.raises(InstanceError, match="found the opcode (BINPERSID|GLOBAL)"):
+    with pytest.raises(InstanceError, match=r"found the opcode (BINPERSID|GLOBAL)"):
         load_plain(lambda: [P4 + data], len(data), Taken)
 
 
