@@ -107,7 +107,7 @@ class Explanation:
         sizes: dict[Cause, int] = defaultdict(int)
         for one in self.stranded:
             sizes[one.cause] += one.size
-        most = max(sizes, key=lambda cause: sizes[cause], default=Cause.UNTOLD)
+        most = max(sizes, key=lambda cause: sizes[cause], default=None)
         by_cause = [ADVICE[most]] if most in ADVICE else []
         return [*(self._by_replays(self.replays) if self.replays else []), *by_cause]
 

@@ -25,7 +25,6 @@ class Cause(enum.StrEnum):
     PRIVATE = "free, in a private pool"
     PLANNED = "free, at places of a plan"
     IDLE = "free, in whole segments"
-    UNTOLD = "not told: in no block of the file"
 
 
 @dataclass(frozen=True)
@@ -83,13 +82,9 @@ def find_stranded(segments: Sequence[Segment]) -> list[Stranded]:
             [block for block in segment.blocks if block.state is state]
             for state in (BlockState.LIVE, BlockState.WAITING)
         )
-        sizes: dict[Cause, int] = {}
-        sizes[Cause.WAITING] = sum(block.size for block in waiting)
-        sizes[_cause(segment)] = sum(
-            block.size for block in segment.blocks if block.state is BlockState.FREE
-        )
-        sizes[Cause.UNTOLD] = segment.size - sum(block.size for block in segment.blocks)
-        for cause, size in sizes.items():
+        wait = sum(block.size for block in waiting)
+        free = segment.size - wait - sum(block.size for block in live)
+        for cause, size in ((Cause.WAITING, wait), (_cause(segment), free)):
             if size:
                 # Blocks that wait keep a segment as live ones do.
                 blocks = waiting if cause is Cause.WAITING or not live else live

@@ -74,19 +74,6 @@ def segments_at(trace: AllocationTrace, event: int, last: Sequence[Segment]) -> 
     its request's, rounded up, and what behind them is too short for a block of its own.
     """
     live = np.flatnonzero(((trace.alloc < event) | trace.before) & (trace.freed >= event))
-    if event >= trace.event_count or not len(trace.alloc):
-        # Events may tell more of a block than the block itself does.
-        told_at = {int(trace.address[one]): trace.module_of(int(one)) for one in live}
-        return [
-            replace(
-                segment,
-                blocks=[
-                    replace(one, told=told_at.get(one.address) or one.told)
-                    for one in segment.blocks
-                ],
-            )
-            for segment in last
-        ]
     ranges = _ranges_at(trace, event, last)
     live = live[np.argsort(trace.address[live], kind="stable")]
     addresses = trace.address[live].tolist()
