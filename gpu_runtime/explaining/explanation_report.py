@@ -80,7 +80,8 @@ def _stranded_section(explanation: Explanation) -> Section:
     )
     rounding = explanation.allocated - explanation.requested
     below = [_holder_line(cause, holder) for _, _, cause, holder in holders[:MOST_HOLDERS]]
-    below.append(f"rounding takes {both_bytes(rounding)} more, within the allocated blocks")
+    if rounding:
+        below.append(f"rounding takes {both_bytes(rounding)} more, within the allocated blocks")
     table = Table([*columns, *columns_of("pool", "stream", "segments", left=0)], rows)
     return Section("Stranded, by cause", table, below="\n".join(below))
 
@@ -112,7 +113,7 @@ def _request_section(explanation: Explanation, asked: AskedRequest) -> Section:
              one.reason_against(asked) or otherwise])
         for one in explanation.free[:MOST_ROWS]
     ]  # fmt: skip
-    rows = rows or [Row([UNKNOWN] * 4 + ["all that was reserved is live"])]
+    rows = rows or [Row([UNKNOWN] * 4 + ["nothing that was reserved is free"])]
     told = f", {asked.told}," if asked.told else ""
     above = (
         f"the request of {both_bytes(asked.size)} on stream {asked.stream} in the "
@@ -139,7 +140,10 @@ def _replays_section(replays: Replays, room: int | None) -> Section:
         rows.append(Row([one.label, human_bytes(peak), exact_bytes(peak), *passes]))
     last = [Column("passes", is_left=True)] if room is not None else []
     table = Table([*columns_of("one change", "reserved peak", "bytes"), *last], rows)
-    above = f"the same requests, with one change; live peak {both_bytes(replays.live_peak)}"
+    above = (
+        "the same requests with one change, and more than enough memory; live peak "
+        f"{both_bytes(replays.live_peak)}"
+    )
     below = "the replay of what was does not end as the program did, so these rows are estimates"
     return Section("What would have been", table, above, "" if replays.agrees else below)
 

@@ -245,4 +245,4 @@ def test_a_request_is_told_where_nothing_is_free(tmp_path: Path) -> None:
     assert program.allocate(500 * MIB) is None
     screen = screen_of(explain(program.write(tmp_path / "oom.pickle")))
     assert "the request of 500.0 MiB (524,288,000) on stream 0 in the common pool failed" in screen
-    assert "all that was reserved is live" in screen
+    assert "nothing that was reserved is free" in screen
