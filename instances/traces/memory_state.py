@@ -155,7 +155,9 @@ def _joined(ranges: Sequence[Segment]) -> list[Segment]:
     joined: list[Segment] = []
     for one in ranges:
         last = joined[-1] if joined else one
-        is_behind = last.address + last.size == one.address and last.stream == one.stream
+        is_behind = (last.address + last.size, last.stream, last.pool == PLANNED_POOL) == (
+            one.address, one.stream, one.pool == PLANNED_POOL
+        )  # fmt: skip
         if is_behind and last.is_expandable and one.is_expandable:
             joined[-1] = replace(
                 last,
