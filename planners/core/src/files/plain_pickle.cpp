@@ -32,8 +32,8 @@ std::string PlainPickle::feed(std::span<const std::uint8_t> piece, Stop& stop) {
         if (steps % 65536 == 0) stop.check();
         const std::size_t begin = at_;
         is_rewritten_ = false;
-        const bool is_done = has_begun_ ? read(1) && step(static_cast<std::uint8_t>(number_))
-                                        : start();
+        const bool is_done =
+            has_begun_ ? read(1) && step(static_cast<std::uint8_t>(number_)) : start();
         if (!is_done) {
             if (!std::exchange(is_waiting_, false) || piece.empty()) return {};
             fault_ = {};
@@ -195,8 +195,8 @@ bool PlainPickle::container(Kind kind) {
 }
 
 bool PlainPickle::list() {
-    const bool in_list = !stack_.empty() && (stack_.back().kind == Kind::list ||
-                                             stack_.back().kind == Kind::spool);
+    const bool in_list =
+        !stack_.empty() && (stack_.back().kind == Kind::list || stack_.back().kind == Kind::spool);
     if (!is_spooled_ || !in_list) return container(Kind::list);
     is_rewritten_ = true;
     if (is_second_) out_ += "NQ";
