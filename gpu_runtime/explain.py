@@ -43,6 +43,10 @@ class _Options:
         str | None,
         typer.Option(metavar="BYTES", help="Memory of the GPU; by default what the file tells."),
     ] = None
+    failure: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Which request that failed, from 1; by default the last."),
+    ] = None
     page: Annotated[
         Path | None,
         typer.Option("--html", metavar="FILE.html", help="Write a page with a memory map."),
@@ -62,7 +66,7 @@ def explain_file(options: _Options) -> None:
     try:
         show_progress(f"reading {options.file.name}")
         with standard_output.kept_for_the_answer(), readable_twice(options.file) as file:
-            moment = find_moment(file, options.device, memory)
+            moment = find_moment(file, options.device, memory, options.failure)
             replays = replay_changes(moment, show_progress)
     finally:
         show_progress("")

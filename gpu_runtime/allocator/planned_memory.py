@@ -14,8 +14,9 @@ import math
 import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Literal
+from typing import Any, Literal
 
+from gapless_siblings import import_ours
 from gpu_runtime._core import BETWEEN, CountingMemory, CudaMemory, PlannedAllocator
 from gpu_runtime.allocator.call_counts import DeviceMeter
 from gpu_runtime.allocator.memory_pause import Keep, MemoryPause
@@ -100,6 +101,7 @@ class PlannedMemory:
         self._share_of_moves = _share_of_moves(moves)
         self._check = check
         self._strict = strict or check
+        self._is_installed = False
         # The reason why PyTorch's own allocator serves; empty if it does not.
         self._unserved = ""
         self._planning: Planning = _planning
@@ -140,6 +142,7 @@ class PlannedMemory:
         atexit.register(allocator.on_mismatch, None)
         self.attach(allocator, counted[-1])
         self._pause = MemoryPause(allocator, self._meter, self._device)
+        self._is_installed = True
 
     def _stand_by(self, reason: str) -> None:
         self._unserved = reason
@@ -361,6 +364,29 @@ class PlannedMemory:
             last_step=None if self._meter is None else self._meter.last_step,
             pause=self._pausing().report(),
         )
+
+    def explain(self) -> Any:
+        """Explain what is alive, what is stranded, and what PyTorch's allocators would hold.
+
+        It is the moment of the last request that failed, if the program has requested nothing
+        since, or else now. ``torch.cuda.memory._record_memory_history()`` tells kinds and places.
+
+        Returns
+        -------
+        RunningExplanation
+            ``print`` shows it as ``gapless explain`` does.
+
+        Raises
+        ------
+        DeviceError
+            Nothing is installed.
+        """
+        allocator = self._installed()[1]
+        # The room that explains stands above this one.
+        running = import_ours("gpu_runtime.explaining.running_program")
+        if self._unserved:
+            return running.explain_memory(self._device)
+        return running.explain_planned(allocator, self._device if self._is_installed else None)
 
     def statistics(self) -> dict[str, float]:
         """Return the numbers of the device calls since the installation or the last reset.

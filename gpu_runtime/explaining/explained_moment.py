@@ -43,6 +43,7 @@ from planners.errors import InstanceError
 from planners.files.formats import format_of
 from planners.model.online_result import OnlineResult, OnlineTerms
 from planners.model.request_sequence import RequestSequence
+from planners.text.byte_units import counted
 
 SETTINGS_KEYS = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF")
 STATES = {
@@ -75,12 +76,14 @@ class Moment:
         return self.asked if self.asked and self.asked.device_free is not None else None
 
 
-def find_moment(path: Path, device: int | None, memory: int | None) -> Moment:
+def find_moment(
+    path: Path, device: int | None, memory: int | None, failure: int | None = None
+) -> Moment:
     """Read a snapshot or a recording; `memory` has the bytes of the GPU, if a user gives them.
 
-    It is the moment of the last request that failed, or else the end of the history. Without
-    segments the history is replayed: up to the request for which the memory does not suffice, or up
-    to the most reserved bytes.
+    It is the moment of a request that failed, by its number from 1, or the last one; or else the
+    end of the history. Without segments the history is replayed: up to the request for which the
+    memory does not suffice, or up to the most reserved bytes.
     """
     if format_of(path).name == PYTORCH_SNAPSHOT.name:
         told = read_explained_snapshot(path, device)
@@ -90,23 +93,51 @@ def find_moment(path: Path, device: int | None, memory: int | None) -> Moment:
         raise InstanceError(
             f"{path}: a memory snapshot or a recorded trace is needed, found another format"
         )
-    trace, failed = told.trace, told.failed[-1] if told.failed else None
+    if failure is not None and not 1 <= failure <= len(told.failed):
+        raise InstanceError(
+            f"{path}: --failure names one of the {len(told.failed)} requests that failed, from 1, "
+            f"found {failure}"
+        )
+    number = len(told.failed) if failure is None else failure
+    moment = moment_of(told, number, "at the end of the file", memory)
+    if moment.segments or not told.trace.request_count:
+        return moment
+    return _with_room(_replayed(moment), memory)
+
+
+def moment_of(
+    told: ExplainedSnapshot, number: int, end: str, memory: int | None, free: int | None = None
+) -> Moment:
+    """Return the moment of the failure with a number from 1, or the end if it is 0.
+
+    `memory` has the bytes of the GPU, and `free` those that it has free at the end.
+    """
+    trace, failed = told.trace, told.failed[number - 1] if number else None
     is_mapped = bool(np.isin(trace.segments[:, 1], MAPPED_KINDS).any())
     is_mapped |= any(segment.is_expandable for segment in told.segments)
     settings, notes = _settings_of(told.settings)
-    notes += _notes_on_history(trace, len(told.failed))
     event = trace.event_count if failed is None else failed.event
-    segments = segments_at(trace, event, told.segments)
-    when = "at the end of the file" if failed is None else "at the request that failed"
+    notes += _notes(trace, len(told.failed), number, event)
     is_expandable = told.settings.get("expandable_segments", is_mapped)
-    allocator = EXPANDABLE if is_expandable else CACHING
-    history = _history_until(trace, event, failed)
-    moment = Moment(history, segments, failed, allocator, settings, when, notes, memory)
-    if not segments and trace.request_count:
-        moment = _replayed(moment)
-    if failed is None or failed.device_free is None:
+    moment = Moment(
+        _history_until(trace, event, failed),
+        segments_at(trace, event, told.segments),
+        failed,
+        EXPANDABLE if is_expandable else CACHING,
+        settings,
+        end if failed is None else "at the request that failed",
+        notes,
+        memory,
+    )
+    return _with_room(moment, memory, free) if moment.segments else moment
+
+
+def _with_room(moment: Moment, memory: int | None, free: int | None = None) -> Moment:
+    """Return a moment with what PyTorch could reserve: what it had, and what was free."""
+    free = free if moment.failed is None else moment.failed.device_free
+    if free is None:
         return moment
-    room = sum(segment.size for segment in moment.segments) + failed.device_free
+    room = sum(segment.size for segment in moment.segments) + free
     return replace(moment, room=room, outside=None if memory is None else max(0, memory - room))
 
 
@@ -120,24 +151,23 @@ def _settings_of(settings: Mapping[str, Any]) -> tuple[str, list[str]]:
     return str(text), []
 
 
-def _notes_on_history(trace: AllocationTrace, failed: int) -> list[str]:
-    notes = []
-    before = int(trace.before.sum())
-    if failed > 1:
-        notes.append(f"{failed} requests failed; this is about the last one")
+def _notes(trace: AllocationTrace, failed: int, number: int, event: int) -> Iterator[str]:
+    before, size = int(trace.before.sum()), int(trace.size[trace.before].sum())
     if before and before == trace.request_count:
-        notes.append(
-            "the file has no history, so nothing can be replayed: call "
+        yield (
+            "no history was recorded, so no requests can be replayed: call "
             "torch.cuda.memory._record_memory_history() before the model is made"
         )
     elif before:
-        size = int(trace.size[trace.before].sum())
-        notes.append(
+        yield (
             f"the history is partial: {before:,} blocks of {size:,} bytes are older than its first "
             "event. A replay lays them end to end, so its reserved bytes are the least possible, "
             "and what passes in it may fail in the program"
         )
-    return notes
+    if failed > 1 and number:
+        yield f"{failed} requests failed; this is about number {number} (--failure names another)"
+    if number and (later := int((trace.alloc >= event).sum())):
+        yield f"the program went on after the failure, with {counted(later, 'request')} more"
 
 
 def _history_until(
@@ -197,10 +227,13 @@ def _replayed(moment: Moment) -> Moment:
         if trace.iteration_count and BETWEEN not in its:
             its = f"{kind_of(trace, number, max(asked.event, 0))}{BETWEEN}{its}"
         told[int(result.addresses[each])] = its
-    segments = [piece for each in allocator.segments() for piece in _mapped_parts(each, told)]
-    replayed = _history_until(trace, asked.event, asked) if has_failed else trace
-    when = f"{end}, in a replay under {moment.allocator}: the file has no segments"
-    return replace(moment, trace=replayed, segments=segments, asked=asked, when=when)
+    return replace(
+        moment,
+        trace=_history_until(trace, asked.event, asked) if has_failed else trace,
+        segments=[part for each in allocator.segments() for part in _mapped_parts(each, told)],
+        asked=asked,
+        when=f"{end}, in a replay under {moment.allocator}: the file has no segments",
+    )
 
 
 def _replay(requests: RequestSequence, moment: Moment) -> tuple[OnlineResult, OnlineAllocator]:

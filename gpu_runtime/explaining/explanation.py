@@ -12,6 +12,7 @@ from typing import ClassVar
 from gpu_runtime.explaining.explained_moment import Moment
 from gpu_runtime.explaining.other_allocators import Replays
 from gpu_runtime.explaining.stranded import Cause, FreeRange, Stranded, find_stranded, free_ranges
+from gpu_runtime.fitting.live_peak import LiveKind
 from instances.formats.call_frames import BETWEEN
 from instances.traces.memory_state import Block, BlockState
 from planners.text.byte_units import human_bytes
@@ -28,15 +29,6 @@ ADVICE = {
     Cause.IDLE: "whole segments are idle: PyTorch gives them back before it fails; "
     "torch.cuda.empty_cache() gives them to other processes",
 }
-
-
-@dataclass(frozen=True)
-class Alive:
-    """Live blocks of one kind, or of one place in the program."""
-
-    name: str
-    size: int
-    blocks: int
 
 
 @dataclass(frozen=True)
@@ -74,25 +66,26 @@ class Explanation:
         return free_ranges(self.moment.segments)
 
     @cached_property
-    def kinds(self) -> list[Alive]:
+    def kinds(self) -> list[LiveKind]:
         return self._alive(
             lambda pool, told: (
-                (f"private pool {pool}: " if pool else "") + (told.partition(BETWEEN)[0] or UNTOLD)
+                (f"private pool {pool}: " if pool > 0 else "")
+                + (told.partition(BETWEEN)[0] or UNTOLD)
             )
         )
 
     @cached_property
-    def places(self) -> list[Alive]:
+    def places(self) -> list[LiveKind]:
         """Live blocks by place; empty if no place is known."""
         found = self._alive(lambda _, told: told.partition(BETWEEN)[2] or UNTOLD)
-        return [] if [one.name for one in found] == [UNTOLD] else found
+        return [] if [one.kind for one in found] == [UNTOLD] else found
 
-    def _alive(self, name: Callable[[int, str], str]) -> list[Alive]:
+    def _alive(self, name: Callable[[int, str], str]) -> list[LiveKind]:
         sizes: dict[str, list[int]] = defaultdict(list)
         for pool, block in self.live:
             sizes[name(pool, block.told)].append(block.size)
-        found = [Alive(name, sum(each), len(each)) for name, each in sizes.items()]
-        return sorted(found, key=lambda one: (-one.size, one.name))
+        found = [LiveKind(name, sum(each), len(each)) for name, each in sizes.items()]
+        return sorted(found, key=lambda one: (-one.size, one.kind))
 
     @property
     def lacking(self) -> int:
@@ -114,25 +107,26 @@ class Explanation:
         sizes: dict[Cause, int] = defaultdict(int)
         for one in self.stranded:
             sizes[one.cause] += one.size
-        most = max(sizes, key=lambda cause: sizes[cause], default=Cause.UNTOLD)
+        most = max(sizes, key=lambda cause: sizes[cause], default=None)
         by_cause = [ADVICE[most]] if most in ADVICE else []
         return [*(self._by_replays(self.replays) if self.replays else []), *by_cause]
 
     def _by_replays(self, replays: Replays) -> list[str]:
         """Return the changes that would have passed; if nothing failed, those that reserve less."""
-        was, room = replays.as_it_was.fit.reserved_peak, self.moment.room
-        if self.moment.failed is None or room is None or replays.as_it_was.fit.fits:
+        was, room = replays.as_it_was, self.moment.room
+        if self.moment.failed is None or room is None or was.fits:
             return [
-                f"{one.name} would reserve {human_bytes(was - one.fit.reserved_peak)} less"
+                f"{one.label} would reserve {human_bytes(was.reserved_peak - one.reserved_peak)} "
+                "less"
                 for one in replays.changes[:MOST_CHANGES]
-                if one.fit.reserved_peak < was
+                if one.reserved_peak < was.reserved_peak
             ]
         unsure = "" if replays.agrees else ", as far as the replay tells"
         passing = [
-            f"{one.name} would have passed{unsure}, with "
-            f"{human_bytes(min(one.fit.reserved_peak, room))} reserved at most"
+            f"{one.label} would have passed{unsure}, with "
+            f"{human_bytes(min(one.reserved_peak, room))} reserved at most"
             for one in replays.changes
-            if one.fit.fits
+            if one.fits
         ]
         return passing[:MOST_CHANGES] or ["none of the changes above would have passed"]
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
 
-from gpu_runtime.explaining.explanation import Alive, Explanation
-from gpu_runtime.explaining.other_allocators import Change, Replays
+from gpu_runtime.explaining.explanation import Explanation
+from gpu_runtime.explaining.other_allocators import Replays
 from gpu_runtime.explaining.stranded import Cause, Holder
-from gpu_runtime.fitting.fit_report import Section
+from gpu_runtime.fitting.fit_report import Section, kinds_table
 from instances.formats.pytorch_snapshot import AskedRequest
+from instances.traces.memory_state import PLANNED_POOL
 from planners.compare.records import environment
 from planners.text.byte_units import both_bytes, counted, exact_bytes, human_bytes
 from planners.text.table import Column, Row, Table, columns_of
@@ -23,18 +24,20 @@ UNKNOWN = "-"
 def sections_of(explanation: Explanation) -> Iterator[Section]:
     """Yield the tables of an explanation, and the lines around them."""
     moment = explanation.moment
+    device = moment.trace.origin.get("device")
+    where = "" if device is None else f", GPU {device}"
     above = (
-        f"{explanation.name}: {moment.when}\n"
+        f"{explanation.name}{where}: {moment.when}\n"
         f"reserved {both_bytes(explanation.reserved)}, allocated "
         f"{both_bytes(explanation.allocated)} in {counted(len(explanation.live), 'block')}; "
         f"{_of_device(explanation)}"
     )
-    yield Section("Alive, by kind", _alive_table(explanation.kinds, "alive, by kind"), above)
+    yield Section("Alive, by kind", kinds_table(explanation.kinds, "kind", MOST_ROWS), above)
     if explanation.places:
-        table = _alive_table(explanation.places, "alive, by place")
+        table = kinds_table(explanation.places, "place in the program", MOST_ROWS)
         yield Section("Alive, by place in the program", table)
     yield _stranded_section(explanation)
-    if moment.asked is not None and explanation.free:
+    if moment.asked is not None:
         yield _request_section(explanation, moment.asked)
     if explanation.replays is not None:
         yield _replays_section(explanation.replays, moment.room)
@@ -42,23 +45,13 @@ def sections_of(explanation: Explanation) -> Iterator[Section]:
 
 def _of_device(explanation: Explanation) -> str:
     moment = explanation.moment
-    others = "the file does not tell what others took"
     if moment.room is None:
-        return f"the file does not tell what was free, and {others}"
+        return "what the GPU had free is not told"
+    others = "what others have is not told (--memory)"
     if moment.outside is not None:
         others = f"{human_bytes(moment.outside)} outside of PyTorch"
     free = human_bytes(max(0, moment.room - explanation.reserved))
     return f"PyTorch could reserve {human_bytes(moment.room)} ({free} free); {others}"
-
-
-def _alive_table(alive: Sequence[Alive], heading: str) -> Table:
-    whole = max(sum(one.size for one in alive), 1)
-    rows = [
-        Row([human_bytes(one.size), f"{100 * one.size / whole:.1f} %", f"{one.blocks:,}", one.name])
-        for one in alive[:MOST_ROWS]
-    ]
-    columns = columns_of("bytes", "share", "blocks", left=0)
-    return Table([*columns, Column(heading, is_left=True, wraps=True)], rows)
 
 
 def _stranded_section(explanation: Explanation) -> Section:
@@ -87,12 +80,15 @@ def _stranded_section(explanation: Explanation) -> Section:
     )
     rounding = explanation.allocated - explanation.requested
     below = [_holder_line(cause, holder) for _, _, cause, holder in holders[:MOST_HOLDERS]]
-    below.append(f"rounding takes {both_bytes(rounding)} more, within the allocated blocks")
+    if rounding:
+        below.append(f"rounding takes {both_bytes(rounding)} more, within the allocated blocks")
     table = Table([*columns, *columns_of("pool", "stream", "segments", left=0)], rows)
     return Section("Stranded, by cause", table, below="\n".join(below))
 
 
 def _pool(pool: int) -> str:
+    if pool == PLANNED_POOL:
+        return "plan"
     return f"private {pool}" if pool else "common"
 
 
@@ -109,16 +105,20 @@ def _holder_line(cause: Cause, holder: Holder) -> str:
 
 
 def _request_section(explanation: Explanation, asked: AskedRequest) -> Section:
+    has_failed = asked.device_free is not None
+    # Without a failure, the request is served already, from a segment that was made for it.
+    otherwise = "long enough" if has_failed else "the rest of a segment made for it"
     rows = [
         Row([_pool(one.pool), str(one.stream), human_bytes(one.largest), human_bytes(one.free),
-             one.reason_against(asked) or "long enough"])
+             one.reason_against(asked) or otherwise])
         for one in explanation.free[:MOST_ROWS]
     ]  # fmt: skip
+    rows = rows or [Row([UNKNOWN] * 4 + ["nothing that was reserved is free"])]
     told = f", {asked.told}," if asked.told else ""
     above = (
         f"the request of {both_bytes(asked.size)} on stream {asked.stream} in the "
         f"{_pool(asked.pool)} pool{told} "
-        f"{'made a replay reserve the most' if asked.device_free is None else 'failed'}"
+        f"{'failed' if has_failed else 'made a replay reserve the most'}"
     )
     below = ""
     if asked.device_free is not None and asked.device_free >= asked.size:
@@ -132,27 +132,34 @@ def _request_section(explanation: Explanation, asked: AskedRequest) -> Section:
 
 
 def _replays_section(replays: Replays, room: int | None) -> Section:
-    rows = [_change_row(one, room) for one in (replays.as_it_was, *replays.changes)]
-    passes = [Column("passes", is_left=True)] if room is not None else []
-    table = Table([*columns_of("one change", "reserved peak", "bytes"), *passes], rows)
-    above = f"the same history replayed, with one change; live peak {both_bytes(replays.live_peak)}"
+    rows = []
+    for one in (replays.as_it_was, *replays.changes):
+        yes = "yes, gives idle memory back" if one.gives_back(room) else "yes"
+        passes = [] if room is None else [yes if one.fits else "no"]
+        peak = one.reserved_peak
+        rows.append(Row([one.label, human_bytes(peak), exact_bytes(peak), *passes]))
+    last = [Column("passes", is_left=True)] if room is not None else []
+    table = Table([*columns_of("one change", "reserved peak", "bytes"), *last], rows)
+    above = (
+        "the same requests with one change, and more than enough memory; live peak "
+        f"{both_bytes(replays.live_peak)}"
+    )
     below = "the replay of what was does not end as the program did, so these rows are estimates"
     return Section("What would have been", table, above, "" if replays.agrees else below)
-
-
-def _change_row(change: Change, room: int | None) -> Row:
-    fit = change.fit
-    yes = "yes, gives idle memory back" if fit.gives_back(room) else "yes"
-    passes = [] if room is None else [yes if fit.fits else "no"]
-    return Row(
-        [change.name, human_bytes(fit.reserved_peak), exact_bytes(fit.reserved_peak), *passes]
-    )
 
 
 def last_lines(explanation: Explanation) -> list[str]:
     """Return what to do, numbered, and what the file does not tell."""
     numbered = [f"{number}. {one}" for number, one in enumerate(explanation.advice(), 1)]
     return [*numbered, *(f"note: {one}" for one in explanation.moment.notes)]
+
+
+def screen_of(explanation: Explanation) -> str:
+    """Return the tables and the lines around them as text."""
+    parts = []
+    for section in sections_of(explanation):
+        parts += [section.above, section.table.plain().rstrip("\n"), section.below]
+    return "\n\n".join(filter(None, [*parts, "\n".join(last_lines(explanation))])) + "\n"
 
 
 def explanation_json(explanation: Explanation) -> str:
@@ -162,15 +169,8 @@ def explanation_json(explanation: Explanation) -> str:
         "schema": "gapless-explain",
         "version": 1,
         "environment": environment(),
-        "name": explanation.name,
-        **{name: getattr(explanation, name) for name in ("reserved", "allocated", "requested")},
-        **{
-            name: getattr(moment, name)
-            for name in ("when", "allocator", "settings", "room", "outside", "notes")
-        },
         "request": None if moment.asked is None else asdict(moment.asked),
-        "kinds": [asdict(one) for one in explanation.kinds],
-        "places": [asdict(one) for one in explanation.places],
+        "replays": None if replays is None else asdict(replays),
         "stranded": [
             {
                 "cause": one.cause, "pool": one.pool, "stream": one.stream, "size": one.size,
@@ -180,13 +180,12 @@ def explanation_json(explanation: Explanation) -> str:
             }
             for one in explanation.stranded
         ],
-        "free": [asdict(one) for one in explanation.free],
-        "replays": None if replays is None else {
-            "live_peak": replays.live_peak, "agrees": replays.agrees,
-            "rows": [{"change": one.name, **asdict(one.fit)}
-                     for one in (replays.as_it_was, *replays.changes)],
-        },
-        "lacking": explanation.lacking,
         "advice": explanation.advice(),
+        **{name: [asdict(one) for one in getattr(explanation, name)]
+           for name in ("kinds", "places", "free")},
+        **{name: getattr(explanation, name)
+           for name in ("name", "reserved", "allocated", "requested", "lacking")},
+        **{name: getattr(moment, name)
+           for name in ("when", "allocator", "settings", "room", "outside", "notes")},
     }  # fmt: skip
     return json.dumps(record, indent=1, allow_nan=False) + "\n"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpu_runtime.explaining.explained_moment import Moment
 from gpu_runtime.fitting.allocator_replay import fit_of_allocator
@@ -21,30 +22,22 @@ TRIED = {
     "roundup_power2_divisions": ("4", "8"),
 }
 OF_PLAIN_SEGMENTS = ("max_split_size_mb", "garbage_collection_threshold")
-
-
-@dataclass(frozen=True)
-class Change:
-    """A change, and what the history then needs."""
-
-    name: str
-    fit: AllocatorFit
-
-    @property
-    def order(self) -> tuple[int, ...]:
-        return self.fit.fits is False, self.fit.reserved_peak
+# The settings that choose the allocator itself, and a comma outside of brackets.
+ALLOCATORS = ("expandable_segments", "backend")
+COMMA = re.compile(r",(?![^\[]*\])")
 
 
 @dataclass(frozen=True)
 class Replays:
-    """The history as it was, and after each change."""
+    """The history as it was, and after each change; the labels name the changes."""
 
     live_peak: int
-    as_it_was: Change
+    as_it_was: AllocatorFit
     # Changes that suffice come first, of equals the least; without a failure, the fewest bytes.
-    changes: tuple[Change, ...]
-    # True if the replay agrees with the file on whether the last request fails.
-    agrees: bool
+    changes: tuple[AllocatorFit, ...]
+    # True if the replay ends as the program did: whether the last request fails; or else with no
+    # less reserved.
+    agrees: bool = True
 
 
 def replay_changes(
@@ -54,40 +47,47 @@ def replay_changes(
 
     None if the file has no history, or the request alone is for more than PyTorch could reserve.
     """
-    trace, failed = moment.trace, moment.failed
+    trace, failed, room = moment.trace, moment.failed, moment.room
     if trace.before.sum() + (failed is not None) >= trace.request_count:
         return None
-    if failed is not None and moment.room is not None and failed.size > moment.room:
+    if failed is not None and room is not None and failed.size > room:
         return None
     requests = requests_of_trace(trace)
     live_peak = int(requests.live_bytes(requests.size).max(initial=0))
 
-    def replayed(name: str, allocator: str, parameters: Mapping[str, str]) -> Change:
+    def replayed(name: str, allocator: str, parameters: Mapping[str, str]) -> AllocatorFit:
         show(name)
         chosen = ONLINE_ALLOCATORS.choose_exactly(allocator, parameters)
-        return Change(name, fit_of_allocator(requests, chosen, live_peak, moment.room))
+        return replace(fit_of_allocator(requests, chosen, live_peak, room), label=name)
 
-    as_it_was = replayed("as it was", moment.allocator, {"settings": moment.settings})
-    tried = [[replayed(*one) for one in each] for each in _alternatives(moment)]
-    changes = [min(each, key=lambda one: one.order) for each in tried]
-    by_use = as_it_was.fit.fits is False
-    changes.sort(key=lambda one: one.order[:1] if by_use else one.order[1:])
-    agrees = moment.room is None or as_it_was.fit.fits is (failed is None)
-    return Replays(live_peak, as_it_was, tuple(changes), agrees)
+    was = replayed("as it was", moment.allocator, {"settings": moment.settings})
+    tried = ([replayed(*one) for one in each] for each in _alternatives(moment))
+    changes = [min(each, key=lambda one: (one.fits is False, one.reserved_peak)) for each in tried]
+    changes.sort(key=lambda one: not one.fits if was.fits is False else one.reserved_peak)
+    reserved = sum(segment.size for segment in moment.segments)
+    if failed is not None and room is not None:
+        agrees = was.fits is False
+    else:
+        agrees = was.reserved_peak >= reserved or bool(trace.before.any())
+    return Replays(live_peak, was, tuple(changes), agrees)
 
 
 def _alternatives(moment: Moment) -> Iterator[list[tuple[str, str, Mapping[str, str]]]]:
     """Yield the values of each change: its name, the allocator and its parameters."""
     is_plain = moment.allocator == CACHING
-    kept = {"settings": moment.settings}
-    yield [(f"expandable_segments:{is_plain}", EXPANDABLE if is_plain else CACHING, kept)]
+    other = EXPANDABLE if is_plain else CACHING
+    yield [(f"expandable_segments:{is_plain}", other, {"settings": moment.settings})]
+    parts = [part for part in COMMA.split(moment.settings) if part]
     for key, values in TRIED.items():
         # Garbage is collected by a share of the memory, which has to be known.
         needs_room = key == "garbage_collection_threshold"
         if (is_plain or key not in OF_PLAIN_SEGMENTS) and not (needs_room and moment.room is None):
             yield [
-                (f"{key}:{value}", moment.allocator,
-                 {"settings": ",".join(filter(None, (moment.settings, f"{key}:{value}")))})
-                for value in values
-            ]  # fmt: skip
+                (each, moment.allocator, {"settings": ",".join([*parts, each])})
+                for each in (f"{key}:{value}" for value in values)
+            ]
+    for part in parts:
+        if (key := part.partition(":")[0].strip()) not in ALLOCATORS:
+            rest = ",".join(each for each in parts if each != part)
+            yield [(f"without {key}", moment.allocator, {"settings": rest})]
     yield [("planned memory", PLANNED, {})]

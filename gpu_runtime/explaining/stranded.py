@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from instances.formats.pytorch_snapshot import AskedRequest
-from instances.traces.memory_state import SMALL_BYTES, Block, BlockState, Segment
+from instances.traces.memory_state import PLANNED_POOL, SMALL_BYTES, Block, BlockState, Segment
 
 # Most segments that a cause names.
 MOST_HOLDERS = 3
@@ -23,8 +23,8 @@ class Cause(enum.StrEnum):
     SPLIT = "free, in segments that live blocks keep"
     WAITING = "freed, but another stream may still use it"
     PRIVATE = "free, in a private pool"
+    PLANNED = "free, at places of a plan"
     IDLE = "free, in whole segments"
-    UNTOLD = "not told: in no block of the file"
 
 
 @dataclass(frozen=True)
@@ -82,13 +82,9 @@ def find_stranded(segments: Sequence[Segment]) -> list[Stranded]:
             [block for block in segment.blocks if block.state is state]
             for state in (BlockState.LIVE, BlockState.WAITING)
         )
-        sizes: dict[Cause, int] = {}
-        sizes[Cause.WAITING] = sum(block.size for block in waiting)
-        sizes[_cause(segment)] = sum(
-            block.size for block in segment.blocks if block.state is BlockState.FREE
-        )
-        sizes[Cause.UNTOLD] = segment.size - sum(block.size for block in segment.blocks)
-        for cause, size in sizes.items():
+        wait = sum(block.size for block in waiting)
+        free = segment.size - wait - sum(block.size for block in live)
+        for cause, size in ((Cause.WAITING, wait), (_cause(segment), free)):
             if size:
                 # Blocks that wait keep a segment as live ones do.
                 blocks = waiting if cause is Cause.WAITING or not live else live
@@ -103,7 +99,7 @@ def find_stranded(segments: Sequence[Segment]) -> list[Stranded]:
 
 def _cause(segment: Segment) -> Cause:
     if segment.pool:
-        return Cause.PRIVATE
+        return Cause.PLANNED if segment.pool == PLANNED_POOL else Cause.PRIVATE
     held = any(block.state is not BlockState.FREE for block in segment.blocks)
     return Cause.SPLIT if held else Cause.IDLE
 

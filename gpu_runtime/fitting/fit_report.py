@@ -12,7 +12,7 @@ from gpu_runtime.fitting.fit_answer import FitAnswer
 from gpu_runtime.fitting.frontier import Frontier
 from gpu_runtime.fitting.graph_pools import CapturedGraph
 from gpu_runtime.fitting.largest_value import LargestValues
-from gpu_runtime.fitting.live_peak import LivePeak
+from gpu_runtime.fitting.live_peak import LiveKind, LivePeak
 from gpu_runtime.fitting.rank_fit import LIVE, AllocatorFit, Fits, RankFit
 from gpu_runtime.fitting.remedies import Remedies, Remedy
 from gpu_runtime.fitting.step_kinds import notes_on_kinds
@@ -121,28 +121,30 @@ def ranks_table(heading: str, fits: Mapping[int, RankFit]) -> Table:
     return Table([*columns_of(heading, *first.labels, left=0), *answer], rows)
 
 
-def kinds_table(peak: LivePeak) -> Table:
-    """Return the live bytes at the peak by what they hold, the largest first."""
-    rows = [Row([*_alive(one.size, one.blocks, peak), one.kind]) for one in peak.kinds]
-    return Table([*ALIVE, Column("kind", is_left=True)], rows, first_left_out=("blocks",))
+def kinds_table(kinds: Sequence[LiveKind], heading: str = "kind", most: int | None = None) -> Table:
+    """Return the bytes of live blocks by what they hold, or by their places."""
+    whole = max(sum(one.size for one in kinds), 1)
+    rows = [Row([*_alive(one.size, one.blocks, whole), one.kind]) for one in kinds[:most]]
+    last = Column(heading, is_left=True, wraps=True)
+    return Table([*ALIVE, last], rows, first_left_out=("blocks",))
 
 
 def peak_table(peak: LivePeak, most: int) -> Table:
     """Return the live bytes at the peak: the largest groups, then all others together."""
     shown, others = peak.groups[:most], peak.groups[most:]
     rows = [
-        Row([*_alive(its.size, its.blocks, peak), its.since, one_line(its.module) or OUTSIDE])
+        Row([*_alive(its.size, its.blocks, peak.size), its.since, one_line(its.module) or OUTSIDE])
         for its in shown
     ]
     if others:
         size, blocks = sum(its.size for its in others), sum(its.blocks for its in others)
-        rows.append(Row([*_alive(size, blocks, peak), "", *and_more(len(peak.groups), most)]))
+        rows.append(Row([*_alive(size, blocks, peak.size), "", *and_more(len(peak.groups), most)]))
     columns = (*ALIVE, Column("since", is_left=True), Column("module", is_left=True, wraps=True))
     return Table(columns, rows, first_left_out=("blocks",))
 
 
-def _alive(size: int, blocks: int, peak: LivePeak) -> tuple[str, str, str]:
-    return human_bytes(size), f"{100 * size / peak.size:.1f} %", f"{blocks:,}"
+def _alive(size: int, blocks: int, whole: int) -> tuple[str, str, str]:
+    return human_bytes(size), f"{100 * size / whole:.1f} %", f"{blocks:,}"
 
 
 def remedies_table(remedies: Remedies) -> Table:
@@ -288,7 +290,7 @@ def fit_sections(answer: FitAnswer) -> Iterator[Section]:
         table = graphs_table(worst.graphs, answer.groups)
         yield Section("Captured graphs", table, above, graphs_lines(worst))
     if answer.groups:
-        yield Section("Live at the peak, by kind", kinds_table(worst.peak))
+        yield Section("Live at the peak, by kind", kinds_table(worst.peak.kinds))
         yield Section("Live at the peak, by module", peak_table(worst.peak, answer.groups))
     if frontier is not None and frontier.found:
         above = f"largest {frontier.searched} in {human_bytes(worst.room or 0)}"

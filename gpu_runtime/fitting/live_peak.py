@@ -44,9 +44,9 @@ KIND_OF_ROLE = {
 
 @dataclass(frozen=True)
 class LiveKind:
-    """Blocks of one kind that live at the peak."""
+    """Live blocks of one kind, or of one place."""
 
-    kind: Kind
+    kind: str
     size: int
     blocks: int
 

@@ -9,8 +9,12 @@ from planners.text.plain_text import one_line
 
 # Between the kind and the place.
 BETWEEN = " | "
-# Most characters of a text, most distinct texts, and most frames that are looked at; guesses.
-MOST_TEXT, MOST_TEXTS, MOST_FRAMES = 140, 1 << 16, 256
+# Most characters of a text, most distinct texts, and most frames that are looked at or known;
+# guesses.
+MOST_TEXT, MOST_TEXTS, MOST_FRAMES, MOST_KNOWN = 140, 1 << 16, 256, 1 << 15
+FRAME_KEYS = ("name", "filename")
+# What the place of a frame is worth: one outside of Python 1, one of a library in Python 2.
+OWN = 3
 SETUP_NAMES = frozenset({
     "_apply", "cpu", "cuda", "from_pretrained", "load_state_dict", "reset_parameters", "to",
     "to_empty",
@@ -18,20 +22,17 @@ SETUP_NAMES = frozenset({
 
 
 class CallPlaces:
-    """Numbers texts of a kind and a place; with shared frames, each list is looked at once."""
+    """Numbers texts of a kind and a place."""
 
-    def __init__(self, *, is_shared: bool) -> None:
+    def __init__(self) -> None:
         self.texts: list[str] = []
-        self._numbers: dict[str, int] = {}
-        self._of_list: dict[int, tuple[str, str]] | None = {} if is_shared else None
+        self._numbers: dict[tuple[str, str, str], int] = {}
+        # By identity, because a pickle shares frames; the frame itself keeps that from another one.
+        self._frames: dict[int, tuple[Any, str, int, str]] = {}
 
     def number(self, entry: Any) -> int:
         """Return the number for a block or an event; -1 if nothing tells of it."""
-        frames = entry.get("frames")
-        known = None if self._of_list is None else self._of_list.get(id(frames))
-        kind, place = known or _told(frames)
-        if self._of_list is not None and known is None:
-            self._of_list[id(frames)] = kind, place
+        kind, place = self._told(entry.get("frames"))
         return self._number(kind, entry.get("user_metadata"), place)
 
     def told(self, entry: Any) -> str:
@@ -45,31 +46,42 @@ class CallPlaces:
         return self._number(kind, note, place)
 
     def _number(self, kind: str, note: Any, place: str) -> int:
-        words = ", ".join(word for word in (note, place) if isinstance(word, str) and word)
-        if not words:
-            return NO_MODULE
-        text = one_line(f"{kind or 'other'}{BETWEEN}{words}", MOST_TEXT)
-        if text not in self._numbers and len(self.texts) < MOST_TEXTS:
-            self._numbers[text] = len(self.texts)
-            self.texts.append(text)
-        return self._numbers.get(text, NO_MODULE)
+        key = (kind, note if isinstance(note, str) else "", place)
+        words = ", ".join(filter(None, key[1:]))
+        if words and key not in self._numbers and len(self.texts) < MOST_TEXTS:
+            self._numbers[key] = len(self.texts)
+            self.texts.append(one_line(f"{kind or 'other'}{BETWEEN}{words}", MOST_TEXT))
+        return self._numbers.get(key, NO_MODULE)
+
+    def _told(self, frames: Any) -> tuple[str, str]:
+        """Return the kind and the place that frames tell, innermost first; others are left out."""
+        kind, place, best = "", "", 0
+        for frame in frames[:MOST_FRAMES] if isinstance(frames, list) else ():
+            known = self._frames.get(id(frame))
+            if known is None:
+                if len(self._frames) >= MOST_KNOWN:
+                    self._frames.clear()
+                known = self._frames[id(frame)] = (frame, *_frame(frame))
+            _, its_kind, worth, its_place = known
+            kind = kind or its_kind
+            if worth > best:
+                place, best = its_place, worth
+            if kind and best == OWN:
+                break
+        return kind, place
 
 
-def _told(frames: Any) -> tuple[str, str]:
-    """Return the kind and the place that frames tell, innermost first; others are left out."""
-    called = [
-        (frame["name"], frame["filename"].replace("\\", "/"), frame.get("line"))
-        for frame in (frames[:MOST_FRAMES] if isinstance(frames, list) else ())
-        if isinstance(frame, dict)
-        and isinstance(frame.get("name"), str) and isinstance(frame.get("filename"), str)
-    ]  # fmt: skip
-    kind = next((found for name, file, _ in called if (found := _kind(name, file))), "")
-    of_python = [frame for frame in called if frame[1].endswith(".py")]
-    if not of_python:
-        return kind, called[0][0] if called else ""
-    own = (one for one in of_python if "-packages/" not in one[1] and "/torch/" not in one[1])
-    name, file, line = next(own, of_python[0])
-    return kind, f"{'/'.join(file.split('/')[-2:])}:{line} {name}"
+def _frame(frame: Any) -> tuple[str, int, str]:
+    """Return the kind of a frame, how much its place is worth, and its place."""
+    name, file = (frame.get(key) if isinstance(frame, dict) else None for key in FRAME_KEYS)
+    if not isinstance(name, str) or not isinstance(file, str):
+        return "", 0, ""
+    file = file.replace("\\", "/")
+    if not file.endswith(".py"):
+        return _kind(name, file), 1, name
+    is_own = "-packages/" not in file and "/torch/" not in file
+    place = f"{'/'.join(file.split('/')[-2:])}:{frame.get('line')} {name}"
+    return _kind(name, file), OWN if is_own else 2, place
 
 
 def _kind(name: str, file: str) -> str:

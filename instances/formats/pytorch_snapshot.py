@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pickle
+import sys
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -26,10 +28,10 @@ from instances.traces.event_log import (
     EventLog,
     trace_of_events,
 )
-from instances.traces.memory_state import Block, BlockState, Segment
+from instances.traces.memory_state import PLANNED_POOL, Block, BlockState, Segment
 from planners.errors import InstanceError, errors_at
-from planners.files.bounded_file import joined, unpacked_pieces
-from planners.files.file_limits import MAX_MODEL_BYTES, Allowance, ReadingWork
+from planners.files.bounded_file import GZIP_MAGIC, unpacked_pieces
+from planners.files.file_limits import Allowance, ReadingWork
 from planners.files.formats import unpacked_head
 from planners.files.output_file import write_output
 from planners.model.columns import INT64_MAX, IntColumn
@@ -53,6 +55,8 @@ HELD_STATES = {
 }
 # A block takes at least 40 bytes of a snapshot.
 BLOCKS = Allowance("blocks of segments", free=1 << 17, for_bytes=8)
+# Gzip packs a snapshot by some ten to twenty times.
+PACKED_TIMES = 16
 SEGMENT_ALLOC = EVENT_KINDS.index("segment_alloc")
 KIND_OF_ACTION = {action: kind for kind, action in enumerate(EVENT_KINDS)}
 
@@ -106,20 +110,26 @@ def read_explained_snapshot(path: Path, device: int | None = None) -> ExplainedS
         return snapshot.explained_device(number, path)
 
 
+def explained_snapshot(content: Mapping[str, Any], device: int) -> ExplainedSnapshot:
+    """Take a snapshot that a program has made of itself."""
+    snapshot = _Snapshot(ReadingWork(BLOCKS, sys.maxsize), CallPlaces())
+    snapshot.take(PlainStream(content))
+    return snapshot.explained_device(device, Path("this program"))
+
+
 def _read(path: Path, *, explained: bool) -> _Snapshot:
     pieces = unpacked_pieces(path, UNPACKED)
     first = next(pieces, b"")
-    rest = chain([first], pieces)
+    with path.open("rb") as file:
+        is_packed = file.read(len(GZIP_MAGIC)) == GZIP_MAGIC
+    file_bytes = path.stat().st_size * (PACKED_TIMES if is_packed else 1)
+    snapshot = _Snapshot(ReadingWork(BLOCKS, file_bytes), CallPlaces() if explained else None)
     if first.startswith(PICKLE_START):
-        data = joined(rest, MAX_MODEL_BYTES)
-        work = ReadingWork(BLOCKS, len(data))
-        plain = load_plain(data, path.stat().st_size)
-        del data
-        places = CallPlaces(is_shared=True) if explained else None
-        return _Snapshot(PlainStream(plain), work, places)
-    stream = JsonStream(rest)
-    places = CallPlaces(is_shared=False) if explained else None
-    snapshot = _Snapshot(stream, ReadingWork(BLOCKS, path.stat().st_size), places)
+        read = partial(unpacked_pieces, path, UNPACKED)
+        snapshot.take(PlainStream(load_plain(read, file_bytes, snapshot.history)))
+        return snapshot
+    stream = JsonStream(chain([first], pieces))
+    snapshot.take(stream)
     stream.require_end()
     return snapshot
 
@@ -139,41 +149,110 @@ PYTORCH_SNAPSHOT = trace_format(
 )
 
 
+class _History(list[Any]):
+    """The events of a device, which a pickle makes as its list; each is taken, and dropped."""
+
+    def __init__(self, pools: dict[Any, int], places: CallPlaces | None) -> None:
+        super().__init__()
+        self.pools, self.places = pools, places
+        # Rows of kind, address, size, stream and pool of the events that matter, end to end,
+        # because tuples would take as much memory as the events themselves; the place of each; the
+        # number of all events; and whether they name pools.
+        self.rows: array[int] = array("q")
+        self.place_of_event: array[int] = array("q")
+        self.events = 0
+        self.names_pools = False
+        # The last allocation at an address, and the requests that failed.
+        self.allocated: dict[int, int] = {}
+        self.failed: list[AskedRequest] = []
+        self.fault = ""
+
+    def append(self, entry: Any) -> None:
+        try:
+            self._take(f"event {self.events}", entry)
+        except InstanceError as error:
+            self.fault = self.fault or str(error)
+        self.events += 1
+
+    def extend(self, entries: Iterable[Any]) -> None:
+        for entry in entries:
+            self.append(entry)
+
+    def _take(self, where: str, entry: Any) -> None:
+        try:
+            kind = KIND_OF_ACTION.get(entry["action"])
+            if kind is None:
+                if self.places is not None:
+                    self._take_told(self.places, where, entry)
+                return
+            row = (kind, entry["addr"], entry["size"], entry["stream"])
+        except (TypeError, KeyError):
+            raise InstanceError(
+                f"{where}: a dictionary with action, addr, size and stream is needed, found "
+                f"{shown(entry)}"
+            ) from None
+        if not (type(row[1]) is type(row[2]) is type(row[3]) is int) or not (
+            0 <= min(row) <= max(row) <= INT64_MAX
+        ):
+            size, stream = (_number(where, entry, key) for key in ("size", "stream"))
+            row = (kind, _address(where, entry, "addr"), size, stream)
+        self.rows.extend(row)
+        self.names_pools |= "pool_id" in entry
+        is_common = entry.get("pool_id", COMMON_POOL) == COMMON_POOL
+        self.rows.append(0 if is_common else _pool_number(where, entry, "pool_id", self.pools))
+        if self.places is not None:
+            is_alloc = kind == ALLOC
+            if is_alloc:
+                self.allocated[row[1]] = len(self.place_of_event)
+            self.place_of_event.append(self.places.number(entry) if is_alloc else NO_MODULE)
+
+    def _take_told(self, places: CallPlaces, where: str, entry: Any) -> None:
+        """Take a request that failed, or a note of the program on a block."""
+        kept = self.place_of_event
+        if entry["action"] == "oom":
+            self.failed.append(
+                AskedRequest(
+                    event=len(kept),
+                    size=_number(where, entry, "size"),
+                    stream=_number(where, entry, "stream"),
+                    pool=_pool_number(where, entry, "pool_id", self.pools),
+                    told=places.told(entry),
+                    device_free=_number(where, entry, "device_free", "addr"),
+                )
+            )
+        elif entry["action"] == "annotate":
+            event = self.allocated.get(_address(where, entry, "addr"))
+            if event is not None:
+                kept[event] = places.noted(kept[event], entry.get("user_metadata"))
+
+
 class _Snapshot:
     """The segments and events of each device in a snapshot, taken one by one."""
 
-    def __init__(
-        self,
-        stream: PlainStream | JsonStream,
-        looked_at: ReadingWork,
-        places: CallPlaces | None = None,
-    ) -> None:
+    def __init__(self, work: ReadingWork, places: CallPlaces | None) -> None:
+        # A pickle may name one list of blocks for every segment.
+        self.work = work
         # Parts that only an explanation of a snapshot reads; None otherwise.
         self.places = places
-        # Of each device: the place of each event that matters, the last allocation at an address,
-        # and the requests that failed.
-        self.place_of_event: list[array[int]] = []
-        self.allocated: dict[int, int] = {}
-        self.failed: list[list[AskedRequest]] = []
         self.settings: Mapping[str, Any] = {}
         # Of each device.
         self.segments: dict[int, list[Segment]] = {}
-        # Of each device: rows of kind, address, size, stream and pool of the events that matter,
-        # end to end, because tuples would take as much memory as the events themselves; the number
-        # of all events; and whether they name pools.
-        self.rows: list[array[int]] = []
-        self.events: list[int] = []
-        self.names_pools: list[bool] = []
+        self.histories: list[_History] = []
         self.pools: dict[Any, int] = {COMMON_POOL: 0}
         self.is_planned = False
+
+    def history(self) -> _History:
+        return _History(self.pools, self.places)
+
+    def take(self, stream: PlainStream | JsonStream) -> None:
         if stream.is_list:
-            self._take_segments(stream, looked_at)
+            self._take_segments(stream)
             return
         found = set()
         for name in stream.fields():
             found.add(name)
             if name == "segments":
-                self._take_segments(stream, looked_at)
+                self._take_segments(stream)
             elif name == "device_traces":
                 self._take_traces(stream)
             else:
@@ -188,22 +267,22 @@ class _Snapshot:
                 f"found {shown(sorted(found))}"
             )
 
-    def _take_segments(self, stream: PlainStream | JsonStream, looked_at: ReadingWork) -> None:
+    def _take_segments(self, stream: PlainStream | JsonStream) -> None:
         for place, _ in enumerate(stream.entries("segments")):
             where = f"segments, entry {place}"
             entry = _dictionary(where, stream.value())
             begin = address = _address(where, entry, "address")
             blocks, entries = [], PlainStream(entry.get("blocks"))
             for index, _ in enumerate(entries.entries(f"{where}, blocks")):
-                # A pickle may name one list for every segment.
-                looked_at.charge()
+                self.work.charge()
                 blocks.append(self._block(f"{where}, block {index}", entries.value(), address))
                 address = blocks[-1].address + blocks[-1].size
+            pool = _pool_number(where, entry, "segment_pool_id", self.pools)
             segment = Segment(
                 begin,
                 _number(where, {"total_size": address - begin, **entry}, "total_size"),
                 _number(where, entry, "stream"),
-                _pool_number(where, entry, "segment_pool_id", self.pools),
+                PLANNED_POOL if entry.get("is_planned") is True else pool,
                 blocks,
                 is_small=entry.get("segment_type") == "small",
                 is_expandable=entry.get("is_expandable") is True,
@@ -226,63 +305,13 @@ class _Snapshot:
 
     def _take_traces(self, stream: PlainStream | JsonStream) -> None:
         for device, _ in enumerate(stream.entries("device_traces")):
-            self.rows.append(array("q"))
-            self.events.append(0)
-            self.names_pools.append(False)
-            self.place_of_event.append(array("q"))
-            self.failed.append([])
-            self.allocated.clear()
-            for event, _ in enumerate(stream.entries(f"device_traces, device {device}")):
-                self.events[device] += 1
-                self._take_event(device, f"device {device}, event {event}", stream.value())
-
-    def _take_event(self, device: int, where: str, entry: Any) -> None:
-        try:
-            kind = KIND_OF_ACTION.get(entry["action"])
-            if kind is None:
-                if self.places is not None:
-                    self._take_told(self.places, device, where, entry)
-                return
-            row = (kind, entry["addr"], entry["size"], entry["stream"])
-        except (TypeError, KeyError):
-            raise InstanceError(
-                f"{where}: a dictionary with action, addr, size and stream is needed, found "
-                f"{shown(entry)}"
-            ) from None
-        if not (type(row[1]) is type(row[2]) is type(row[3]) is int) or not (
-            0 <= min(row) <= max(row) <= INT64_MAX
-        ):
-            size, stream = (_number(where, entry, key) for key in ("size", "stream"))
-            row = (kind, _address(where, entry, "addr"), size, stream)
-        self.rows[device].extend(row)
-        self.names_pools[device] |= "pool_id" in entry
-        is_common = entry.get("pool_id", COMMON_POOL) == COMMON_POOL
-        self.rows[device].append(
-            0 if is_common else _pool_number(where, entry, "pool_id", self.pools)
-        )
-        if self.places is not None:
-            places, is_alloc = self.place_of_event[device], kind == ALLOC
-            if is_alloc:
-                self.allocated[row[1]] = len(places)
-            places.append(self.places.number(entry) if is_alloc else NO_MODULE)
-
-    def _take_told(self, places: CallPlaces, device: int, where: str, entry: Any) -> None:
-        """Take a request that failed, or a note of the program on a block."""
-        kept = self.place_of_event[device]
-        if entry["action"] == "oom":
-            failed = AskedRequest(
-                event=len(kept),
-                size=_number(where, entry, "size"),
-                stream=_number(where, entry, "stream"),
-                pool=_pool_number(where, entry, "pool_id", self.pools),
-                told=places.told(entry),
-                device_free=_number(where, entry, "device_free", "addr"),
-            )
-            self.failed[device].append(failed)
-        elif entry["action"] == "annotate":
-            event = self.allocated.get(_address(where, entry, "addr"))
-            if event is not None:
-                kept[event] = places.noted(kept[event], entry.get("user_metadata"))
+            taken = stream.value() if isinstance(stream, PlainStream) else None
+            history = taken if isinstance(taken, _History) else self.history()
+            for _ in stream.entries(f"device_traces, device {device}"):
+                history.append(stream.value())
+            if history.fault:
+                raise InstanceError(f"device {device}, {history.fault}")
+            self.histories.append(history)
 
     def trace_of_device(self, device: int, path: Path) -> AllocationTrace:
         return trace_of_events(
@@ -295,14 +324,18 @@ class _Snapshot:
     def explained_device(self, device: int, path: Path) -> ExplainedSnapshot:
         trace = self.trace_of_device(device, path)
         segments = [] if self.is_planned else self.segments.get(device, [])
-        failed = self.failed[device] if device < len(self.failed) else []
+        failed = self.histories[device].failed if device < len(self.histories) else []
         return ExplainedSnapshot(trace, segments, failed, self.settings)
 
     def device_in_use(self) -> int:
-        traced = [number for number, count in enumerate(self.events) if count]
+        """Return the device that is in use; of several, the only one whose requests failed."""
+        traced = [number for number, one in enumerate(self.histories) if one.events]
         in_use = traced or sorted(self.segments)
+        failed = [number for number, one in enumerate(self.histories) if one.failed]
+        if len(in_use) > 1 and len(failed) == 1:
+            return failed[0]
         if len(in_use) != 1:
-            found = ", ".join(map(str, in_use[:16])) or "none"
+            found = ", ".join(map(str, in_use[:16])) or "none, as it has no segments and no events"
             raise InstanceError(
                 f"one device in use is needed, or the number of one (--device), found {found}"
             )
@@ -310,26 +343,26 @@ class _Snapshot:
 
     def log_of_device(self, device: int) -> EventLog:
         segments = self.segments.get(device, [])
-        is_traced = 0 <= device < len(self.rows)
-        if not is_traced and not segments:
-            raise InstanceError(f"device {device}: the snapshot has {len(self.rows)} devices, "
+        if not 0 <= device < len(self.histories) and not segments:
+            raise InstanceError(f"device {device}: the snapshot has {len(self.histories)} devices, "
                                 "from 0")  # fmt: skip
-        numbers = self.rows[device] if is_traced else array("q")
-        rows = np.array(numbers, dtype=np.int64).reshape(-1, 5)
-        module = np.array(self.place_of_event[device] if is_traced else (), dtype=np.int64)
+        is_traced = 0 <= device < len(self.histories)
+        history = self.histories[device] if is_traced else self.history()
+        rows = np.frombuffer(history.rows, dtype=np.int64).reshape(-1, 5)
+        module = np.frombuffer(history.place_of_event, dtype=np.int64)
         if self.is_planned:
             # The segment of such a snapshot is a plan's peak; no allocator had reserved it.
             is_kept = rows[:, 0] <= FREE_COMPLETED
             rows, module = rows[is_kept], module[is_kept[: len(module)]]
         kind, address, size, stream, pool = rows.T
-        told = set(address[kind <= FREE_COMPLETED].tolist())
+        told = set(np.unique(address[kind <= FREE_COMPLETED]).tolist())
         before = {
             block.address: (block.requested, segment.stream)
             for segment in segments
             for block in segment.blocks
             if block.state is not BlockState.FREE and block.address not in told
         }
-        if not (is_traced and self.names_pools[device]):
+        if not history.names_pools:
             pool = _pools_of_segments(segments, rows)
         return EventLog(kind, address, size, stream, module, pool, before)
 

@@ -82,7 +82,7 @@ def trace_of_events(
     `told` are columns that no log has, such as `role`, in the order of the requests. Raises
     ``InstanceError`` if an address is allocated while in use, or freed while not in use.
     """
-    requests = _Requests(len(log.kind))
+    requests = _Requests(max(len(log.kind), 1))
     for address, (size, stream) in log.before.items():
         requests.there_before(address, size, stream)
     for event, (kind, address, size, stream, module, pool) in enumerate(_rows(log)):

@@ -20,6 +20,8 @@ GROWING_KINDS = [SEGMENT_KINDS.index(name) for name in ("segment_alloc", "segmen
 ROUNDING_BYTES = 512
 SMALL_BYTES = 1 << 20
 SMALL_SEGMENT_BYTES = 1 << 21
+# Stands for the pool of a segment whose blocks a plan places.
+PLANNED_POOL = -1
 
 
 class BlockState(enum.Enum):
@@ -72,19 +74,6 @@ def segments_at(trace: AllocationTrace, event: int, last: Sequence[Segment]) -> 
     its request's, rounded up, and what behind them is too short for a block of its own.
     """
     live = np.flatnonzero(((trace.alloc < event) | trace.before) & (trace.freed >= event))
-    if event >= trace.event_count or not len(trace.alloc):
-        # Events may tell more of a block than the block itself does.
-        told_at = {int(trace.address[one]): trace.module_of(int(one)) for one in live}
-        return [
-            replace(
-                segment,
-                blocks=[
-                    replace(one, told=told_at.get(one.address) or one.told)
-                    for one in segment.blocks
-                ],
-            )
-            for segment in last
-        ]
     ranges = _ranges_at(trace, event, last)
     live = live[np.argsort(trace.address[live], kind="stable")]
     addresses = trace.address[live].tolist()
@@ -166,7 +155,9 @@ def _joined(ranges: Sequence[Segment]) -> list[Segment]:
     joined: list[Segment] = []
     for one in ranges:
         last = joined[-1] if joined else one
-        is_behind = last.address + last.size == one.address and last.stream == one.stream
+        is_behind = (last.address + last.size, last.stream, last.pool == PLANNED_POOL) == (
+            one.address, one.stream, one.pool == PLANNED_POOL
+        )  # fmt: skip
         if is_behind and last.is_expandable and one.is_expandable:
             joined[-1] = replace(
                 last,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from planners.errors import InstanceError
@@ -20,17 +20,8 @@ def read_bounded(path: Path, limit: int) -> bytes:
 
     Errors here leave out the path: the reader of the format adds it.
     """
-    return joined(pieces_of(path, limit + 1), limit)
-
-
-def joined(given: Iterable[bytes], limit: int) -> bytes:
-    """Join pieces of at most ``limit`` bytes in all."""
-    pieces: list[bytes] = []
-    room = limit
-    for piece in given:
-        room -= len(piece)
-        pieces.append(piece)
-    if room < 0:
+    pieces = list(pieces_of(path, limit + 1))
+    if sum(map(len, pieces)) > limit:
         raise InstanceError(f"at most {limit} bytes are read, found more")
     return b"".join(pieces)
 

@@ -182,7 +182,7 @@ def _change_gzipped(random: Random, data: bytes, others: Sequence[bytes]) -> byt
 
 
 def _change_pickle(random: Random, data: bytes, _others: Sequence[bytes]) -> bytes:
-    value = changed_value(random, load_plain(data))
+    value = changed_value(random, load_plain(lambda: [data], len(data)))
     return pickle.dumps(value, protocol=random.choice((2, 3, 4, 5)))
 
 

@@ -52,7 +52,7 @@ def test_a_snapshot_without_history_is_explained(
     path.write_bytes(pickle.dumps(kept_apart(120 * MIB).segments()))
     text = answer(capsys, path)
     assert "62.00 MiB" in text
-    assert "the file has no history, so nothing can be replayed" in text
+    assert "no history was recorded, so no requests can be replayed" in text
     assert "passed" not in text
 
 

@@ -82,6 +82,38 @@ std::function<void(const Mismatch&)> without_errors(std::function<void(const Mis
     };
 }
 
+// Returns segments as PyTorch's snapshots have them.
+nb::list snapshot_of(const ServingAllocator& allocator) {
+    std::vector<SegmentOfBlocks> segments;
+    {
+        const nb::gil_scoped_release released;
+        segments = allocator.segments();
+    }
+    nb::list listed;
+    for (const auto& [segment, blocks, is_planned] : segments) {
+        nb::list entries;
+        for (const GaplessBlock& block : blocks) {
+            nb::dict entry;
+            entry["address"] = block.address;
+            entry["size"] = block.bytes;
+            entry["requested_size"] = block.requested_bytes;
+            entry["state"] = block.is_allocated ? "active_allocated"
+                             : block.is_active  ? "active_awaiting_free"
+                                                : "inactive";
+            entries.append(entry);
+        }
+        nb::dict entry;
+        entry["address"] = segment.address;
+        entry["total_size"] = segment.bytes;
+        entry["stream"] = segment.stream;
+        entry["is_expandable"] = !segment.is_plain;
+        entry["is_planned"] = is_planned;
+        entry["blocks"] = entries;
+        listed.append(entry);
+    }
+    return listed;
+}
+
 }  // namespace
 
 void bind_allocator(nb::module_& module) {
@@ -92,7 +124,9 @@ void bind_allocator(nb::module_& module) {
         .def("allocate", &ServingAllocator::allocate, "bytes"_a, "stream"_a = 0, WithoutPython())
         .def("free", &ServingAllocator::free, "address"_a, WithoutPython())
         .def("use_on", &ServingAllocator::use_on, "address"_a, "stream"_a, WithoutPython())
-        .def("give_back", &ServingAllocator::give_back, WithoutPython());
+        .def("give_back", &ServingAllocator::give_back, WithoutPython())
+        .def("segments", &snapshot_of, nb::sig("def segments(self) -> list[dict[str, object]]"),
+             "The segments, as PyTorch's snapshots have them.");
     nb::class_<PlannedAllocator, ServingAllocator>(
         module, "PlannedAllocator",
         "Every request at its planned place, or at the next best one.\n\n"

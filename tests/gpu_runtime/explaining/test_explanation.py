@@ -10,8 +10,10 @@ import pytest
 
 from gpu_runtime.explaining.explained_moment import find_moment
 from gpu_runtime.explaining.explanation import Explanation
+from gpu_runtime.explaining.explanation_report import screen_of
 from gpu_runtime.explaining.other_allocators import replay_changes
 from gpu_runtime.explaining.stranded import Cause
+from planners.errors import InstanceError
 from tests.gpu_runtime.explaining.recorded_oom import Program
 from tests.gpu_runtime.replaying.recordings import MIB
 
@@ -31,8 +33,8 @@ FORWARD = [
 STATE = [frame("_init_group", f"{LIBRARY}/optim/adamw.py"), OWN]
 
 
-def explain(path: Path, memory: int | None = None) -> Explanation:
-    moment = find_moment(path, None, memory)
+def explain(path: Path, memory: int | None = None, failure: int | None = None) -> Explanation:
+    moment = find_moment(path, None, memory, failure)
     return Explanation(path.name, moment, replay_changes(moment))
 
 
@@ -67,10 +69,10 @@ def test_a_small_block_that_keeps_a_segment_is_named(tmp_path: Path) -> None:
     assert moment.failed.device_free == 24 * MIB
     assert moment.failed.told.endswith(" | project/model.py:3 forward")
     assert [one.reason_against(moment.failed) for one in found.free] == ["too short"]
-    assert [(one.name, one.size) for one in found.kinds] == [
+    assert [(one.kind, one.size) for one in found.kinds] == [
         ("weights", 32 * MIB), ("optimizer states", 2 * MIB),
     ]  # fmt: skip
-    assert [one.name for one in found.places] == ["project/train.py:7 train"]
+    assert [one.kind for one in found.places] == ["project/train.py:7 train"]
 
 
 def test_each_change_passes_or_fails_as_the_sizes_say(tmp_path: Path) -> None:
@@ -78,14 +80,14 @@ def test_each_change_passes_or_fails_as_the_sizes_say(tmp_path: Path) -> None:
     replays = found.replays
     assert replays is not None
     assert replays.agrees
-    assert replays.as_it_was.fit.fits is False
+    assert replays.as_it_was.fits is False
     assert replays.live_peak == 97 * MIB
-    passes = {one.name.partition(":")[0]: one.fit.fits for one in replays.changes}
+    passes = {one.label.partition(":")[0]: one.fits for one in replays.changes}
     assert passes == {
         "expandable_segments": True, "max_split_size_mb": True, "planned memory": True,
         "garbage_collection_threshold": False, "roundup_power2_divisions": False,
     }  # fmt: skip
-    assert [one.fit.fits for one in replays.changes] == [True] * 3 + [False] * 2
+    assert [one.fits for one in replays.changes] == [True] * 3 + [False] * 2
     assert found.advice()[0].startswith("expandable_segments:True would have passed")
 
 
@@ -100,7 +102,7 @@ def test_nothing_helps_where_live_bytes_exceed_the_device(tmp_path: Path, size: 
     [only] = found.advice()
     assert "no allocator and no setting helps" in only
     if found.replays is not None:
-        assert not any(one.fit.fits for one in found.replays.changes)
+        assert not any(one.fits for one in found.replays.changes)
     assert explain(kept_apart(120 * MIB).write(tmp_path / "oom.pickle")).lacking < 0
 
 
@@ -127,7 +129,7 @@ def test_the_settings_of_the_file_are_kept(tmp_path: Path) -> None:
     found = explain(path)
     assert found.replays is not None
     # 48 or 64 MiB, then 96.
-    assert found.replays.as_it_was.fit.reserved_peak == 160 * MIB
+    assert found.replays.as_it_was.reserved_peak == 160 * MIB
     assert "rounding" not in found.advice()[0]
 
 
@@ -147,7 +149,7 @@ def test_without_segments_the_history_is_replayed(tmp_path: Path, is_told: bool)
     assert found.moment.failed is not None
     assert (found.moment.failed.device_free, found.moment.room) == (24 * MIB, 120 * MIB)
     assert found.reserved == sum(one["total_size"] for one in program.at_failure)
-    assert [one.name for one in found.kinds] == ["weights", "optimizer states"]
+    assert [one.kind for one in found.kinds] == ["weights", "optimizer states"]
     assert found.replays is not None
     assert found.replays.agrees
     if not is_told:
@@ -178,3 +180,69 @@ def test_where_nothing_failed_the_whole_history_is_replayed(tmp_path: Path) -> N
     assert (found.reserved, found.allocated) == (100 * MIB, 60 * MIB)
     assert found.replays is not None
     assert found.replays.live_peak == 100 * MIB
+
+
+def two_failures() -> Program:
+    """Return a program that goes on after its first failure, and after its second one."""
+    program = kept_apart(120 * MIB)
+    kept = program.allocate(20 * MIB)
+    assert kept is not None
+    program.allocate(60 * MIB, frames=STATE)
+    program.free(kept)
+    program.allocate(10 * MIB)
+    return program
+
+
+def test_of_several_failures_the_last_or_a_named_one_is_explained(tmp_path: Path) -> None:
+    path = two_failures().write(tmp_path / "oom.pickle")
+    last, first = explain(path), explain(path, failure=1)
+    assert last.moment.failed is not None
+    assert first.moment.failed is not None
+    assert (last.moment.failed.size, first.moment.failed.size) == (60 * MIB, 63 * MIB)
+    assert (last.allocated, first.allocated) == (54 * MIB, 34 * MIB)
+    assert [*map(str, last.moment.notes)] == [
+        "2 requests failed; this is about number 2 (--failure names another)",
+        "the program went on after the failure, with 1 request more",
+    ]
+    for number in (0, 3):
+        with pytest.raises(InstanceError, match=f"one of the 2 .* from 1, found {number}"):
+            explain(path, failure=number)
+
+
+def test_of_several_devices_the_one_that_failed_is_explained(tmp_path: Path) -> None:
+    fine, failed = Program(1 << 30), kept_apart(120 * MIB)
+    fine.allocate(40 * MIB)
+    content = failed.snapshot()
+    content["device_traces"].insert(0, fine.events)
+    content["segments"] = [{**one, "device": 1} for one in content["segments"]] + fine.segments()
+    path = tmp_path / "oom.pickle"
+    path.write_bytes(pickle.dumps(content))
+    assert screen_of(explain(path)).startswith("oom.pickle, GPU 1: at the request that failed")
+    assert find_moment(path, 0, None).failed is None
+
+
+def test_a_setting_of_the_program_is_left_out_too(tmp_path: Path) -> None:
+    """Expandable segments with a limit on splitting grow, and either setting alone does not."""
+    settings = "expandable_segments:True,max_split_size_mb:128"
+    program = Program(1 << 40, is_expandable=True, settings=settings)
+    for _ in range(20):
+        large = [program.allocate(91 * MIB), program.allocate(91 * MIB // 2)]
+        program.allocate(2 * MIB)
+        for block in large:
+            assert block is not None
+            program.free(block)
+    replays = explain(program.write(tmp_path / "run.pickle")).replays
+    assert replays is not None
+    found = {one.label: one.reserved_peak for one in replays.changes}
+    assert replays.as_it_was.reserved_peak > 2000 * MIB
+    assert max(found["without max_split_size_mb"], found["expandable_segments:False"]) < 500 * MIB
+    assert "max_split_size_mb:64" not in found
+
+
+def test_a_request_is_told_where_nothing_is_free(tmp_path: Path) -> None:
+    program = Program(96 * MIB)
+    program.allocate(10 * MIB)
+    assert program.allocate(500 * MIB) is None
+    screen = screen_of(explain(program.write(tmp_path / "oom.pickle")))
+    assert "the request of 500.0 MiB (524,288,000) on stream 0 in the common pool failed" in screen
+    assert "nothing that was reserved is free" in screen

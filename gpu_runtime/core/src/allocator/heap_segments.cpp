@@ -34,7 +34,8 @@ void add_segments(const BlockHeap& heap, const Extent& extent,
                                  .stream = heap.is_in_arena(*block) ? 0 : seen.stream,
                                  .device = 0,
                                  .is_plain = extent.is_plain()},
-                                {}});
+                                {},
+                                heap.is_in_arena(*block)});
             is_behind_hole = false;
         }
         segments.back().segment.bytes += block->bytes;
@@ -55,8 +56,8 @@ std::optional<GaplessSegment> segment_of(const BlockHeap& heap, Address address)
     if (extent == nullptr) return std::nullopt;
     std::vector<SegmentOfBlocks> segments;
     add_segments(heap, *extent, segments);
-    for (const auto& [segment, blocks] : segments) {
-        if (address - segment.address < segment.bytes) return segment;
+    for (const SegmentOfBlocks& found : segments) {
+        if (address - found.segment.address < found.segment.bytes) return found.segment;
     }
     return std::nullopt;
 }

@@ -15,6 +15,8 @@ namespace gapless::runtime {
 struct SegmentOfBlocks {
     GaplessSegment segment;
     std::vector<GaplessBlock> blocks;
+    // True if a plan places its blocks.
+    bool is_planned = false;
 };
 
 // An allocator for one device. It does not know the device's number. Thread-safe.

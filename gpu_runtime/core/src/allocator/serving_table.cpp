@@ -130,7 +130,7 @@ bool segment_of(std::uint64_t address, GaplessSegment* segment) {
 void visit(std::int32_t device, const GaplessVisitor* visitor) {
     ServingAllocator* allocator = allocator_of(device);
     if (allocator == nullptr) return;
-    for (auto& [segment, blocks] : allocator->segments()) {
+    for (auto& [segment, blocks, is_planned] : allocator->segments()) {
         segment.device = device;
         visitor->segment(visitor->context, &segment);
         for (GaplessBlock& block : blocks) {

@@ -106,7 +106,7 @@ std::optional<GaplessBlock> ServingOnlineAllocator::block_of(Address address) co
         }
     }
     // Callers rarely ask for an address other than the begin of a live block.
-    for (const auto& [segment, blocks] : segments()) {
+    for (const auto& [segment, blocks, is_planned] : segments()) {
         for (const GaplessBlock& block : blocks) {
             if (address - block.address < block.bytes) return block;
         }
@@ -115,7 +115,7 @@ std::optional<GaplessBlock> ServingOnlineAllocator::block_of(Address address) co
 }
 
 std::optional<GaplessSegment> ServingOnlineAllocator::segment_of(Address address) const {
-    for (const auto& [segment, blocks] : segments()) {
+    for (const auto& [segment, blocks, is_planned] : segments()) {
         if (address - segment.address < segment.bytes) return segment;
     }
     return std::nullopt;
