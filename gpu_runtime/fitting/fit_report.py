@@ -328,7 +328,7 @@ def fit_json(answer: FitAnswer) -> str:
         "answer": None if fit.memory is None else fit.answer.value,
         "peak": asdict(fit.peak),
         "allocators": _rows(fit),
-        "graphs": [asdict(one) for one in fit.graphs],
+        "graphs": [asdict(one) for one in fit.graphs] or None,
         "ranks": [_rank_record(one) for one in answer.every] if "rank" in traced.origin else None,
         "vary": None if found is None else _search_record(found, fit),
         "frontier": None if frontier is None else _frontier_record(frontier, fit),

@@ -249,7 +249,7 @@ def test_json_says_how_the_trace_is_made_again(tmp_path: Path) -> None:
     assert found.keys() == {
         "schema", "version", "environment", "program", "origin", "memory", "beside", "nccl",
         "answer", "peak", "allocators", "ranks", "vary", "frontier", "fewest_ranks",
-        "remedies",
+        "graphs", "remedies",
     }  # fmt: skip
     assert found["origin"]["command"] == (
         "python -m instances.extract trace my_script.py:make_step --set parts=2 --steps 3"

@@ -132,19 +132,20 @@ def test_a_kernel_has_this_script(
     assert script(name, *arguments, results=results) == expected
 
 
-def test_cublas_takes_its_workspace_once_a_thread() -> None:
+def test_cublas_takes_its_workspace_once_a_thread_and_stream() -> None:
     libraries = LibraryWorkspaces()
     asked = [
-        libraries.first_used_by(name, on_engine_thread=engine)
-        for name, engine in (
-            ("gelu.default", False),
-            ("addmm.default", False),
-            ("addmm.default", False),
-            ("mm.default", True),
-            ("addmm.default", True),
+        libraries.first_used_by(name, stream, on_engine_thread=engine)
+        for name, stream, engine in (
+            ("gelu.default", 0, False),
+            ("addmm.default", 0, False),
+            ("addmm.default", 0, False),
+            ("mm.default", 0, True),
+            ("addmm.default", 0, True),
+            ("mm.default", 1, False),
         )
     ]
-    assert asked == [[], [32 << 20, 1 << 20], [], [32 << 20], [1 << 20]]
+    assert asked == [[], [32 << 20, 1 << 20], [], [32 << 20], [1 << 20], [32 << 20]]
 
 
 def image(channels: int, side: int) -> Shape:
