@@ -12,6 +12,7 @@ from gpu_runtime.fitting.fit_answer import FitAnswer
 from gpu_runtime.fitting.frontier import Frontier
 from gpu_runtime.fitting.largest_value import LargestValues
 from gpu_runtime.fitting.live_peak import LivePeak
+from gpu_runtime.fitting.parts_of_run import PARTS, SET_UP
 from gpu_runtime.fitting.rank_fit import LIVE, AllocatorFit, Fits, RankFit
 from gpu_runtime.fitting.remedies import Remedies, Remedy
 from gpu_runtime.fitting.step_kinds import notes_on_kinds
@@ -39,7 +40,7 @@ def peak_line(fit: RankFit) -> str:
     """Return the line above the table: the trace, and the step of the live peak."""
     peak, trace, origin = fit.peak, fit.traced.trace, fit.traced.origin
     which = f", rank {origin['rank']} of {origin['ranks']}" if "rank" in origin else ""
-    when = f", in step {peak.step}, {peak.phase}" if peak.step else ""
+    when = f", in step {peak.step}, {peak.phase}" if peak.step else f", in {SET_UP}"
     label = one_line(fit.traced.label + which, MOST_SHOWN_NAME)
     return (
         f"{label}: {counted(trace.request_count, 'request')} in "
@@ -76,6 +77,13 @@ def fit_table(
 
 def _bytes(row: AllocatorFit) -> tuple[str, str]:
     return human_bytes(row.reserved_peak), exact_bytes(row.reserved_peak)
+
+
+def parts_table(fit: RankFit) -> Table:
+    """Return a line for each part of the run: its live and its reserved peaks."""
+    peaks = zip(*(row.parts for row in fit.rows), strict=True)
+    rows = [Row([part, *map(human_bytes, one)]) for part, one in zip(PARTS, peaks, strict=False)]
+    return Table(columns_of("part", *fit.labels), rows)
 
 
 def ranks_table(heading: str, fits: Mapping[int, RankFit]) -> Table:
@@ -254,6 +262,7 @@ def fit_sections(answer: FitAnswer) -> Iterator[Section]:
     if len(answer.every) > 1:
         by_rank = {int(fit.traced.origin["rank"]): fit for fit in answer.every}
         yield Section("Kinds of rank", ranks_table("rank", by_rank))
+    yield Section("Peak by part of the run", parts_table(worst))
     if answer.groups:
         yield Section("Live at the peak, by kind", kinds_table(worst.peak))
         yield Section("Live at the peak, by module", peak_table(worst.peak, answer.groups))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gpu_runtime.fitting.parts_of_run import peaks_of_parts
 from instances.traces.allocation_trace import NO_MODULE, AllocationTrace, Phase, Role
 
 # Layers of one kind form one group: their numbers are left out of the names.
@@ -76,6 +77,8 @@ class LivePeak:
     kinds: tuple[LiveKind, ...] = ()
     # The event of that moment.
     event: int = 0
+    # The peak in each of :data:`PARTS`.
+    parts: tuple[int, ...] = ()
 
 
 def find_live_peak(trace: AllocationTrace) -> LivePeak:
@@ -104,6 +107,7 @@ def find_live_peak(trace: AllocationTrace) -> LivePeak:
         groups=tuple(groups),
         kinds=tuple(kinds),
         event=event,
+        parts=peaks_of_parts(live, trace.iteration_begins),
     )
 
 
