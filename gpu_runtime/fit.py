@@ -106,6 +106,9 @@ class _Options:
     channels: Annotated[
         int, typer.Option(help="Channels of NCCL, by which it takes buffers; 0 for none.")
     ] = CHANNELS
+    imbalance: Annotated[
+        float, typer.Option(help="Times its even share of tokens that an expert gets.")
+    ] = 1.0
     vary: Annotated[
         str | None,
         typer.Option(
@@ -165,6 +168,7 @@ class _Options:
             ("--groups", self.groups, 0),
             ("--ranks", self.ranks, 1),
             ("--channels", self.channels, 0),
+            ("--imbalance", self.imbalance, 1),
         ):
             if value < least:
                 raise GaplessError(f"{option}: at least {least} is needed, found {value}")
@@ -215,7 +219,8 @@ class _Options:
                 )
         settings = TraceSettings(self.steps, **loop)
         own = (self.set_ or (), self.words or (), self.models or ())
-        return AskedProgram(name, settings, shape, *own, self.ranks, self.parallel)
+        several = (self.ranks, self.parallel, self.imbalance)
+        return AskedProgram(name, settings, shape, *own, *several)
 
     @property
     def varies_ranks(self) -> bool:

@@ -70,6 +70,8 @@ class AskedProgram:
     ranks: int = 1
     # The kinds of parallelism to add, as :func:`parse_parallel` reads them.
     parallel: str | None = None
+    # The number of times its even share of tokens that an expert gets.
+    imbalance: float = 1.0
 
     def __post_init__(self) -> None:
         self._kinds(self.ranks)
@@ -92,7 +94,7 @@ class AskedProgram:
         ranks = changes.pop(RANKS, self.ranks) if self.is_distributed else self.ranks
         which = f", rank {number} of {ranks}" if ranks > 1 else ""
         show_progress(f"{with_values(self.name, changes)}{which}: tracing")
-        alone = Rank(number, ranks, self._kinds(ranks))
+        alone = Rank(number, ranks, self._kinds(ranks), self.imbalance)
         if not (is_own(self.name) or self.models):
             return [self._traced(alone, changes, vary)]
         require_packages()  # imported here, for all forked processes

@@ -54,6 +54,7 @@ def group_facts(rank: Rank) -> GroupFacts:
 @contextmanager
 def fake_group(rank: Rank, mode: AllocationMode) -> Iterator[None]:
     """Within this context this process is one rank of several, as a mode records it."""
+    mode.imbalance = rank.imbalance
     # Importing it registers the backend.
     from torch.testing._internal.distributed.fake_pg import FakeStore
 

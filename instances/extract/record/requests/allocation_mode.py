@@ -60,6 +60,13 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from instances.extract.kernels.call_effort import written_arguments
 from instances.extract.record.requests.engine_addition import engine_addition, in_engine
+from instances.extract.record.requests.known_counts import (
+    EVEN,
+    EXCHANGES,
+    counted,
+    exchange,
+    known_values,
+)
 from instances.extract.record.requests.picked_rows import SAID, all_rows
 from instances.extract.record.requests.request_recorder import AllocatorRequest, RequestRecorder
 from instances.extract.record.requests.workspaces import (
@@ -82,8 +89,6 @@ CONSTANTS = frozenset({"lift_fresh.default", "lift.default"})
 ASK_FOR_VALUE = "_local_scalar_dense.default"
 # The value of a float that depends on data.
 ONE_HALF = 0.5
-# Its kernel for the CPU takes no whole numbers.
-HISTOGRAM = "histc.default"
 DRAW = "rand.default"
 EXTREMES = ("max.default", "min.default")
 COMPARISONS = {
@@ -119,6 +124,8 @@ class AllocationMode(_Mode):
         self.is_placed = False
         # Notes about the trace, which an answer prints.
         self.notes: list[str] = []
+        # The number of times its even share of tokens that an expert of this rank gets.
+        self.imbalance = 1.0
         # While an operator runs.
         self.is_inside = False
         # Called with each tensor that an operator writes in place.
@@ -146,11 +153,14 @@ class AllocationMode(_Mode):
             return self._compared.get(args[0], True)
         if name == ASK_FOR_VALUE and args[0].is_floating_point():
             return ONE_HALF
+        sent = known_values(args[EXCHANGES[name]]) if name in EXCHANGES else None
         self.is_inside = True
         try:
-            if name == HISTOGRAM:
-                args = (args[0].float(), *args[1:])
-            results = func(*args, **(kwargs or {}))
+            results = counted(name, args)
+            if results is not None:
+                self.notes = [EVEN.format(self.imbalance)]
+            else:
+                results = func(*args, **(kwargs or {}))
         except (DataDependentOutputException, DynamicOutputShapeException):
             results = all_rows(name, func, args)
             if results is None:
@@ -158,6 +168,8 @@ class AllocationMode(_Mode):
             self.notes = [SAID]
         finally:
             self.is_inside = False
+        if name in EXCHANGES:
+            exchange(sent, args[0] if func.namespace == "c10d" else results, self.imbalance)
         if name == DRAW and results.numel() == 1:
             self._taken_for[results] = ONE_HALF
         elif name in EXTREMES and not results.is_floating_point():
