@@ -12,6 +12,7 @@ from gpu_runtime.fitting.fit_answer import FitAnswer
 from gpu_runtime.fitting.frontier import Frontier
 from gpu_runtime.fitting.largest_value import LargestValues
 from gpu_runtime.fitting.live_peak import LivePeak
+from gpu_runtime.fitting.outside_memory import OutsideMemory
 from gpu_runtime.fitting.parts_of_run import PARTS, SET_UP
 from gpu_runtime.fitting.rank_fit import LIVE, AllocatorFit, Fits, RankFit
 from gpu_runtime.fitting.remedies import Remedies, Remedy
@@ -122,6 +123,15 @@ def peak_table(peak: LivePeak, most: int) -> Table:
     return Table(columns, rows, first_left_out=("blocks",))
 
 
+def outside_table(outside: OutsideMemory) -> Table:
+    """Return a line for what takes memory outside of PyTorch, with the source of its figure."""
+    rows = [
+        Row([what, OUTSIDE if size is None else human_bytes(size), source])
+        for what, (size, source) in outside.sources.items()
+    ]
+    return Table([*columns_of("outside of PyTorch", "bytes"), Column("source", is_left=True)], rows)
+
+
 def _alive(size: int, blocks: int, peak: LivePeak) -> tuple[str, str, str]:
     return human_bytes(size), f"{100 * size / peak.size:.1f} %", f"{blocks:,}"
 
@@ -173,13 +183,6 @@ def fit_notes(fit: RankFit, found: LargestValues | None = None) -> list[str]:
     """Return the lines below the tables, the answer last."""
     room, outside = fit.room, fit.outside
     lines = str(fit.traced.origin.get(NOTES, "")).splitlines() + notes_on_kinds(fit.traced.trace)
-    if outside.groups:
-        groups = " and ".join(counted(size, "rank") for size in outside.groups)
-        lines.append(
-            f"outside of PyTorch: {human_bytes(outside.libraries)} for libraries, "
-            f"{human_bytes(outside.nccl)} for NCCL ({counted(outside.channels, 'channel')} in "
-            f"{counted(len(outside.groups), 'group')} of {groups})"
-        )
     if fit.memory is None or room is None:
         return lines
     if any(row.gives_back(room) for row in fit.rows):
@@ -262,10 +265,13 @@ def fit_sections(answer: FitAnswer) -> Iterator[Section]:
     if len(answer.every) > 1:
         by_rank = {int(fit.traced.origin["rank"]): fit for fit in answer.every}
         yield Section("Kinds of rank", ranks_table("rank", by_rank))
-    yield Section("Peak by part of the run", parts_table(worst))
+    if any(worst.peak.parts):
+        yield Section("Peak by part of the run", parts_table(worst))
     if answer.groups:
         yield Section("Live at the peak, by kind", kinds_table(worst.peak))
         yield Section("Live at the peak, by module", peak_table(worst.peak, answer.groups))
+    if worst.memory is not None or worst.outside.groups:
+        yield Section("Outside of PyTorch", outside_table(worst.outside))
     if frontier is not None and frontier.found:
         above = f"largest {frontier.searched} in {human_bytes(worst.room or 0)}"
         below = f"no larger {frontier.doubled}: {frontier.ended}" if frontier.ended else ""
