@@ -31,7 +31,9 @@ def fit_of_allocator(
 def _replay(
     requests: RequestSequence, allocator: ChosenOnline, capacity: int | None
 ) -> OnlineResult:
-    run = run_online(requests, [allocator], OnlineTerms(capacity=capacity, has_series=capacity is None))
+    run = run_online(
+        requests, [allocator], OnlineTerms(capacity=capacity, has_series=capacity is None)
+    )
     if run.left_out:
         raise KeyboardInterrupt
     (row,) = run.rows

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -87,20 +87,29 @@ def parts_table(fit: RankFit) -> Table:
     return Table(columns_of("part", *fit.labels), rows)
 
 
-def ranks_table(heading: str, fits: Mapping[int, RankFit]) -> Table:
-    """Return a line for each rank, or number of ranks: the reserved peak by allocator."""
+def ranks_table(heading: str, fits: Mapping[str, RankFit]) -> Table:
+    """Return a line for each kind of rank, or number of ranks: the reserved peak by allocator."""
     first = next(iter(fits.values()))
     with_memory = first.room is not None
     rows = [
         Row([
-            f"{number:,}",
+            name,
             *(human_bytes(row.reserved_peak) for row in fit.rows),
             *([ANSWERS[fit.answer]] if with_memory else []),
         ])
-        for number, fit in fits.items()
+        for name, fit in fits.items()
     ]  # fmt: skip
     answer = [Column("answer", is_left=True)] if with_memory else []
     return Table([*columns_of(heading, *first.labels, left=0), *answer], rows)
+
+
+def _by_kind(every: Sequence[RankFit]) -> dict[str, RankFit]:
+    """Return one of the traced ranks of equal figures, by the numbers of all of them."""
+    alike: dict[object, list[RankFit]] = {}
+    for fit in every:
+        alike.setdefault(fit.rows, []).append(fit)
+    return {", ".join(str(one.traced.origin["rank"]) for one in kind): kind[0]
+            for kind in alike.values()}  # fmt: skip
 
 
 def kinds_table(peak: LivePeak) -> Table:
@@ -263,8 +272,7 @@ def fit_sections(answer: FitAnswer) -> Iterator[Section]:
     table = fit_table(worst, answer.found, answer.fewest)
     yield Section("Reserved by allocator", table, peak_line(worst))
     if len(answer.every) > 1:
-        by_rank = {int(fit.traced.origin["rank"]): fit for fit in answer.every}
-        yield Section("Kinds of rank", ranks_table("rank", by_rank))
+        yield Section("Kinds of rank", ranks_table("rank", _by_kind(answer.every)))
     if any(worst.peak.parts):
         yield Section("Peak by part of the run", parts_table(worst))
     if answer.groups:
@@ -281,7 +289,8 @@ def fit_sections(answer: FitAnswer) -> Iterator[Section]:
         ended = answer.fewest.ended
         below = f"no more ranks: {ended}" if ended else ""
         above = "the worst rank, by their number"
-        yield Section("Fewest ranks", ranks_table("ranks", answer.fewest.tried), above, below)
+        tried = {f"{ranks:,}": fit for ranks, fit in answer.fewest.tried.items()}
+        yield Section("Fewest ranks", ranks_table("ranks", tried), above, below)
     if answer.remedies is not None and (answer.remedies.found or answer.remedies.left_out):
         above = f"what would help under {answer.remedies.allocator}; least: under any allocator"
         below = "\n".join(f"left out: {one}" for one in answer.remedies.left_out)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from planners.model.columns import IntColumn
 
 SET_UP = "set-up"
@@ -12,5 +14,4 @@ def peaks_of_parts(after: IntColumn, begins: IntColumn) -> tuple[int, ...]:
     """Return the largest of the bytes after each row in each part; 0 for a part without rows."""
     bounds = [0, *begins[: len(PARTS) - 1].tolist()]
     bounds += [len(after)] * (len(PARTS) + 1 - len(bounds))
-    parts = zip(bounds, bounds[1:], strict=False)
-    return tuple(int(after[begin:end].max(initial=0)) for begin, end in parts)
+    return tuple(int(after[begin:end].max(initial=0)) for begin, end in pairwise(bounds))

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -25,6 +26,7 @@ from instances.formats.recorded_trace import read_recorded_trace_file, write_rec
 from instances.traces.allocation_trace import AllocationTrace
 from planners.errors import InstanceError, near_names
 from planners.model.problem import Scalar
+from planners.processes.isolated_process import answer_apart
 from planners.text.plain_text import shown
 from planners.text.progress_line import show_progress
 
@@ -107,7 +109,11 @@ class AskedProgram:
                 write_recorded_trace(traced.trace, folder / f"{number}.npz")
                 return {name: getattr(traced, name) for name in _ANSWER}
 
-            said = answers_together(self.name, number, trace_to_file, _ANSWER)
+            if ranks > 1:
+                said = answers_together(self.name, number, trace_to_file, _ANSWER)
+            else:
+                trace = partial(trace_to_file, number, alone.begin)
+                said = {number: answer_apart(self.name, trace, _ANSWER)}
             return [
                 Traced(
                     **self._checked(answer, len(vary)),

@@ -26,13 +26,16 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from torch import distributed
+import torch
+import torch.distributed
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import _disable_current_modes
 
 from planners.errors import InstanceError
 
-_MODULES: tuple[Any, ...] = (distributed, distributed.distributed_c10d)
+# PyTorch leaves it partly untyped; the name lets types check alike with PyTorch and without.
+_distributed: Any = torch.distributed
+_MODULES = (_distributed, _distributed.distributed_c10d)
 
 
 @dataclass
@@ -47,8 +50,7 @@ class Conversation:
     count: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
-        make: Any = distributed.FileStore
-        self._store = make(str(self.file), -1)
+        self._store = _distributed.FileStore(str(self.file), -1)
 
     def reach(self, peer: int) -> None:
         if peer != self.number and peer not in self.begun:
@@ -103,7 +105,7 @@ def talking(own: Conversation) -> Iterator[None]:
                 own.pass_over(kind, peer)
             elif (value := own.hear(kind, peer)) is not None:
                 with _disable_current_modes():
-                    tensor.constant = distributed.torch.tensor(value, dtype=tensor.dtype)
+                    tensor.constant = torch.tensor(value, dtype=tensor.dtype)
             return done
 
         return run
@@ -128,7 +130,7 @@ def talking(own: Conversation) -> Iterator[None]:
     def gather_objects(objects: Any, one: Any, *_: Any, **__: Any) -> None:
         objects[:] = [one] * len(objects)
 
-    c10d = distributed.distributed_c10d
+    c10d = _MODULES[1]
     with ExitStack() as stack:
         for name, value in (
             *((name, sends(getattr(c10d, name))) for name in ("send", "isend")),
@@ -146,9 +148,9 @@ def talking(own: Conversation) -> Iterator[None]:
 def _rank_of(rank: int | None, group: Any, in_group: int | None) -> int:
     if rank is not None:
         return rank
-    found: int = distributed.get_global_rank(group or distributed.group.WORLD, in_group or 0)
+    found: int = _distributed.get_global_rank(group or _distributed.group.WORLD, in_group or 0)
     return found
 
 
 def _name_of(group: Any) -> str:
-    return str((group or distributed.group.WORLD).group_name)
+    return str((group or _distributed.group.WORLD).group_name)

@@ -39,7 +39,8 @@ def counted(name: str, args: tuple[Any, ...]) -> Tensor | None:
     if name == REPEAT and (repeats := known_values(args[0])) is not None:
         with _disable_current_modes():
             length = int(repeats.sum())
-        return args[0].new_empty(length)
+        repeated: Tensor = args[0].new_empty(length)
+        return repeated
     if name not in COUNTS or len(args) <= COUNTS[name] or args[0].is_floating_point():
         return None
     fake: Any = detect_fake_mode()

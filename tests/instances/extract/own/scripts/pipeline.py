@@ -55,12 +55,14 @@ def main(schedule="1F1B", microbatches=4, copies=1, device="cuda", received=""):
         optimizer.step()
         optimizer.zero_grad()
         if received:
-            infos = [[stage.args_recv_info, stage.grad_recv_info] for stage in made]
-            shapes = [
-                [list(info.buffer.shape) for one in kind.values() for info in one if info.buffer is not None]
-                for stage in infos
-                for kind in stage
+            infos = [
+                info
+                for stage in made
+                for each in (stage.args_recv_info, stage.grad_recv_info)
+                for of_microbatch in each.values()
+                for info in of_microbatch
             ]
+            shapes = [list(one.buffer.shape) for one in infos if one.buffer is not None]
             Path(f"{received}-{rank}").write_text(json.dumps(shapes))
 
 
