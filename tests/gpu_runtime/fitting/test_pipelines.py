@@ -73,6 +73,31 @@ def test_only_the_stages_that_talk_to_the_rank_are_traced() -> None:
     assert list(traces(4, copies=2)) == [0, 2]
 
 
+TELLS = """
+import torch
+from torch import distributed, nn
+
+
+def main():
+    distributed.init_process_group("nccl")
+    if distributed.get_rank():
+        shape = torch.empty(2, dtype=torch.int64, device="cuda")
+        distributed.recv(shape, 0)
+    else:
+        shape = torch.tensor([7, 100], device="cuda")
+        distributed.send(shape, 1)
+    model = nn.Linear(100, 1).to("cuda")
+    for _ in range(4):
+        model(torch.empty(*shape.tolist(), device="cuda")).sum().backward()
+        torch.optim.SGD(model.parameters()).step()
+"""
+
+
+def test_a_rank_makes_what_another_one_tells_it(tmp_path: Path) -> None:
+    found = traces(2, f"{written(tmp_path, TELLS)}:main")
+    assert all(4 * 7 * 100 in trace.size for trace in found.values())
+
+
 FAILS = """
 import torch
 from torch import distributed

@@ -6,10 +6,10 @@ Rationale. A rank that sends to another one by itself, as a stage of a pipeline 
 It may need an answer before it knows its sizes: PyTorch's stages tell one another their shapes.
 
 Approach. A rank is traced in a process of its own. When it first names another rank, to send to it
-or to receive from it, that rank is begun as well. Objects go through a file that all of them open,
-and so does a tensor's value where fake tensors know it, as that of a vote. All other tensors have
-no values, and only their memory counts: a rank waits for none but those of ``recv``. So the ranks
-that are traced are those that talk to the first one, directly or through others. Gathered objects
+or to receive from it, that rank is begun as well. So the ranks that are traced are those that talk
+to the first one, directly or through others. Objects go through a file that all of them open, and
+so do whole numbers that fake tensors know, as those of a shape or a vote. All other tensors have no
+values, and only their memory counts: a rank waits for none but those of ``recv``. Gathered objects
 are all like the rank's own.
 
 Limits. A value that is received by ``irecv`` is not known.
@@ -28,9 +28,9 @@ from unittest import mock
 
 import torch
 import torch.distributed
-from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import _disable_current_modes
 
+from instances.extract.record.requests.known_counts import compute_with_counts, known_values
 from planners.errors import InstanceError
 
 # PyTorch leaves it partly untyped; the name lets types check alike with PyTorch and without.
@@ -89,7 +89,7 @@ def talking(own: Conversation) -> Iterator[None]:
         def run(tensor: Any, dst: Any = None, group: Any = None, *rest: Any, **named: Any) -> Any:
             peer = _rank_of(dst, group, named.get("group_dst"))
             own.reach(peer)
-            constant = tensor.constant if isinstance(tensor, FakeTensor) else None
+            constant = known_values(tensor)
             own.tell(f"tensor to {peer}", None if constant is None else constant.tolist())
             return send(tensor, dst, group, *rest, **named)
 
@@ -130,6 +130,7 @@ def talking(own: Conversation) -> Iterator[None]:
     def gather_objects(objects: Any, one: Any, *_: Any, **__: Any) -> None:
         objects[:] = [one] * len(objects)
 
+    compute_with_counts()
     c10d = _MODULES[1]
     with ExitStack() as stack:
         for name, value in (

@@ -158,14 +158,14 @@ class AllocationMode(_Mode):
         try:
             results = counted(name, args)
             if results is not None:
-                self.notes = [EVEN.format(self.imbalance)]
+                self._say(EVEN.format(self.imbalance))
             else:
                 results = func(*args, **(kwargs or {}))
         except (DataDependentOutputException, DynamicOutputShapeException):
             results = all_rows(name, func, args)
             if results is None:
                 raise
-            self.notes = [SAID]
+            self._say(SAID)
         finally:
             self.is_inside = False
         if name in EXCHANGES:
@@ -197,6 +197,10 @@ class AllocationMode(_Mode):
             for tensor in new:
                 self._watch(tensor.untyped_storage(), on_gpu, None)
         return results
+
+    def _say(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
 
     def adopt(self, tensors: Iterable[Tensor]) -> None:
         """Record that tensors made elsewhere are copied to the GPU, in this order."""

@@ -43,15 +43,25 @@ def counted(name: str, args: tuple[Any, ...]) -> Tensor | None:
         return repeated
     if name not in COUNTS or len(args) <= COUNTS[name] or args[0].is_floating_point():
         return None
-    fake: Any = detect_fake_mode()
-    # From now on, PyTorch computes with more than single numbers.
-    fake.may_turn_const = lambda one: one.numel() <= MOST_COUNTS or _holds_one(fake, one)
+    fake = compute_with_counts()
     bins, total = args[COUNTS[name]], args[0].numel()
     with _disable_current_modes():
         counts = torch.full((bins,), total // bins, dtype=args[0].dtype)
         counts[: total % bins] += 1
     known: Tensor = fake.fake_tensor_converter.from_real_tensor(fake, counts, make_constant=True)
     return known
+
+
+def compute_with_counts() -> Any:
+    """Let PyTorch compute from now on with whole numbers that are known; return the mode."""
+    fake: Any = detect_fake_mode()
+
+    def is_held(one: Tensor) -> bool:
+        is_count = type(one) is Tensor and not (one.is_floating_point() or one.is_meta)
+        return (is_count and one.numel() <= MOST_COUNTS) or _holds_one(fake, one)
+
+    fake.may_turn_const = is_held
+    return fake
 
 
 def known_values(tensor: Any) -> Tensor | None:
