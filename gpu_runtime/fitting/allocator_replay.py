@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpu_runtime.fitting.parts_of_run import peaks_of_parts
+from gpu_runtime.fitting.live_peak import peaks_of_parts
 from gpu_runtime.fitting.rank_fit import AllocatorFit
 from planners.errors import GaplessError
 from planners.model.online_result import OnlineResult, OnlineTerms

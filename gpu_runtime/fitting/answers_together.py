@@ -56,5 +56,4 @@ def answers_together(
                     break
         return {"answers": ended}
 
-    said = answer_apart(name, conduct, {"answers": list})
-    return dict(sorted(said["answers"]))
+    return dict(sorted(answer_apart(name, conduct, {"answers": list})["answers"]))

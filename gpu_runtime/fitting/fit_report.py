@@ -11,9 +11,8 @@ from gpu_runtime.fitting.fewest_ranks import FewestRanks
 from gpu_runtime.fitting.fit_answer import FitAnswer
 from gpu_runtime.fitting.frontier import Frontier
 from gpu_runtime.fitting.largest_value import LargestValues
-from gpu_runtime.fitting.live_peak import LivePeak
+from gpu_runtime.fitting.live_peak import PARTS, SET_UP, LivePeak
 from gpu_runtime.fitting.outside_memory import OutsideMemory
-from gpu_runtime.fitting.parts_of_run import PARTS, SET_UP
 from gpu_runtime.fitting.rank_fit import LIVE, AllocatorFit, Fits, RankFit
 from gpu_runtime.fitting.remedies import Remedies, Remedy
 from gpu_runtime.fitting.step_kinds import notes_on_kinds

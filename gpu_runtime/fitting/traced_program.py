@@ -114,19 +114,14 @@ class AskedProgram:
             else:
                 trace = partial(trace_to_file, number, alone.begin)
                 said = {number: answer_apart(self.name, trace, _ANSWER)}
-            return [
-                Traced(
-                    **self._checked(answer, len(vary)),
-                    trace=read_recorded_trace_file(folder / f"{number}.npz"),
-                )
-                for number, answer in said.items()
-            ]
+            files = {folder / f"{number}.npz": answer for number, answer in said.items()}
+            return [self._checked(answer, file, len(vary)) for file, answer in files.items()]
 
-    def _checked(self, said: dict[str, Any], varied: int) -> dict[str, Any]:
+    def _checked(self, said: dict[str, Any], file: Path, varied: int) -> Traced:
         is_valid = [type(value) for value in said["values"]] == [int] * varied
         if not (is_valid and all(isinstance(one, int) for one in said["changeable"].values())):
             raise InstanceError(f"{self.name}: its process sent no valid answer")
-        return said
+        return Traced(**said, trace=read_recorded_trace_file(file))
 
     def _kinds(self, ranks: int) -> dict[str, int]:
         return {} if self.parallel is None else parse_parallel(self.parallel, ranks)

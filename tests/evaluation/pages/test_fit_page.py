@@ -83,5 +83,4 @@ def test_the_page_has_the_tables_and_the_answer() -> None:
     assert "<td>pytorch-caching</td>" in page
     assert "<p>left out: a reason</p>" in page
     assert '[["0","pytorch-caching"],["1","pytorch-expandable"],["2","planned"]]' in page
-    without = fit_page(FitAnswer([replace(fit, memory=None)]))
-    assert "does not fit" not in without
+    assert "does not fit" not in fit_page(FitAnswer([replace(fit, memory=None)]))

@@ -44,7 +44,6 @@ from instances.extract.record.gpu.gpu_answers import gpu_answered
 from instances.extract.record.gpu.read_numbers import plain, stand_in
 from instances.extract.record.requests.allocation_mode import AllocationMode
 from instances.extract.record.requests.engine_addition import in_engine
-from instances.extract.record.requests.known_counts import known_values
 
 _CPU = torch.device("cpu")
 _SETS_DATA = vars(torch._C.TensorBase)["data"].__set__
@@ -195,8 +194,7 @@ def _copied(tensor: Tensor, memo: dict[int, Any]) -> Tensor:
 
 def _values(func: Any, tensor: Tensor) -> Any:
     with _disable_current_modes():
-        known = known_values(tensor)
-        host = torch.ones(tensor.shape, dtype=tensor.dtype) if known is None else known
+        host = torch.ones(tensor.shape, dtype=tensor.dtype)
         return host.tolist() if func is Tensor.tolist else host.numpy()
 
 

@@ -21,8 +21,7 @@ import pickle
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
+from functools import cache
 from typing import Any
 from unittest import mock
 
@@ -30,80 +29,61 @@ import torch
 import torch.distributed
 from torch.utils._python_dispatch import _disable_current_modes
 
+from instances.extract.record.ranks.rank import Rank
 from instances.extract.record.requests.known_counts import compute_with_counts, known_values
-from planners.errors import InstanceError
 
 # PyTorch leaves it partly untyped; the name lets types check alike with PyTorch and without.
 _distributed: Any = torch.distributed
-_MODULES = (_distributed, _distributed.distributed_c10d)
+_c10d: Any = _distributed.distributed_c10d
 
 
-@dataclass
-class Conversation:
-    """The messages of one rank."""
+class _Conversation:
+    """The messages of one rank, each sender's of one kind in their order."""
 
-    number: int
-    file: Path
-    # Called with the number of a rank that is to be traced at the same time.
-    begin: Callable[[int], None]
-    begun: set[int] = field(default_factory=set)
-    count: Counter[str] = field(default_factory=Counter)
+    def __init__(self, rank: Rank) -> None:
+        self.number, self.begin = rank.number, cache(rank.begin)
+        self._store = _distributed.FileStore(str(rank.messages), -1)
+        self._count: Counter[tuple[str, int]] = Counter()
 
-    def __post_init__(self) -> None:
-        self._store = _distributed.FileStore(str(self.file), -1)
-
-    def reach(self, peer: int) -> None:
-        if peer != self.number and peer not in self.begun:
-            self.begun.add(peer)
-            self.begin(peer)
+    def next(self, kind: str, sender: int) -> str:
+        """Return the name of a sender's next message of a kind."""
+        self._count[kind, sender] += 1
+        return f"{kind} of {sender}, {self._count[kind, sender]}"
 
     def tell(self, kind: str, value: Any) -> None:
         with _disable_current_modes():
-            self._store.set(self._key(kind, self.number), pickle.dumps(value))
+            self._store.set(self.next(kind, self.number), pickle.dumps(value))
 
-    def hear(self, kind: str, peer: int) -> Any:
-        self.reach(peer)
+    def hear(self, kind: str, sender: int) -> Any:
+        self.begin(sender)
         with _disable_current_modes():
-            try:
-                return pickle.loads(self._store.get(self._key(kind, peer)))
-            except RuntimeError as error:
-                raise InstanceError(
-                    f"rank {self.number} waits for rank {peer}, which sends nothing ({error})"
-                ) from None
-
-    def pass_over(self, kind: str, peer: int) -> None:
-        """Count a message that need not be heard."""
-        self._key(kind, peer)
-
-    def _key(self, kind: str, sender: int) -> str:
-        key = f"{kind} of {sender}"
-        self.count[key] += 1
-        return f"{key}, {self.count[key]}"
+            return pickle.loads(self._store.get(self.next(kind, sender)))
 
 
 @contextmanager
-def talking(own: Conversation) -> Iterator[None]:
+def talking(rank: Rank) -> Iterator[None]:
     """Within this context a rank's messages reach the ranks that are traced at the same time."""
+    own = _Conversation(rank)
+    to_this = f"to {rank.number}"
 
     def sends(send: Callable[..., Any]) -> Callable[..., Any]:
         def run(tensor: Any, dst: Any = None, group: Any = None, *rest: Any, **named: Any) -> Any:
             peer = _rank_of(dst, group, named.get("group_dst"))
-            own.reach(peer)
+            own.begin(peer)
             constant = known_values(tensor)
             own.tell(f"tensor to {peer}", None if constant is None else constant.tolist())
             return send(tensor, dst, group, *rest, **named)
 
         return run
 
-    def receives(receive: Callable[..., Any], waits: bool) -> Callable[..., Any]:
+    def receives(receive: Callable[..., Any]) -> Callable[..., Any]:
         def run(tensor: Any, src: Any = None, group: Any = None, *rest: Any, **named: Any) -> Any:
             done = receive(tensor, src, group, *rest, **named)
             peer = _rank_of(src, group, named.get("group_src"))
-            own.reach(peer)
-            kind = f"tensor to {own.number}"
-            if not waits:
-                own.pass_over(kind, peer)
-            elif (value := own.hear(kind, peer)) is not None:
+            if receive.__name__ == "irecv":
+                own.begin(peer)
+                own.next(f"tensor {to_this}", peer)
+            elif (value := own.hear(f"tensor {to_this}", peer)) is not None:
                 with _disable_current_modes():
                     tensor.constant = torch.tensor(value, dtype=tensor.dtype)
             return done
@@ -112,36 +92,36 @@ def talking(own: Conversation) -> Iterator[None]:
 
     def send_objects(objects: Any, dst: Any = None, group: Any = None, **named: Any) -> None:
         peer = _rank_of(dst, group, named.get("group_dst"))
-        own.reach(peer)
+        own.begin(peer)
         own.tell(f"objects to {peer}", list(objects))
 
     def receive_objects(objects: Any, src: Any = None, group: Any = None, **named: Any) -> int:
         peer = _rank_of(src, group, named.get("group_src"))
-        objects[:] = own.hear(f"objects to {own.number}", peer)
+        objects[:] = own.hear(f"objects {to_this}", peer)
         return peer
 
     def broadcast_objects(objects: Any, src: Any = None, group: Any = None, **named: Any) -> None:
         sender = _rank_of(src, group, named.get("group_src"))
+        kind = f"objects to {(group or _distributed.group.WORLD).group_name}"
         if sender == own.number:
-            own.tell(f"objects to {_name_of(group)}", list(objects))
+            own.tell(kind, list(objects))
         else:
-            objects[:] = own.hear(f"objects to {_name_of(group)}", sender)
+            objects[:] = own.hear(kind, sender)
 
     def gather_objects(objects: Any, one: Any, *_: Any, **__: Any) -> None:
         objects[:] = [one] * len(objects)
 
     compute_with_counts()
-    c10d = _MODULES[1]
     with ExitStack() as stack:
         for name, value in (
-            *((name, sends(getattr(c10d, name))) for name in ("send", "isend")),
-            *((name, receives(getattr(c10d, name), name == "recv")) for name in ("recv", "irecv")),
+            *((name, sends(getattr(_c10d, name))) for name in ("send", "isend")),
+            *((name, receives(getattr(_c10d, name))) for name in ("recv", "irecv")),
             ("send_object_list", send_objects),
             ("recv_object_list", receive_objects),
             ("broadcast_object_list", broadcast_objects),
             ("all_gather_object", gather_objects),
         ):
-            for module in _MODULES:
+            for module in (_distributed, _c10d):
                 stack.enter_context(mock.patch.object(module, name, value))
         yield
 
@@ -151,7 +131,3 @@ def _rank_of(rank: int | None, group: Any, in_group: int | None) -> int:
         return rank
     found: int = _distributed.get_global_rank(group or _distributed.group.WORLD, in_group or 0)
     return found
-
-
-def _name_of(group: Any) -> str:
-    return str((group or _distributed.group.WORLD).group_name)

@@ -59,14 +59,8 @@ from torch.utils._python_dispatch import (
 from torch.utils.weak import WeakIdKeyDictionary
 
 from instances.extract.kernels.call_effort import written_arguments
+from instances.extract.record.requests import known_counts
 from instances.extract.record.requests.engine_addition import engine_addition, in_engine
-from instances.extract.record.requests.known_counts import (
-    EVEN,
-    EXCHANGES,
-    counted,
-    exchange,
-    known_values,
-)
 from instances.extract.record.requests.picked_rows import SAID, all_rows
 from instances.extract.record.requests.request_recorder import AllocatorRequest, RequestRecorder
 from instances.extract.record.requests.workspaces import (
@@ -122,8 +116,8 @@ class AllocationMode(_Mode):
         self.default_on_gpu = False
         # True once the program has put a tensor on the GPU.
         self.is_placed = False
-        # Notes about the trace, which an answer prints.
-        self.notes: list[str] = []
+        # Notes about the trace, which an answer prints, as keys.
+        self.notes: dict[str, None] = {}
         # The number of times its even share of tokens that an expert of this rank gets.
         self.imbalance = 1.0
         # While an operator runs.
@@ -153,23 +147,24 @@ class AllocationMode(_Mode):
             return self._compared.get(args[0], True)
         if name == ASK_FOR_VALUE and args[0].is_floating_point():
             return ONE_HALF
-        sent = known_values(args[EXCHANGES[name]]) if name in EXCHANGES else None
+        sent = known_counts.sent_by(name, args)
         self.is_inside = True
         try:
-            results = counted(name, args)
-            if results is not None:
-                self._say(EVEN.format(self.imbalance))
-            else:
+            results = known_counts.counted(name, args)
+            if results is None:
                 results = func(*args, **(kwargs or {}))
+            else:
+                self.notes[known_counts.EVEN.format(self.imbalance)] = None
         except (DataDependentOutputException, DynamicOutputShapeException):
             results = all_rows(name, func, args)
             if results is None:
                 raise
-            self._say(SAID)
+            self.notes[SAID] = None
         finally:
             self.is_inside = False
-        if name in EXCHANGES:
-            exchange(sent, args[0] if func.namespace == "c10d" else results, self.imbalance)
+        if sent is not None:
+            received = args[0] if func.namespace == "c10d" else results
+            known_counts.exchange(sent, received, self.imbalance)
         if name == DRAW and results.numel() == 1:
             self._taken_for[results] = ONE_HALF
         elif name in EXTREMES and not results.is_floating_point():
@@ -197,10 +192,6 @@ class AllocationMode(_Mode):
             for tensor in new:
                 self._watch(tensor.untyped_storage(), on_gpu, None)
         return results
-
-    def _say(self, text: str) -> None:
-        if text not in self.notes:
-            self.notes.append(text)
 
     def adopt(self, tensors: Iterable[Tensor]) -> None:
         """Record that tensors made elsewhere are copied to the GPU, in this order."""

@@ -23,7 +23,7 @@ from torch._guards import detect_fake_mode
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import _disable_current_modes
 
-EVEN = "experts: each gets an even share of the tokens, times {:g} after an exchange between ranks"
+EVEN = "experts: each gets an even share of the tokens, times {:g} if other ranks send them"
 # By operator, the place of the number of counts among its arguments.
 COUNTS = {"bincount.default": 2, "histc.default": 1}
 REPEAT = "repeat_interleave.Tensor"
@@ -34,13 +34,10 @@ MOST_COUNTS = 4096
 _holds_one: Any = FakeTensorMode.may_turn_const
 
 
-def counted(name: str, args: tuple[Any, ...]) -> Tensor | None:
+def counted(name: str, args: tuple[Any, ...]) -> Any:
     """Return the result of an operator that counts rows, or repeats by counts; None of others."""
     if name == REPEAT and (repeats := known_values(args[0])) is not None:
-        with _disable_current_modes():
-            length = int(repeats.sum())
-        repeated: Tensor = args[0].new_empty(length)
-        return repeated
+        return args[0].new_empty(sum(repeats.tolist()))
     if name not in COUNTS or len(args) <= COUNTS[name] or args[0].is_floating_point():
         return None
     fake = compute_with_counts()
@@ -48,8 +45,7 @@ def counted(name: str, args: tuple[Any, ...]) -> Tensor | None:
     with _disable_current_modes():
         counts = torch.full((bins,), total // bins, dtype=args[0].dtype)
         counts[: total % bins] += 1
-    known: Tensor = fake.fake_tensor_converter.from_real_tensor(fake, counts, make_constant=True)
-    return known
+    return fake.fake_tensor_converter.from_real_tensor(fake, counts, make_constant=True)
 
 
 def compute_with_counts() -> Any:
@@ -69,8 +65,13 @@ def known_values(tensor: Any) -> Tensor | None:
     return getattr(tensor, "constant", None)
 
 
-def exchange(sent: Tensor | None, result: Any, imbalance: float) -> None:
+def sent_by(name: str, args: tuple[Any, ...]) -> Tensor | None:
+    """Return the known counts that an operator sends to other ranks."""
+    return known_values(args[EXCHANGES[name]]) if name in EXCHANGES else None
+
+
+def exchange(sent: Tensor, result: Any, imbalance: float) -> None:
     """Note what a rank receives if it sends known counts, as all others do."""
-    if sent is not None and result.shape == sent.shape:
+    if result.shape == sent.shape:
         with _disable_current_modes():
             result.constant = (sent * imbalance).ceil().to(sent.dtype)

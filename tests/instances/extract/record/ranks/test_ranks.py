@@ -266,7 +266,7 @@ def test_experts_get_the_stated_share_of_the_tokens(setting: str, tmp_path: Path
         sizes = [size for size in trace.size.tolist() if size % 100 == 0]
         # Its own rows, what arrives, the same by expert, and a copy for each of two experts.
         assert sizes == [800, *[100 * rows] * 2, *[50 * rows] * 2]
-        assert f"times {imbalance:g} after" in str(trace.origin[NOTES])
+        assert f"times {imbalance:g} if" in str(trace.origin[NOTES])
 
 
 LONG = """
