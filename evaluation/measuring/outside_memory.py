@@ -41,7 +41,6 @@ def _reduce_and_gather() -> None:
 
 
 def _exchange() -> None:
-    # Also the messages between two ranks.
     block = torch.ones(_ELEMENTS, device="cuda")
     distributed.all_to_all_single(torch.empty_like(block), block)
 

@@ -37,7 +37,9 @@ _holds_one: Any = FakeTensorMode.may_turn_const
 def counted(name: str, args: tuple[Any, ...]) -> Any:
     """Return the result of an operator that counts rows, or repeats by counts; None of others."""
     if name == REPEAT and (repeats := known_values(args[0])) is not None:
-        return args[0].new_empty(sum(repeats.tolist()))
+        with _disable_current_modes():
+            length = int(repeats.sum())
+        return args[0].new_empty(length)
     if name not in COUNTS or len(args) <= COUNTS[name] or args[0].is_floating_point():
         return None
     fake = compute_with_counts()
