@@ -26,7 +26,7 @@ from gpu_runtime.fitting.fit_difference import (
 from gpu_runtime.fitting.fit_report import fit_json, fit_notes, fit_sections, write_sections
 from gpu_runtime.fitting.frontier import Frontier, search_frontier
 from gpu_runtime.fitting.largest_value import LargestValues, search_largest
-from gpu_runtime.fitting.outside_memory import CHANNELS
+from gpu_runtime.fitting.outside_memory import CHANNELS, LIBRARIES
 from gpu_runtime.fitting.rank_fit import Fits
 from gpu_runtime.fitting.remedies import Remedies, seek_remedies
 from gpu_runtime.fitting.replayed_program import ReplayedProgram
@@ -61,9 +61,6 @@ from planners.text.byte_units import given_bytes, human_bytes, parse_bytes
 from planners.text.progress_line import show_progress
 
 ALLOCATORS = "pytorch-caching,pytorch-expandable,planned"
-# Memory that a process takes beside reserved bytes, without the CUDA context. On an H200 up to
-# 0.237 GiB were measured (docs/fit.md); rounded up.
-BESIDE = "250MiB"
 EXIT = {Fits.YES: 0, Fits.NO: 1, Fits.ONLY_PLANNED: 3}
 
 app = CommandLine()
@@ -91,7 +88,7 @@ class _Options:
     ] = None
     beside: Annotated[
         str, typer.Option(metavar="BYTES", help="Part of it for libraries and kernels.")
-    ] = BESIDE
+    ] = f"{LIBRARIES >> 20}MiB"
     ranks: Annotated[
         int, typer.Option(help="Processes of a distributed training, a GPU for each.")
     ] = 1
@@ -106,6 +103,9 @@ class _Options:
     channels: Annotated[
         int, typer.Option(help="Channels of NCCL, by which it takes buffers; 0 for none.")
     ] = CHANNELS
+    imbalance: Annotated[
+        float, typer.Option(help="Times its even share of tokens that an expert gets.")
+    ] = 1.0
     vary: Annotated[
         str | None,
         typer.Option(
@@ -165,6 +165,7 @@ class _Options:
             ("--groups", self.groups, 0),
             ("--ranks", self.ranks, 1),
             ("--channels", self.channels, 0),
+            ("--imbalance", self.imbalance, 1),
         ):
             if value < least:
                 raise GaplessError(f"{option}: at least {least} is needed, found {value}")
@@ -215,7 +216,8 @@ class _Options:
                 )
         settings = TraceSettings(self.steps, **loop)
         own = (self.set_ or (), self.words or (), self.models or ())
-        return AskedProgram(name, settings, shape, *own, self.ranks, self.parallel)
+        several = (self.ranks, self.parallel, self.imbalance)
+        return AskedProgram(name, settings, shape, *own, *several)
 
     @property
     def varies_ranks(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpu_runtime.fitting.live_peak import peaks_of_parts
 from gpu_runtime.fitting.rank_fit import AllocatorFit
 from planners.errors import GaplessError
 from planners.model.online_result import OnlineResult, OnlineTerms
@@ -17,18 +18,22 @@ def fit_of_allocator(
 
     When memory runs out, an allocator gives idle memory back and tries again, as PyTorch does.
     """
-    reserved = _replay(requests, allocator, None).reserved_peak
+    ample = _replay(requests, allocator, None)
+    reserved = ample.reserved_peak
     fits = None if room is None else reserved <= room
     # No allocator can run in less than the live bytes.
     if room is not None and not fits and live_peak <= room:
         fits = _replay(requests, allocator, room).out_of_memory_row is None
-    return AllocatorFit(allocator.label, reserved, fits)
+    parts = peaks_of_parts(ample.reserved, requests.iteration_rows)
+    return AllocatorFit(allocator.label, reserved, fits, parts)
 
 
 def _replay(
     requests: RequestSequence, allocator: ChosenOnline, capacity: int | None
 ) -> OnlineResult:
-    run = run_online(requests, [allocator], OnlineTerms(capacity=capacity))
+    run = run_online(
+        requests, [allocator], OnlineTerms(capacity=capacity, has_series=capacity is None)
+    )
     if run.left_out:
         raise KeyboardInterrupt
     (row,) = run.rows

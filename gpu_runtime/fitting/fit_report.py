@@ -12,7 +12,8 @@ from gpu_runtime.fitting.fit_answer import FitAnswer
 from gpu_runtime.fitting.frontier import Frontier
 from gpu_runtime.fitting.graph_pools import CapturedGraph
 from gpu_runtime.fitting.largest_value import LargestValues
-from gpu_runtime.fitting.live_peak import LiveKind, LivePeak
+from gpu_runtime.fitting.live_peak import PARTS, SET_UP, LiveKind, LivePeak
+from gpu_runtime.fitting.outside_memory import OutsideMemory
 from gpu_runtime.fitting.rank_fit import LIVE, AllocatorFit, Fits, RankFit
 from gpu_runtime.fitting.remedies import Remedies, Remedy
 from gpu_runtime.fitting.step_kinds import notes_on_kinds
@@ -40,7 +41,7 @@ def peak_line(fit: RankFit) -> str:
     """Return the line above the table: the trace, and the step of the live peak."""
     peak, trace, origin = fit.peak, fit.traced.trace, fit.traced.origin
     which = f", rank {origin['rank']} of {origin['ranks']}" if "rank" in origin else ""
-    when = f", in step {peak.step}, {peak.phase}" if peak.step else ""
+    when = f", in step {peak.step}, {peak.phase}" if peak.step else f", in {SET_UP}"
     label = one_line(fit.traced.label + which, MOST_SHOWN_NAME)
     return (
         f"{label}: {counted(trace.request_count, 'request')} in "
@@ -105,20 +106,36 @@ def graphs_lines(fit: RankFit) -> str:
     return "\n".join(lines)
 
 
-def ranks_table(heading: str, fits: Mapping[int, RankFit]) -> Table:
-    """Return a line for each rank, or number of ranks: the reserved peak by allocator."""
+def parts_table(fit: RankFit) -> Table:
+    """Return a line for each part of the run: its live and its reserved peaks."""
+    peaks = zip(*(row.parts for row in fit.rows), strict=True)
+    rows = [Row([part, *map(human_bytes, one)]) for part, one in zip(PARTS, peaks, strict=False)]
+    return Table(columns_of("part", *fit.labels), rows)
+
+
+def ranks_table(heading: str, fits: Mapping[str, RankFit]) -> Table:
+    """Return a line for each kind of rank, or number of ranks: the reserved peak by allocator."""
     first = next(iter(fits.values()))
     with_memory = first.room is not None
     rows = [
         Row([
-            f"{number:,}",
+            name,
             *(human_bytes(row.reserved_peak) for row in fit.rows),
             *([ANSWERS[fit.answer]] if with_memory else []),
         ])
-        for number, fit in fits.items()
+        for name, fit in fits.items()
     ]  # fmt: skip
     answer = [Column("answer", is_left=True)] if with_memory else []
     return Table([*columns_of(heading, *first.labels, left=0), *answer], rows)
+
+
+def _by_kind(every: Sequence[RankFit]) -> dict[str, RankFit]:
+    """Return one of the traced ranks of equal figures, by the numbers of all of them."""
+    alike: dict[object, list[RankFit]] = {}
+    for fit in every:
+        alike.setdefault(fit.rows, []).append(fit)
+    return {", ".join(str(one.traced.origin["rank"]) for one in kind): kind[0]
+            for kind in alike.values()}  # fmt: skip
 
 
 def kinds_table(kinds: Sequence[LiveKind], heading: str = "kind", most: int | None = None) -> Table:
@@ -141,6 +158,15 @@ def peak_table(peak: LivePeak, most: int) -> Table:
         rows.append(Row([*_alive(size, blocks, peak.size), "", *and_more(len(peak.groups), most)]))
     columns = (*ALIVE, Column("since", is_left=True), Column("module", is_left=True, wraps=True))
     return Table(columns, rows, first_left_out=("blocks",))
+
+
+def outside_table(outside: OutsideMemory) -> Table:
+    """Return a line for what takes memory outside of PyTorch, with the source of its figure."""
+    rows = [
+        Row([what, OUTSIDE if size is None else human_bytes(size), source])
+        for what, (size, source) in outside.sources.items()
+    ]
+    return Table([*columns_of("outside of PyTorch", "bytes"), Column("source", is_left=True)], rows)
 
 
 def _alive(size: int, blocks: int, whole: int) -> tuple[str, str, str]:
@@ -196,13 +222,6 @@ def fit_notes(fit: RankFit, found: LargestValues | None = None) -> list[str]:
     lines = str(fit.traced.origin.get(NOTES, "")).splitlines() + notes_on_kinds(fit.traced.trace)
     if fit.graphs:
         lines.append("captured graphs need pools, so only PyTorch's allocators are replayed")
-    if outside.groups:
-        groups = " and ".join(counted(size, "rank") for size in outside.groups)
-        lines.append(
-            f"outside of PyTorch: {human_bytes(outside.libraries)} for libraries, "
-            f"{human_bytes(outside.nccl)} for NCCL ({counted(outside.channels, 'channel')} in "
-            f"{counted(len(outside.groups), 'group')} of {groups})"
-        )
     if fit.memory is None or room is None:
         return lines
     if any(row.gives_back(room) for row in fit.rows):
@@ -283,15 +302,18 @@ def fit_sections(answer: FitAnswer) -> Iterator[Section]:
     table = fit_table(worst, answer.found, answer.fewest)
     yield Section("Reserved by allocator", table, peak_line(worst))
     if len(answer.every) > 1:
-        by_rank = {int(fit.traced.origin["rank"]): fit for fit in answer.every}
-        yield Section("Kinds of rank", ranks_table("rank", by_rank))
+        yield Section("Kinds of rank", ranks_table("rank", _by_kind(answer.every)))
     if worst.graphs:
         above = f"captured graphs under {worst.rows[1].label}"
         table = graphs_table(worst.graphs, answer.groups)
         yield Section("Captured graphs", table, above, graphs_lines(worst))
+    if any(worst.peak.parts):
+        yield Section("Peak by part of the run", parts_table(worst))
     if answer.groups:
         yield Section("Live at the peak, by kind", kinds_table(worst.peak.kinds))
         yield Section("Live at the peak, by module", peak_table(worst.peak, answer.groups))
+    if worst.memory is not None or worst.outside.groups:
+        yield Section("Outside of PyTorch", outside_table(worst.outside))
     if frontier is not None and frontier.found:
         above = f"largest {frontier.searched} in {human_bytes(worst.room or 0)}"
         below = f"no larger {frontier.doubled}: {frontier.ended}" if frontier.ended else ""
@@ -301,7 +323,8 @@ def fit_sections(answer: FitAnswer) -> Iterator[Section]:
         ended = answer.fewest.ended
         below = f"no more ranks: {ended}" if ended else ""
         above = "the worst rank, by their number"
-        yield Section("Fewest ranks", ranks_table("ranks", answer.fewest.tried), above, below)
+        tried = {f"{ranks:,}": fit for ranks, fit in answer.fewest.tried.items()}
+        yield Section("Fewest ranks", ranks_table("ranks", tried), above, below)
     if answer.remedies is not None and (answer.remedies.found or answer.remedies.left_out):
         above = f"what would help under {answer.remedies.allocator}; least: under any allocator"
         below = "\n".join(f"left out: {one}" for one in answer.remedies.left_out)

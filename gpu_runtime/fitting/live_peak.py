@@ -6,14 +6,19 @@ import enum
 import re
 from collections import defaultdict
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from instances.traces.allocation_trace import NO_MODULE, AllocationTrace, Phase, Role
+from planners.model.columns import IntColumn
 
 # Layers of one kind form one group: their numbers are left out of the names.
 _NUMBER = re.compile(r"(?<=\.)\d+(?=\.|$)")
 
+# The parts of a run: what comes before the steps, and the steps.
+SET_UP = "set-up"
+PARTS = (SET_UP, "first step", "later steps")
 BEFORE = "before the steps"
 EARLIER = "an earlier step"
 
@@ -76,6 +81,8 @@ class LivePeak:
     kinds: tuple[LiveKind, ...] = ()
     # The event of that moment.
     event: int = 0
+    # The peak in each of :data:`PARTS`.
+    parts: tuple[int, ...] = ()
 
 
 def find_live_peak(trace: AllocationTrace) -> LivePeak:
@@ -104,7 +111,15 @@ def find_live_peak(trace: AllocationTrace) -> LivePeak:
         groups=tuple(groups),
         kinds=tuple(kinds),
         event=event,
+        parts=peaks_of_parts(live, trace.iteration_begins),
     )
+
+
+def peaks_of_parts(after: IntColumn, begins: IntColumn) -> tuple[int, ...]:
+    """Return the largest of the bytes after each row in each part; 0 for a part without rows."""
+    bounds = [0, *begins[: len(PARTS) - 1].tolist()]
+    bounds += [len(after)] * (len(PARTS) + 1 - len(bounds))
+    return tuple(int(after[begin:end].max(initial=0)) for begin, end in pairwise(bounds))
 
 
 def _mark_of(trace: AllocationTrace, event: int) -> int:

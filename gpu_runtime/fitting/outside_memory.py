@@ -21,6 +21,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from planners.text.byte_units import counted
+
 STEPS = 8
 # Lines of 16 bytes: 8 for each of 512 threads.
 LOW_LATENCY_BYTES = STEPS * 8 * 512 * 16
@@ -31,6 +33,9 @@ CONNECTION_BYTES = LOW_LATENCY_BYTES + LOW_LATENCY_128_BYTES + SIMPLE_BYTES
 # The ring and the tree.
 CONNECTIONS = 2
 CHANNELS = 24
+# Memory beside reserved bytes, without the CUDA context: rounded up from the measured bytes.
+LIBRARIES = 250 << 20
+MEASURED = "measured: 0.234 to 0.237 GiB on an H200, rounded up"
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,22 @@ class OutsideMemory:
     def nccl(self) -> int:
         """Bytes of NCCL's buffers."""
         return len(self.groups) * self.channels * CONNECTIONS * CONNECTION_BYTES
+
+    @property
+    def sources(self) -> dict[str, tuple[int | None, str]]:
+        """Bytes by what takes them, None if they are left out, and where the figures come from."""
+        context = "left out: --memory is what is free once it exists"
+        libraries = MEASURED if self.libraries == LIBRARIES else "as given"
+        found: dict[str, tuple[int | None, str]] = {"CUDA context": (None, context)}
+        found["libraries and kernels"] = self.libraries, libraries
+        if self.groups:
+            groups = " and ".join(counted(size, "rank") for size in self.groups)
+            found["NCCL"] = (
+                self.nccl,
+                f"a model: {counted(self.channels, 'channel')} in "
+                f"{counted(len(self.groups), 'group')} of {groups}",
+            )
+        return found
 
     @property
     def total(self) -> int:

@@ -35,6 +35,8 @@ class AllocatorFit:
     reserved_peak: int
     # True if the program runs in the given room; None if no room is given.
     fits: bool | None
+    # The peak in each of :data:`PARTS`.
+    parts: tuple[int, ...] = ()
 
     def gives_back(self, room: int | None) -> bool:
         """Return True if the program runs only because idle memory goes back to the device."""

@@ -36,10 +36,14 @@ class ReplayedProgram:
         """Trace the program with changed values, and replay it: once for each kind of rank."""
         try:
             with standard_output.kept_for_the_answer():
-                first = self.replayed(self.program.trace(changes, vary))
-                others = GroupFacts.of(first.traced.origin).unlike[1:]
-                traced = (self.program.trace(changes, vary, rank) for rank in others)
-                return [first, *map(self.replayed, traced)]
+                traced: dict[int, Traced] = {}
+                unlike = [0]
+                for rank in unlike:
+                    if rank not in traced:
+                        for one in self.program.trace(changes, vary, rank):
+                            traced[int(one.origin.get("rank", 0))] = one
+                        unlike += GroupFacts.of(traced[rank].origin).unlike
+                return [self.replayed(traced[rank]) for rank in sorted(traced)]
         finally:
             show_progress("")
 
@@ -62,7 +66,8 @@ class ReplayedProgram:
         outside = OutsideMemory(self.beside, GroupFacts.of(traced.origin).groups, self.channels)
         room = None if self.memory is None else outside.room_in(self.memory)
         peak = find_live_peak(trace)
-        rows = [AllocatorFit(LIVE, peak.size, None if room is None else peak.size <= room)]
+        fits = None if room is None else peak.size <= room
+        rows = [AllocatorFit(LIVE, peak.size, fits, peak.parts)]
         # Other allocators have no pools; in a training PyTorch's serves these requests.
         able = [one for one in self.allocators if is_pytorch(one.label) or not requests.pool.any()]
         for allocator in able:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from gpu_runtime.fitting.answers_together import Begin, answers_together
 from instances.extract.models import find_model
 from instances.extract.models.model_registry import register_own_models
 from instances.extract.models.required_packages import require_packages
@@ -70,6 +72,8 @@ class AskedProgram:
     ranks: int = 1
     # The kinds of parallelism to add, as :func:`parse_parallel` reads them.
     parallel: str | None = None
+    # The number of times its even share of tokens that an expert gets.
+    imbalance: float = 1.0
 
     def __post_init__(self) -> None:
         self._kinds(self.ranks)
@@ -82,26 +86,50 @@ class AskedProgram:
     def can_change_ranks(self) -> bool:
         return self.is_distributed and "=" not in (self.parallel or "")
 
-    def trace(self, changes: Changes, vary: Sequence[str] = (), number: int = 0) -> Traced:
-        """Trace a process with changed values, and ask the program for its own values of others."""
+    def trace(self, changes: Changes, vary: Sequence[str] = (), number: int = 0) -> list[Traced]:
+        """Trace a process with changed values, and the program's own values of others.
+
+        With it the processes are traced to which it sends, and from which it receives.
+        """
         changes = dict(changes)
         # A function that is not distributed may have a parameter of this name.
         ranks = changes.pop(RANKS, self.ranks) if self.is_distributed else self.ranks
-        rank = Rank(number, ranks, self._kinds(ranks)) if ranks > 1 else None
-        which = f", rank {number} of {ranks}" if rank else ""
+        which = f", rank {number} of {ranks}" if ranks > 1 else ""
         show_progress(f"{with_values(self.name, changes)}{which}: tracing")
+        alone = Rank(number, ranks, self._kinds(ranks), self.imbalance)
         if not (is_own(self.name) or self.models):
-            return self._traced(rank, changes, vary)
+            return [self._traced(alone, changes, vary)]
         require_packages()  # imported here, for all forked processes
-        return _trace_apart(self.name, lambda: self._traced(rank, changes, vary), len(vary))
+        with TemporaryDirectory(prefix="gapless-fit-") as name:
+            folder = Path(name)
+
+            def trace_to_file(number: int, begin: Begin) -> dict[str, Any]:
+                rank = replace(alone, number=number, messages=folder / "messages", begin=begin)
+                traced = self._traced(rank, changes, vary)
+                write_recorded_trace(traced.trace, folder / f"{number}.npz")
+                return {name: getattr(traced, name) for name in _ANSWER}
+
+            if ranks > 1:
+                said = answers_together(self.name, number, trace_to_file, _ANSWER)
+            else:
+                trace = partial(trace_to_file, number, alone.begin)
+                said = {number: answer_apart(self.name, trace, _ANSWER)}
+            files = {folder / f"{number}.npz": answer for number, answer in said.items()}
+            return [self._checked(answer, file, len(vary)) for file, answer in files.items()]
+
+    def _checked(self, said: dict[str, Any], file: Path, varied: int) -> Traced:
+        is_valid = [type(value) for value in said["values"]] == [int] * varied
+        if not (is_valid and all(isinstance(one, int) for one in said["changeable"].values())):
+            raise InstanceError(f"{self.name}: its process sent no valid answer")
+        return Traced(**said, trace=read_recorded_trace_file(file))
 
     def _kinds(self, ranks: int) -> dict[str, int]:
         return {} if self.parallel is None else parse_parallel(self.parallel, ranks)
 
-    def _traced(self, rank: Rank | None, changes: Changes, vary: Sequence[str]) -> Traced:
+    def _traced(self, one: Rank, changes: Changes, vary: Sequence[str]) -> Traced:
         register_own_models(self.models)
         trace = self._trace_own if is_own(self.name) else self._trace_model
-        return trace(rank, changes, vary)
+        return trace(one if one.ranks > 1 else None, changes, vary)
 
     def _trace_model(self, rank: Rank | None, changes: Changes, vary: Sequence[str]) -> Traced:
         model = find_model(self.name)
@@ -149,20 +177,3 @@ def _whole_number(parameter: str, value: object, where: str) -> int:
             f"found {shown(value)}"
         )
     return value
-
-
-def _trace_apart(name: str, trace: Callable[[], Traced], varied: int) -> Traced:
-    """Trace in a process of its own, which hands over a file that is checked like any other."""
-    with TemporaryDirectory(prefix="gapless-fit-") as folder:
-        path = Path(folder) / "trace.npz"
-
-        def traced_to_file() -> dict[str, Any]:
-            traced = trace()
-            write_recorded_trace(traced.trace, path)
-            return {name: getattr(traced, name) for name in _ANSWER}
-
-        said = answer_apart(name, traced_to_file, _ANSWER)
-        is_valid = [type(value) for value in said["values"]] == [int] * varied
-        if not (is_valid and all(isinstance(one, int) for one in said["changeable"].values())):
-            raise InstanceError(f"{name}: its process sent no valid answer")
-        return Traced(**said, trace=read_recorded_trace_file(path))

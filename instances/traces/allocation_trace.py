@@ -183,6 +183,11 @@ class AllocationTrace:
         return np.unique(self.mark_iteration)
 
     @property
+    def iteration_begins(self) -> IntColumn:
+        """The event at which each iteration begins."""
+        return self.mark_event[np.searchsorted(self.mark_iteration, self.iterations)]
+
+    @property
     def iteration_count(self) -> int:
         """Number of iterations that begin within the trace; 0 without marks."""
         return len(self.iterations)

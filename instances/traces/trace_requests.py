@@ -45,7 +45,6 @@ def requests_of_trace(trace: AllocationTrace) -> RequestSequence:
     order = np.argsort(event, kind="stable")
     order = order[~_goes_with_next(action[order], request[order], pool[order])]
     event, action, request, pool = event[order], action[order], request[order], pool[order]
-    begins = trace.mark_event[np.searchsorted(trace.mark_iteration, trace.iterations)]
     return RequestSequence(
         trace.name,
         action=action,
@@ -56,7 +55,7 @@ def requests_of_trace(trace: AllocationTrace) -> RequestSequence:
         is_recorded=True,
         address=trace.address[asked],
         segments=_segments(trace, np.flatnonzero(action == RequestAction.ALLOCATE), event),
-        iteration_rows=np.searchsorted(event, begins),
+        iteration_rows=np.searchsorted(event, trace.iteration_begins),
         phase=_phases(trace, event),
         module=_modules(trace, asked[request], action),
         module_names=trace.module_names,

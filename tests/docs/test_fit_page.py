@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_runtime.fit import BESIDE
+from gpu_runtime.fitting.outside_memory import LIBRARIES
 from tests.docs.test_recording import BLOCKS
 from tests.repository import ROOT
 
@@ -53,4 +53,4 @@ def ran(words: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_page_has_the_default_of_what_is_taken_off() -> None:
-    assert f"`--beside {BESIDE}`" in PAGE
+    assert f"`--beside {LIBRARIES >> 20}MiB`" in PAGE

@@ -74,7 +74,7 @@ def trace_on_fake_tensors(
                 f"{name}: its memory depends on the values of its data ({error}), which fake "
                 f"tensors do not have; record it with --device cuda"
             ) from None
-        trace = mode.recorder.trace(name, origin_of_run(origin, mode.notes, rank))
+        trace = mode.recorder.trace(name, origin_of_run(origin, [*mode.notes], rank))
         # Until here, so that weights and state outlive the trace.
         del module, optimizer
         return trace

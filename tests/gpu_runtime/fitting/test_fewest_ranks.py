@@ -47,7 +47,7 @@ def test_it_is_doubled_until_it_fits_under_every_allocator() -> None:
     fewest = searched(sharded)
     assert list(fewest.tried) == [1, 2, 4, 8, 16, 32]
     assert (fewest.fewest("lean"), fewest.fewest("greedy"), fewest.ended) == (8, 32, "")
-    table = ranks_table("ranks", fewest.tried)
+    table = ranks_table("ranks", {str(ranks): fit for ranks, fit in fewest.tried.items()})
     assert list(table.rows[3].cells) == ["8", "8 B", "100 B", "200 B", "fits only when planned"]
     cells = [row.cells[-1] for row in fit_table(fewest.tried[1], fewest=fewest).rows]
     assert cells == ["1", "8", "32"]

@@ -56,6 +56,15 @@ def test_layers_of_one_kind_are_told_of_together() -> None:
     )
 
 
+def test_each_part_of_a_run_has_a_peak_of_its_own() -> None:
+    assert find_live_peak(two_steps()).parts == (100, 150, 200)
+    # A run that ends with its first step, and one without any.
+    marks = {name: [] for name in ("mark_event", "mark_phase", "mark_microbatch", "mark_iteration")}
+    assert find_live_peak(two_steps(**marks)).parts == (200, 0, 0)
+    one = {"mark_iteration": [0] * 6}
+    assert find_live_peak(two_steps(**one)).parts == (100, 200, 0)
+
+
 def test_a_phase_of_the_peaks_own_step_is_named() -> None:
     peak = find_live_peak(two_steps(size=[100, 50, 20, 30, 75]))
     assert (peak.size, peak.phase) == (225, "backward")

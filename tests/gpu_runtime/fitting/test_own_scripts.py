@@ -20,7 +20,7 @@ SMALL_BYTES = 64
 
 
 def trace_of(name: str, ranks: int = 1) -> AllocationTrace:
-    return AskedProgram(name, ranks=ranks).trace({}).trace
+    return AskedProgram(name, ranks=ranks).trace({})[0].trace
 
 
 def requests(trace: AllocationTrace, step: int) -> Counter[int]:

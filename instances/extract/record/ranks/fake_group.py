@@ -34,6 +34,7 @@ from torch.distributed.tensor._sharding_prop import ShardingPropagator
 from torch.utils._python_dispatch import _disable_current_modes
 
 from instances.extract.record.ranks.bucket_reducer import bucket_reducers
+from instances.extract.record.ranks.conversation import talking
 from instances.extract.record.ranks.rank import GroupFacts, Rank
 from instances.extract.record.ranks.unlike_ranks import unlike_ranks
 from instances.extract.record.requests.allocation_mode import AllocationMode
@@ -53,6 +54,7 @@ def group_facts(rank: Rank) -> GroupFacts:
 @contextmanager
 def fake_group(rank: Rank, mode: AllocationMode) -> Iterator[None]:
     """Within this context this process is one rank of several, as a mode records it."""
+    mode.imbalance = rank.imbalance
     # Importing it registers the backend.
     from torch.testing._internal.distributed.fake_pg import FakeStore
 
@@ -70,6 +72,8 @@ def fake_group(rank: Rank, mode: AllocationMode) -> Iterator[None]:
             ):
                 stack.enter_context(mock.patch.object(owner, name, value))
             stack.enter_context(bucket_reducers())
+            if rank.messages is not None:
+                stack.enter_context(talking(rank))
             derive: Any = ShardingPropagator._propagate_tensor_meta_non_cached
 
             def derive_unrecorded(*args: Any) -> Any:

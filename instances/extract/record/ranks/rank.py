@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from planners.model.problem import Scalar
 
@@ -19,6 +20,12 @@ class Rank:
     ranks: int
     # The kinds of parallelism that the command adds, each with its number of ranks.
     parallel: Mapping[str, int] = field(default_factory=dict)
+    # The number of times their even share of tokens that the experts of this rank get.
+    imbalance: float = 1.0
+    # The file of messages between ranks that are traced at the same time; None for a rank alone.
+    messages: Path | None = None
+    # Called with the number of a rank that it talks to.
+    begin: Callable[[int], None] = lambda _: None
 
     @property
     def of_host(self) -> tuple[int, int]:

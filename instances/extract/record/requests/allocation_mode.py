@@ -59,6 +59,7 @@ from torch.utils._python_dispatch import (
 from torch.utils.weak import WeakIdKeyDictionary
 
 from instances.extract.kernels.call_effort import written_arguments
+from instances.extract.record.requests import known_counts
 from instances.extract.record.requests.engine_addition import engine_addition, in_engine
 from instances.extract.record.requests.picked_rows import SAID, all_rows
 from instances.extract.record.requests.request_recorder import AllocatorRequest, RequestRecorder
@@ -82,8 +83,6 @@ CONSTANTS = frozenset({"lift_fresh.default", "lift.default"})
 ASK_FOR_VALUE = "_local_scalar_dense.default"
 # The value of a float that depends on data.
 ONE_HALF = 0.5
-# Its kernel for the CPU takes no whole numbers.
-HISTOGRAM = "histc.default"
 DRAW = "rand.default"
 EXTREMES = ("max.default", "min.default")
 COMPARISONS = {
@@ -117,8 +116,10 @@ class AllocationMode(_Mode):
         self.default_on_gpu = False
         # True once the program has put a tensor on the GPU.
         self.is_placed = False
-        # Notes about the trace, which an answer prints.
-        self.notes: list[str] = []
+        # Notes about the trace, which an answer prints, as keys.
+        self.notes: dict[str, None] = {}
+        # The number of times its even share of tokens that an expert of this rank gets.
+        self.imbalance = 1.0
         # While an operator runs.
         self.is_inside = False
         # Called with each tensor that an operator writes in place.
@@ -146,18 +147,24 @@ class AllocationMode(_Mode):
             return self._compared.get(args[0], True)
         if name == ASK_FOR_VALUE and args[0].is_floating_point():
             return ONE_HALF
+        sent = known_counts.sent_by(name, args)
         self.is_inside = True
         try:
-            if name == HISTOGRAM:
-                args = (args[0].float(), *args[1:])
-            results = func(*args, **(kwargs or {}))
+            results = known_counts.counted(name, args)
+            if results is None:
+                results = func(*args, **(kwargs or {}))
+            else:
+                self.notes[known_counts.EVEN.format(self.imbalance)] = None
         except (DataDependentOutputException, DynamicOutputShapeException):
             results = all_rows(name, func, args)
             if results is None:
                 raise
-            self.notes = [SAID]
+            self.notes[SAID] = None
         finally:
             self.is_inside = False
+        if sent is not None:
+            received = args[0] if func.namespace == "c10d" else results
+            known_counts.exchange(sent, received, self.imbalance)
         if name == DRAW and results.numel() == 1:
             self._taken_for[results] = ONE_HALF
         elif name in EXTREMES and not results.is_floating_point():

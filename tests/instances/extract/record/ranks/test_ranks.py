@@ -12,7 +12,7 @@ from instances.extract.record.ranks.parallel_model import parse_parallel
 from instances.extract.record.ranks.rank import GroupFacts, Rank
 from instances.extract.record.recording import record
 from instances.extract.record.trace_settings import TraceSettings
-from instances.traces.allocation_trace import AllocationTrace, Phase, Role
+from instances.traces.allocation_trace import NOTES, AllocationTrace, Phase, Role
 from instances.traces.trace_requests import requests_of_trace
 from planners.errors import InstanceError
 from planners.model.online_result import OnlineTerms
@@ -225,6 +225,73 @@ def test_ranks_are_unlike_by_their_shards(tmp_path: Path) -> None:
     assert last.origin["rank"] == 3
     assert GroupFacts.of(trace_of(tmp_path, SHARDED, "rows=9", ranks=4).origin).unlike == [0, 3]
     assert GroupFacts.of(trace_of(tmp_path, SHARDED, "rows=7", ranks=4).origin).unlike == [0, 3]
+
+
+EXPERTS = """
+import torch
+from torch import distributed
+
+EXPERTS = 4
+
+
+def make_step(tokens=8, histogram=False):
+    distributed.init_process_group("nccl")
+    ranks = distributed.get_world_size()
+
+    def step():
+        rows = torch.zeros(tokens, 100, dtype=torch.uint8, device="cuda")
+        chosen = torch.zeros(tokens, dtype=torch.int64, device="cuda")
+        if histogram:
+            sent = torch.histc(chosen, bins=EXPERTS, min=0, max=EXPERTS)
+        else:
+            sent = torch.bincount(chosen, minlength=EXPERTS)
+        received = torch.empty_like(sent)
+        distributed.all_to_all_single(received, sent)
+        by_rank = [counts.view(ranks, -1).sum(1).tolist() for counts in (received, sent)]
+        arrived = torch.empty(sum(by_rank[0]), 100, dtype=torch.uint8, device="cuda")
+        distributed.all_to_all_single(arrived, rows, *by_rank)
+        of = torch.arange(EXPERTS, device="cuda").repeat_interleave(received)
+        for part in arrived[of.argsort()].split(received.view(ranks, -1).sum(0).tolist()):
+            part.clone()
+
+    return step
+"""
+
+
+@pytest.mark.parametrize("setting", ["histogram=False", "histogram=True"])
+def test_experts_get_the_stated_share_of_the_tokens(setting: str, tmp_path: Path) -> None:
+    function = open_own(f"{written(tmp_path, EXPERTS)}:make_step", [setting])
+    for imbalance, rows in ((1.0, 8), (1.5, 12)):
+        trace = trace_own(function, 1, rank=Rank(0, 2, imbalance=imbalance))
+        sizes = [size for size in trace.size.tolist() if size % 100 == 0]
+        # Its own rows, what arrives, the same by expert, and a copy for each of two experts.
+        assert sizes == [800, *[100 * rows] * 2, *[50 * rows] * 2]
+        assert f"times {imbalance:g} if" in str(trace.origin[NOTES])
+
+
+LONG = """
+import torch
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor.experimental import context_parallel
+from torch.nn import functional
+
+
+def make_step(ranks=2):
+    mesh = init_device_mesh("cuda", (ranks,))
+
+    def step():
+        inputs = torch.zeros(1, 2, 64, 8, dtype=torch.bfloat16, device="cuda")
+        with context_parallel(mesh, buffers=[inputs], buffer_seq_dims=[2]):
+            heads = inputs.detach().requires_grad_()
+            functional.scaled_dot_product_attention(*[heads] * 3, is_causal=True).sum().backward()
+
+    return step
+"""
+
+
+def test_a_part_of_a_sequence_gathers_the_keys_and_values_of_all(tmp_path: Path) -> None:
+    part = 2 * 64 // 2 * 8 * 2
+    assert 2 * (2 * part) in trace_of(tmp_path, LONG).size.tolist()
 
 
 def test_copies_keep_gradients_in_buckets(tmp_path: Path) -> None:
