@@ -45,6 +45,8 @@ from planners.model.online_result import OnlineResult, OnlineTerms
 from planners.model.request_sequence import RequestSequence
 from planners.text.byte_units import counted
 
+# PyTorch takes 20 MiB for a request below 10 MiB, and a multiple of 2 MiB for a larger one.
+LEAST_SEGMENT, SEGMENT_STEP = 20 << 20, 2 << 20
 SETTINGS_KEYS = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF")
 STATES = {
     OnlineState.ALLOCATED: BlockState.LIVE,
@@ -70,6 +72,8 @@ class Moment:
     # Bytes that PyTorch could reserve, and that others had; None if nobody tells.
     room: int | None = None
     outside: int | None = None
+    # True if a limit of the process stood against the request; then `room` is the most it can be.
+    is_limited: bool = False
 
     @property
     def failed(self) -> AskedRequest | None:
@@ -138,7 +142,18 @@ def _with_room(moment: Moment, memory: int | None, free: int | None = None) -> M
     if free is None:
         return moment
     room = sum(segment.size for segment in moment.segments) + free
-    return replace(moment, room=room, outside=None if memory is None else max(0, memory - room))
+    outside = None if memory is None else max(0, memory - room)
+    if moment.failed is not None and free >= (needed := _most_needed(moment.failed.size)):
+        # The device had enough: a limit of the process stood against the request.
+        room, outside = room - free + needed - 1, None
+        room = room if memory is None else min(room, memory)
+        return replace(moment, room=room, is_limited=True)
+    return replace(moment, room=room, outside=outside)
+
+
+def _most_needed(size: int) -> int:
+    """Return the most bytes that PyTorch takes from the device for a request."""
+    return max(LEAST_SEGMENT, -(-size // SEGMENT_STEP) * SEGMENT_STEP)
 
 
 def _settings_of(settings: Mapping[str, Any]) -> tuple[str, list[str]]:

@@ -50,6 +50,11 @@ def _of_device(explanation: Explanation) -> str:
     others = "what others have is not told (--memory)"
     if moment.outside is not None:
         others = f"{human_bytes(moment.outside)} outside of PyTorch"
+    if moment.is_limited:
+        return (
+            f"a limit of the process (set_per_process_memory_fraction) let PyTorch reserve at most "
+            f"{human_bytes(moment.room)}; --memory takes the limit itself"
+        )
     free = human_bytes(max(0, moment.room - explanation.reserved))
     return f"PyTorch could reserve {human_bytes(moment.room)} ({free} free); {others}"
 
@@ -122,10 +127,8 @@ def _request_section(explanation: Explanation, asked: AskedRequest) -> Section:
     )
     below = ""
     if asked.device_free is not None and asked.device_free >= asked.size:
-        below = (
-            "the device had more free than that: a limit of the process "
-            "(set_per_process_memory_fraction), or the rounding up to a segment, stood against it"
-        )
+        against = "a limit of the process" if explanation.moment.is_limited else "the rounding up"
+        below = f"the device had more free than that; {against} stood against it"
     columns = columns_of("pool", "stream", "largest free", "free in all")
     table = Table([*columns, Column("why it did not serve", is_left=True)], rows)
     return Section("The request", table, above, below)
