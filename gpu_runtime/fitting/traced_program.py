@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from gpu_runtime.fitting.sharded_states import StateLayout
 from instances.extract.models import find_model
 from instances.extract.models.model_registry import register_own_models
 from instances.extract.models.required_packages import require_packages
@@ -21,7 +22,7 @@ from instances.extract.record.recording import SHAPE, record
 from instances.extract.record.trace_settings import TraceSettings
 from instances.extract.step_settings import COUNTS
 from instances.formats.recorded_trace import read_recorded_trace_file, write_recorded_trace
-from instances.traces.allocation_trace import AllocationTrace
+from instances.traces.allocation_trace import NOTES, AllocationTrace
 from planners.errors import InstanceError, near_names
 from planners.model.problem import Scalar
 from planners.processes.isolated_process import answer_apart
@@ -70,6 +71,9 @@ class AskedProgram:
     ranks: int = 1
     # The kinds of parallelism to add, as :func:`parse_parallel` reads them.
     parallel: str | None = None
+    # What files of trainers say beyond all this.
+    layout: StateLayout | None = None
+    notes: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         self._kinds(self.ranks)
@@ -91,9 +95,20 @@ class AskedProgram:
         which = f", rank {number} of {ranks}" if rank else ""
         show_progress(f"{with_values(self.name, changes)}{which}: tracing")
         if not (is_own(self.name) or self.models):
-            return self._traced(rank, changes, vary)
+            return self._as_laid_out(self._traced(rank, changes, vary))
         require_packages()  # imported here, for all forked processes
         return _trace_apart(self.name, lambda: self._traced(rank, changes, vary), len(vary))
+
+    def _as_laid_out(self, traced: Traced) -> Traced:
+        """Return a trace with its states where the files of a trainer have them."""
+        trace, lines = traced.trace, list(self.notes)
+        if self.layout is not None:
+            trace, more = self.layout.of(trace)
+            lines += more
+        notes = "\n".join([*str(traced.origin.get(NOTES, "")).splitlines(), *lines])
+        return replace(
+            traced, trace=trace, origin={**traced.origin, **({NOTES: notes} if notes else {})}
+        )
 
     def _kinds(self, ranks: int) -> dict[str, int]:
         return {} if self.parallel is None else parse_parallel(self.parallel, ranks)

@@ -122,11 +122,11 @@ class _NamesAsHost(_Mode):
             named = {**named, "device": _on_host(device)}
         with self.mode.called((args, named), to_gpu):
             made = func(*args, **named)
-        if func in _DRAWS_CHOICES and not self.mode.is_on_gpu(made):
-            if made.numel() <= MOST_CONSTANT_ELEMENTS:
-                with _disable_current_modes():
-                    drawn = func(*args, **named)
-                return torch.ops.aten.lift_fresh(drawn)
+        is_choice = func in _DRAWS_CHOICES and not self.mode.is_on_gpu(made)
+        if is_choice and made.numel() <= MOST_CONSTANT_ELEMENTS:
+            with _disable_current_modes():
+                drawn = func(*args, **named)
+            return torch.ops.aten.lift_fresh(drawn)
         return made
 
     def _moved_as_told(self, args: tuple[Any, ...], named: dict[str, Any]) -> Tensor:

@@ -21,8 +21,8 @@ them on), and if the first summand ends before anything else happens.
 Some programs ask questions that depend on data. "Does this hold for all elements?" is answered
 with yes: such programs ask whether no token is padding and no sequence is packed with others, as
 in full batches of text. "Does this hold for any?" is answered with no: they look for what is wrong,
-such as infinities or empty boxes. A random number counts as one half, so that a layer is dropped if its
-probability is above one half. A float that a program reads is one half too, which never divides
+such as infinities or empty boxes. A random number counts as one half, so that a layer is dropped if
+its probability is above one half. A float that a program reads is one half too, which never divides
 to infinity. Programs read their optimizer's step counter or print their loss, and neither
 allocates anything. The largest and the smallest of whole numbers are one, because programs check
 that labels are within limits.

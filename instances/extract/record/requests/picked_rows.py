@@ -46,8 +46,8 @@ def all_rows(name: str, func: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         return args[0].new_empty(sequences), args[0].new_empty(sequences, steps, states)
     if getattr(func, "namespace", "aten") != "aten":
 
-        def longest(_: object, *, min: int = 0, max: int | None = None) -> int:
-            return len(args[0]) if max is None else max
+        def longest(_: object, **limits: int | None) -> int:
+            return limits.get("max") or len(args[0])
 
         with mock.patch.object(FakeImplCtx, "new_dynamic_size", longest):
             return func(*args)
