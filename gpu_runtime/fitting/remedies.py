@@ -94,9 +94,9 @@ def seek_remedies(remedies: Remedies, program: ReplayedProgram) -> None:
         if label not in (LIVE, remedies.allocator):
             name, done = OTHER_ALLOCATORS.get(label.partition(":")[0], (label, "another allocator"))
             remedies.found.append(Remedy(name, done, now, label, is_allocator=True))
-    layout = program.program.layout
-    is_narrow = layout is not None and layout.in_eight_bits
-    if (now.traced.trace.element_bytes > 1).any() and not is_narrow:
+    if now.traced.is_laid_out:
+        remedies.left_out.append(f"{EIGHT_BITS}, {ON_HOST}: the files say where the states are")
+    elif (now.traced.trace.element_bytes > 1).any():
         done = "replayed: 1 byte a state, a scale for 256, updates in place"
         for name, other in ((EIGHT_BITS, StateLayout(in_eight_bits=True)), (ON_HOST, HOST)):
             moved = [

@@ -52,6 +52,8 @@ class Traced:
     values: Sequence[int] = ()
     # The parameters that a remedy may change, by their values.
     changeable: Mapping[str, int] = field(default_factory=dict)
+    # True if files of a trainer say where its states are.
+    is_laid_out: bool = False
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,10 @@ class AskedProgram:
             lines += more
         notes = "\n".join([*str(traced.origin.get(NOTES, "")).splitlines(), *lines])
         return replace(
-            traced, trace=trace, origin={**traced.origin, **({NOTES: notes} if notes else {})}
+            traced,
+            trace=trace,
+            origin={**traced.origin, **({NOTES: notes} if notes else {})},
+            is_laid_out=self.layout is not None,
         )
 
     def _kinds(self, ranks: int) -> dict[str, int]:

@@ -314,6 +314,8 @@ class _Reading:
         fsdp = given.get("fsdp_config") if isinstance(given.get("fsdp_config"), Mapping) else {}
         assert fsdp is not None
         if zero:
+            if request.layout is not None:
+                request.notes.append("optimizer: its states of 8 bits count in 32 under DeepSpeed")
             layout = StateLayout.of_zero(_mapping(zero), request, hidden)
             request.layout = layout
             request.parallel = {0: "ddp", 3: "fsdp2"}.get(layout.stage)
