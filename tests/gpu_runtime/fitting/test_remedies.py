@@ -13,7 +13,7 @@ from gpu_runtime.fitting.fit_answer import FitAnswer
 from gpu_runtime.fitting.fit_report import fit_json, remedies_table
 from gpu_runtime.fitting.largest_value import LargestValues
 from gpu_runtime.fitting.rank_fit import LIVE, RankFit
-from gpu_runtime.fitting.remedies import EIGHT_BITS, Remedies, Remedy, seek_remedies
+from gpu_runtime.fitting.remedies import EIGHT_BITS, ON_HOST, Remedies, Remedy, seek_remedies
 from gpu_runtime.fitting.traced_program import Traced
 from instances.traces.allocation_trace import AllocationTrace, Role
 from planners.errors import InstanceError
@@ -53,6 +53,10 @@ def test_sufficient_remedies_of_least_change_come_first() -> None:
         [
             EIGHT_BITS, "150 B", "150", "25.0 %", "95 B", "under planned:planner=pressure",
             "replayed: 1 byte a state, a scale for 256, updates in place",
+        ],
+        [
+            ON_HOST, "150 B", "150", "25.0 %", "95 B", "under planned:planner=pressure",
+            "replayed: 8 B of states on the host: 8 B over the bus each step, 3.2e-10 s at 25 GB/s",
         ],
         [
             "a plan", "120 B", "120", "40.0 %", "120 B", "no",
