@@ -17,9 +17,10 @@ long as the file allows. Weights in 4 or 8 bits count in 16.
 
 from __future__ import annotations
 
-import re
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatch
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -36,64 +37,12 @@ MOST_BYTES = 1 << 20
 # The fields by which a JSON file is one of a trainer, and not of a model.
 MARKS = ("peft_type", "zero_optimization", "distributed_type", "base_model", "model_name_or_path")
 MODELS = ("base_model", "model_name_or_path", "base_model_name_or_path")
-BATCH, SEQ, MICROBATCHES, RANKS = "batch", "seq", "microbatches", "ranks"
-COUNTS = {
-    **dict.fromkeys(
-        ("micro_batch_size", "per_device_train_batch_size", "train_micro_batch_size_per_gpu"), BATCH
-    ),
-    **dict.fromkeys(("sequence_len", "cutoff_len", "max_seq_length", "max_length"), SEQ),
-    "gradient_accumulation_steps": MICROBATCHES,
-    "num_processes": RANKS,
-}
-# Arguments of peft's LoraConfig; peft's own file has their names.
-LORA = {
-    **dict.fromkeys(("lora_r", "lora_rank"), "r"),
-    **dict.fromkeys(("lora_target_modules", "lora_target"), "target_modules"),
-    **dict.fromkeys(("lora_modules_to_save", "additional_target"), "modules_to_save"),
-    **{
-        name: name.removeprefix("peft_")
-        for name in (
-            "use_dora", "use_rslora", "peft_use_dora", "peft_use_rslora", "lora_dropout",
-            "lora_alpha", "r", "target_modules", "modules_to_save",
-        )
-    },
-}  # fmt: skip
-LINEAR = "all-linear"
-HALVES = (
-    "bf16",
-    "fp16",
-    "bfloat16",
-    "float16",
-    "pure_bf16",
-    "mixed_precision",
-    "dtype",
-    "torch_dtype",
-)
-# Keys that decide by themselves, below.
-OTHERS = (
-    *MODELS, *HALVES, "adapter", "finetuning_type", "use_peft", "peft_type", "lora_target_linear",
-    "gradient_checkpointing", "disable_gradient_checkpointing", "optimizer", "optim",
-    "load_in_4bit", "load_in_8bit", "quantization_bit", "deepspeed", "deepspeed_config", "fsdp",
-    "fsdp_config", "distributed_type", "zero_optimization", "stage", "rl",
-)  # fmt: skip
-# Keys that ask for no memory of the GPU in a training step, by their beginnings.
-WITHOUT = re.compile(
-    "(wandb|mlflow|comet|swanlab|hub|push|eval|logging|log_|save|dataset|data_|dataloader|lr_|learn"
-    "|warmup|adam_|tokenizer|special_tokens|tokens$|chat_template|template|val_|test_|ddp_timeout"
-    "|num_train|num_epochs|max_steps|max_samples|weight_decay|seed|output|overwrite|report_to"
-    "|preprocessing|resume|early_stopping|strict|train_on|group_by|is_|local_rank|debug|tf32|do_"
-    "|trust_remote|plot_loss|include_|load_best|metric|greater|loss_watchdog|shuffle|max_grad_norm"
-    "|gradient_clipping|gradient_checkpointing_kwargs|split_batches|remove_unused|type_|model_type"
-    "|compute_environment|machine|main_|num_machines|rdzv|same_network|tpu|use_cpu|downcast|enable_"
-    "|dynamo|auto_mapping|base_model_class|revision|fan_in|inference_mode|init_lora|peft_version"
-    "|task_type|lora_model_dir|lora_fan|lora_bias|bias|train_batch_size|zero_allow|steps_per_print"
-    "|wall_clock|comms|monitor|scheduler|sample_packing|packing|pad_to|flash_att|sdp_att|flash_attn$"
-    "|attn_impl|attention$|xformers|ray_|neat_packing|eot|roles|prompt|gc_steps|use_fast|low_cpu)"
-)
-# Keys that LLaMA-Factory alone has.
-OF_FACTORY = ("finetuning_type", "stage", "cutoff_len", "template")
+RANKS, LINEAR = "ranks", "all-linear"
+_KEYS: Any = tomllib.loads((Path(__file__).parent / "trainer_keys.toml").read_text("utf-8"))
+KNOWN = _KEYS["known"]
+HALVES = (*KNOWN["halves"], *KNOWN["half_weights"])
 SUPERVISED = ("sft", "pt")
-EIGHT_BITS = re.compile("8bit")
+IN_HALF = ("auto", "true", "bf16", "fp16", "bfloat16", "float16")
 
 
 @dataclass
@@ -186,13 +135,13 @@ class _Reading:
         for key, value in fields.items():
             if value in (None, False, "", "no", "auto", [], {}) and key not in HALVES:
                 continue
-            if key in COUNTS:
-                self.request.settings[COUNTS[key]] = _count(key, value)
-            elif key in OTHERS:
+            if key in _KEYS["settings"]:
+                self.request.settings[_KEYS["settings"][key]] = _count(key, value)
+            elif key in HALVES or key in KNOWN["deciding"]:
                 self.given[key] = value
-            elif key in LORA:
-                self.lora[LORA[key]] = value
-            elif not WITHOUT.match(str(key)):
+            elif key in _KEYS["lora"]:
+                self.lora[_KEYS["lora"][key]] = value
+            elif not any(fnmatch(str(key), one) for one in KNOWN["without_memory"]):
                 self.request.notes.append(f"{path.name}, {key}: not understood, and left out")
         for key in ("deepspeed", "deepspeed_config"):
             found = fields.get(key)
@@ -232,10 +181,10 @@ class _Reading:
         """Take what follows from several keys, as the trainer of the first file does."""
         given, settings, notes = self.given, self.request.settings, self.request.notes
         of_axolotl = "base_model" in given
-        is_factory = not self.keys.isdisjoint(OF_FACTORY)
+        is_factory = not self.keys.isdisjoint(KNOWN["factory"])
         if of_axolotl or "model_name_or_path" in given:
-            settings.setdefault(BATCH, 1 if of_axolotl else 8)
-            settings.setdefault(SEQ, 512 if of_axolotl else 2048 if is_factory else 1024)
+            settings.setdefault("batch", 1 if of_axolotl else 8)
+            settings.setdefault("seq", 512 if of_axolotl else 2048 if is_factory else 1024)
         method = str(given.get("adapter") or given.get("finetuning_type") or given.get("peft_type"))
         tunes = {"none": given.get("use_peft", is_factory), "full": False, "freeze": False}
         is_lora = bool(tunes.get(method.lower(), True))
@@ -274,24 +223,17 @@ class _Reading:
     def _precision(self, is_lora: bool, of_axolotl: bool, is_zero: bool) -> str:
         def is_half(key: str) -> bool:
             value = self.given.get(key)
-            if isinstance(value, Mapping):
-                value = value.get("enabled")
-            wanted = value is True or str(value).lower() in (
-                "auto",
-                "bf16",
-                "fp16",
-                "bfloat16",
-                "float16",
-            )
-            return wanted and (value != "auto" or of_axolotl)
+            value = str(value.get("enabled") if isinstance(value, Mapping) else value).lower()
+            return value in IN_HALF and (value != "auto" or of_axolotl)
 
         halves = [key for key in HALVES if is_half(key)]
         if not halves:
             return "float32"
         if any("fp16" in (key, self.given[key]) for key in halves) and "bf16" not in halves:
             self.request.notes.append("fp16: traced as bfloat16, whose elements are as large")
-        weights = ("pure_bf16", "bfloat16", "float16", "dtype", "torch_dtype")
-        in_half = is_lora or of_axolotl or is_zero or any(key in weights for key in halves)
+        in_half = (
+            is_lora or of_axolotl or is_zero or any(key in KNOWN["half_weights"] for key in halves)
+        )
         return "bfloat16" if in_half else AUTOCAST_BFLOAT16
 
     def _decide_optimizer(self) -> None:
@@ -300,7 +242,7 @@ class _Reading:
             value = value.get("type")
         name = str(value).lower()
         self.request.settings["optimizer"] = "sgd" if name.startswith("sgd") else "adamw"
-        if EIGHT_BITS.search(name) or "bnb" in name:
+        if "8bit" in name:
             self.request.layout = StateLayout(in_eight_bits=True)
         if not name.startswith(("adam", "paged_adam", "sgd")):
             self.request.notes.append(
