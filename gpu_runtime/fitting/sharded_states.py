@@ -84,7 +84,7 @@ class StateLayout:
             bool(zero.get("cpu_offload")) or on_host[0],
             stage == 3 and on_host[1],
             has_copies=stage > 0 and is_half,
-            buckets=int(float(size)) * width * count if stage else 0,
+            buckets=size * width * count if stage else 0,
             microbatches=request.settings.get("microbatches", 1),
             states_a_weight=STATES_OF[request.settings["optimizer"]],
         )

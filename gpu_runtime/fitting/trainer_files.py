@@ -147,16 +147,18 @@ class _Reading:
             found = fields.get(key)
             file = found.get("deepspeed_config_file") if isinstance(found, Mapping) else found
             if isinstance(file, str):
-                named = next(
-                    (one for one in (path.parent / file, Path(file)) if one.is_file()), None
-                )
-                if named is None:
-                    raise InstanceError(f"{key}: {file} is needed, as the key names it; found none")
+                named = path.parent / file if (path.parent / file).is_file() else Path(file)
+                if not named.is_file() or named == path:
+                    raise InstanceError(f"{key}: a file is needed, found {shown(file)}")
                 self.read(named, _mapping(_fields_of(named)))
-            elif isinstance(found, Mapping):
-                self.given |= _of_accelerate(found)
-                if "zero_optimization" in found:
-                    self.read(path, found)
+            elif isinstance(found, Mapping) and "zero_optimization" in found:
+                self.read(path, found)
+            elif isinstance(found, Mapping) and "zero_stage" in found:  # accelerate's words
+                devices = {
+                    f"offload_{name}": {"device": found.get(f"offload_{name}_device", "none")}
+                    for name in ("optimizer", "param")
+                }
+                self.given["zero_optimization"] = {"stage": found["zero_stage"], **devices}
 
     def find_model(self) -> str:
         """Return the configuration of the model that the files name, which is on this machine."""
@@ -193,9 +195,8 @@ class _Reading:
         if is_lora:
             settings["lora"] = self._lora_words(is_factory)
         checkpointed = given.get("gradient_checkpointing", is_factory)
-        settings["checkpointing"] = bool(checkpointed) and not given.get(
-            "disable_gradient_checkpointing"
-        )
+        is_off = "disable_gradient_checkpointing" in given
+        settings["checkpointing"] = bool(checkpointed) and not is_off
         zero = given.get("zero_optimization") or {}
         if any(key in given for key in (*HALVES, *MODELS[:2])):  # else as the command has it
             settings["precision"] = self._precision(is_lora, of_axolotl, bool(zero))
@@ -231,9 +232,8 @@ class _Reading:
             return "float32"
         if any("fp16" in (key, self.given[key]) for key in halves) and "bf16" not in halves:
             self.request.notes.append("fp16: traced as bfloat16, whose elements are as large")
-        in_half = (
-            is_lora or of_axolotl or is_zero or any(key in KNOWN["half_weights"] for key in halves)
-        )
+        of_weights = not set(halves).isdisjoint(KNOWN["half_weights"])
+        in_half = is_lora or of_axolotl or is_zero or of_weights
         return "bfloat16" if in_half else AUTOCAST_BFLOAT16
 
     def _decide_optimizer(self) -> None:
@@ -245,22 +245,23 @@ class _Reading:
         if "8bit" in name:
             self.request.layout = StateLayout(in_eight_bits=True)
         if not name.startswith(("adam", "paged_adam", "sgd")):
-            self.request.notes.append(
-                f"optimizer {value}: counted as adamw, with two states a weight"
-            )
+            self.request.notes.append(f"optimizer {value}: counted as adamw")
 
     def _decide_parallel(self, zero: Any, hidden: int | None) -> None:
         given, request = self.given, self.request
         request.settings.pop(RANKS, None)
         kind = str(given.get("distributed_type", "")).upper()
-        fsdp = given.get("fsdp_config") if isinstance(given.get("fsdp_config"), Mapping) else {}
-        assert fsdp is not None
+        fsdp = _mapping(given.get("fsdp_config", {}))
         if zero:
+            zero = dict(_mapping(zero))
+            if zero.get("reduce_bucket_size", "auto") != "auto":
+                zero["reduce_bucket_size"] = _count(
+                    "reduce_bucket_size", zero["reduce_bucket_size"]
+                )
             if request.layout is not None:
                 request.notes.append("optimizer: its states of 8 bits count in 32 under DeepSpeed")
-            layout = StateLayout.of_zero(_mapping(zero), request, hidden)
-            request.layout = layout
-            request.parallel = {0: "ddp", 3: "fsdp2"}.get(layout.stage)
+            request.layout = StateLayout.of_zero(zero, request, hidden)
+            request.parallel = {0: "ddp", 3: "fsdp2"}.get(request.layout.stage)
         elif given.get("fsdp") or kind == "FSDP" or fsdp:
             request.parallel = "fsdp2"
             if fsdp.get("fsdp_offload_params") or fsdp.get("offload_params"):
@@ -270,16 +271,6 @@ class _Reading:
         sharded = request.parallel or (request.layout is not None and request.layout.stage)
         if request.ranks == 1 and sharded:
             raise InstanceError("--ranks is needed, the number of GPUs, as no file has it; found 1")
-
-
-def _of_accelerate(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return DeepSpeed's settings of an accelerate file as those of DeepSpeed's own."""
-    if "zero_stage" not in found:
-        return {}
-    zero = {"stage": found["zero_stage"]}
-    for name in ("optimizer", "param"):
-        zero[f"offload_{name}"] = {"device": found.get(f"offload_{name}_device", "none")}
-    return {"zero_optimization": zero}
 
 
 def _cached(name: str) -> Path | None:
@@ -295,9 +286,10 @@ def _cached(name: str) -> Path | None:
 
 def _count(key: str, value: object) -> int:
     try:
-        number = float(str(value))
-    except ValueError:
-        number = -1.0
-    if number < 1 or number != int(number):
+        number = int(float(str(value)))
+        is_count = number >= 1 and number == float(str(value))
+    except (ValueError, OverflowError):
+        is_count = False
+    if not is_count:
         raise InstanceError(f"{key}: a whole number from 1 on is needed, found {shown(value)}")
-    return int(number)
+    return number

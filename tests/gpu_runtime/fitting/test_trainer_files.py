@@ -115,7 +115,8 @@ def test_says_what_is_wrong(tmp_path: Path) -> None:
         ("- a list", "a mapping of keys is needed"),
         ("a: [", "a file of YAML is needed"),
         (f"{FACTORY}num_processes: many", "num_processes: a whole number from 1 on"),
-        (f"{FACTORY}deepspeed: nowhere.json", "nowhere.json is needed"),
+        (f"{FACTORY}deepspeed: nowhere.json", "deepspeed: a file is needed, found 'nowhere.json'"),
+        (f"{FACTORY}deepspeed: 0.yaml", "deepspeed: a file is needed"),
         ("bf16: true", "a model is needed, by one of base_model"),
     ):
         with pytest.raises(InstanceError, match=said):
