@@ -98,12 +98,11 @@ class StateLayout:
         width, roles = trace.element_bytes, trace.role
         is_state, is_gradient = width > 0, roles == Role.GRADIENT
         is_weight = trace.before | (trace.alloc < min(trace.mark_event, default=0))
-        elements = trace.size // np.maximum(width, 1)
         # Shards of stage 3 are in the trace.
         shards = self.ranks if self.stage in (1, 2) else 1
         copied = is_state & (width == HALF_BYTES) & self.has_copies
         of_state = FLOAT32_BYTES + FLOAT32_BYTES // self.states_a_weight
-        sizes = np.where(copied, elements * of_state, trace.size)
+        sizes = np.where(copied, trace.size * of_state // HALF_BYTES, trace.size)
         is_shard = is_state | (is_gradient & (self.stage == 2))
         sizes = np.where(is_shard, -(-sizes // shards), sizes)
         on_host = is_state & self.states_on_host
@@ -112,20 +111,20 @@ class StateLayout:
         kept = np.flatnonzero(~leaves & (roles != Role.UPDATE))
         lines = [self._line()] if self.stage else []
         if self.states_on_host:
-            per_weight = np.minimum(np.maximum(width, HALF_BYTES), FLOAT32_BYTES)[is_state]
-            moved = (
-                2 * int((elements[is_state] * per_weight).sum()) // self.states_a_weight // shards
-            )
+            moved = 2 * int(trace.size[is_state].sum()) // self.states_a_weight // shards
             if self.weights_on_host:
                 moved += 2 * self.microbatches * int(trace.size[is_weight].sum())
-            lines.append(f"{human_bytes(int(sizes[on_host].sum()))} of states {on_the_bus(moved)}")
+            lines.append(
+                f"{human_bytes(int(sizes[on_host].sum()))} of states on the host: "
+                f"{human_bytes(moved)} over the bus each step, "
+                f"{moved / BUS_BYTES_PER_SECOND:.2g} s at {BUS_BYTES_PER_SECOND / 1e9:g} GB/s"
+            )
+        sizes = sizes[kept]
         if self.buckets:  # they live as long as the first weight
             first = int(np.flatnonzero(is_weight | is_state)[:1].sum())
             place = int(np.searchsorted(kept, first))
-            return trace.of_requests(
-                np.insert(kept, place, first), np.insert(sizes[kept], place, self.buckets)
-            ), lines
-        return trace.of_requests(kept, sizes[kept]), lines
+            kept, sizes = np.insert(kept, place, first), np.insert(sizes, place, self.buckets)
+        return trace.of_requests(kept, sizes), lines
 
     def _line(self) -> str:
         """Return what is exact of the answer, and what is a model."""
@@ -138,11 +137,3 @@ class StateLayout:
             f"states and gradients are exact{copies}, buckets of {human_bytes(self.buckets)} count "
             f"as weights; the order of requests is a model"
         )
-
-
-def on_the_bus(moved: int) -> str:
-    """Return what states on the host cost in each step."""
-    return (
-        f"on the host: {human_bytes(moved)} over the bus each step, "
-        f"{moved / BUS_BYTES_PER_SECOND:.2g} s at {BUS_BYTES_PER_SECOND / 1e9:g} GB/s"
-    )
