@@ -20,24 +20,15 @@ DeepSpeed flattens the weights, and prefetches under stage 3.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from gpu_runtime.fitting.eight_bit_states import FLOAT32_BYTES, with_eight_bit_states
 from instances.traces.allocation_trace import AllocationTrace, Role
-from planners.errors import InstanceError
 from planners.text.byte_units import human_bytes
 
-if TYPE_CHECKING:
-    from gpu_runtime.fitting.trainer_files import TrainerRequest
-
-# Elements of a bucket by DeepSpeed's default.
-BUCKET_ELEMENTS = 500_000_000
 HALF_BYTES = 2
-STATES_OF = {"adamw": 2, "sgd": 1}
 # One direction of PCIe 4.0 with 16 lanes, which has 32e9 on paper; a guess.
 BUS_BYTES_PER_SECOND = 25e9
 
@@ -59,35 +50,6 @@ class StateLayout:
     microbatches: int = 1
     # Tensors that the optimizer keeps for each weight.
     states_a_weight: int = 2
-
-    @classmethod
-    def of_zero(
-        cls, zero: Mapping[str, Any], request: TrainerRequest, hidden: int | None
-    ) -> StateLayout:
-        """Return the layout of the field ``zero_optimization``."""
-        stage = zero.get("stage", 0)
-        if stage not in (0, 1, 2, 3):
-            raise InstanceError(f"zero_optimization, stage: 0, 1, 2 or 3 is needed, found {stage}")
-        on_host = [
-            isinstance(one, Mapping) and one.get("device", "none") != "none"
-            for one in (zero.get("offload_optimizer"), zero.get("offload_param"))
-        ]
-        size: Any = zero.get("reduce_bucket_size", BUCKET_ELEMENTS)
-        if size == "auto":  # transformers takes the square of the model's width
-            size = BUCKET_ELEMENTS if hidden is None else hidden**2
-        is_half = request.settings.get("precision") == "bfloat16"
-        width = HALF_BYTES if is_half else FLOAT32_BYTES
-        count = 2 if stage in (1, 2) and zero.get("overlap_comm") is True else 1
-        return cls(
-            stage,
-            request.ranks,
-            bool(zero.get("cpu_offload")) or on_host[0],
-            stage == 3 and on_host[1],
-            has_copies=stage > 0 and is_half,
-            buckets=size * width * count if stage else 0,
-            microbatches=request.settings.get("microbatches", 1),
-            states_a_weight=STATES_OF[request.settings["optimizer"]],
-        )
 
     def of(self, trace: AllocationTrace) -> tuple[AllocationTrace, list[str]]:
         """Return a trace of one process with this layout, and lines about it."""

@@ -25,7 +25,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from gpu_runtime.fitting.sharded_states import StateLayout
+from gpu_runtime.fitting.eight_bit_states import FLOAT32_BYTES
+from gpu_runtime.fitting.sharded_states import HALF_BYTES, StateLayout
 from instances.extract.record.trace_settings import AUTOCAST_BFLOAT16
 from planners.errors import InstanceError, MissingDependencyError, errors_at
 from planners.files.bounded_file import read_bounded
@@ -41,6 +42,9 @@ RANKS, LINEAR = "ranks", "all-linear"
 _KEYS: Any = tomllib.loads((Path(__file__).parent / "trainer_keys.toml").read_text("utf-8"))
 KNOWN = _KEYS["known"]
 HALVES = (*KNOWN["halves"], *KNOWN["half_weights"])
+# Elements of a bucket by DeepSpeed's default.
+BUCKET_ELEMENTS = 500_000_000
+STATES_OF = {"adamw": 2, "sgd": 1}
 SUPERVISED = ("sft", "pt")
 IN_HALF = ("auto", "true", "bf16", "fp16", "bfloat16", "float16")
 
@@ -260,7 +264,7 @@ class _Reading:
                 )
             if request.layout is not None:
                 request.notes.append("optimizer: its states of 8 bits count in 32 under DeepSpeed")
-            request.layout = StateLayout.of_zero(zero, request, hidden)
+            request.layout = _layout_of(zero, request, hidden)
             request.parallel = {0: "ddp", 3: "fsdp2"}.get(request.layout.stage)
         elif given.get("fsdp") or kind == "FSDP" or fsdp:
             request.parallel = "fsdp2"
@@ -271,6 +275,33 @@ class _Reading:
         sharded = request.parallel or (request.layout is not None and request.layout.stage)
         if request.ranks == 1 and sharded:
             raise InstanceError("--ranks is needed, the number of GPUs, as no file has it; found 1")
+
+
+def _layout_of(zero: Mapping[str, Any], request: TrainerRequest, hidden: int | None) -> StateLayout:
+    """Return the layout of DeepSpeed's ``zero_optimization``."""
+    stage = zero.get("stage", 0)
+    if stage not in (0, 1, 2, 3):
+        raise InstanceError(f"zero_optimization, stage: 0, 1, 2 or 3 is needed, found {stage}")
+    on_host = [
+        isinstance(one, Mapping) and one.get("device", "none") != "none"
+        for one in (zero.get("offload_optimizer"), zero.get("offload_param"))
+    ]
+    size: Any = zero.get("reduce_bucket_size", BUCKET_ELEMENTS)
+    if size == "auto":  # transformers takes the square of the model's width
+        size = BUCKET_ELEMENTS if hidden is None else hidden**2
+    is_half = request.settings.get("precision") == "bfloat16"
+    width = HALF_BYTES if is_half else FLOAT32_BYTES
+    count = 2 if stage in (1, 2) and zero.get("overlap_comm") is True else 1
+    return StateLayout(
+        stage,
+        request.ranks,
+        bool(zero.get("cpu_offload")) or on_host[0],
+        stage == 3 and on_host[1],
+        has_copies=stage > 0 and is_half,
+        buckets=size * width * count if stage else 0,
+        microbatches=request.settings.get("microbatches", 1),
+        states_a_weight=STATES_OF[request.settings["optimizer"]],
+    )
 
 
 def _cached(name: str) -> Path | None:
