@@ -10,7 +10,7 @@ if __name__ == "__main__":
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -31,6 +31,7 @@ from gpu_runtime.fitting.rank_fit import Fits
 from gpu_runtime.fitting.remedies import Remedies, seek_remedies
 from gpu_runtime.fitting.replayed_program import ReplayedProgram
 from gpu_runtime.fitting.traced_program import RANKS, AskedProgram
+from gpu_runtime.fitting.trainer_files import TrainerRequest, is_trainer_file, read_request
 from instances.extract.models.model_registry import Models
 from instances.extract.models.named_model import files_of
 from instances.extract.own.own_function import is_own, require_left_out, require_no_set
@@ -61,6 +62,7 @@ from planners.text.byte_units import given_bytes, human_bytes, parse_bytes
 from planners.text.progress_line import show_progress
 
 ALLOCATORS = "pytorch-caching,pytorch-expandable,planned"
+LOOP = ("microbatches", "precision", "optimizer")
 EXIT = {Fits.YES: 0, Fits.NO: 1, Fits.ONLY_PLANNED: 3}
 
 app = CommandLine()
@@ -72,7 +74,8 @@ class _Options:
     name: Annotated[
         str | None,
         typer.Argument(
-            help="Model, such as bert-base, its config.json, or your own, FILE.py:NAME or FILE.py."
+            help="Model, such as bert-base, its config.json, a trainer's files, or your own, "
+            "FILE.py:NAME or FILE.py."
         ),
     ] = None
     words: Words = None
@@ -202,9 +205,11 @@ class _Options:
     def program(self) -> AskedProgram:
         name = self.name or self.model or ""
         shape, loop = (
-            given(**{name: getattr(self, name) for name in names})
-            for names in (SHAPE, ("microbatches", "precision", "optimizer"))
+            given(**{name: getattr(self, name) for name in names}) for names in (SHAPE, LOOP)
         )
+        files = [name, *(self.words or ())]
+        if not is_own(name) and any(map(is_trainer_file, files)):
+            return self._of_files(read_request(files, self.ranks), {**shape, **loop})
         if is_own(name):
             require_left_out(name, {**shape, **loop})
         else:
@@ -218,6 +223,21 @@ class _Options:
         own = (self.set_ or (), self.words or (), self.models or ())
         several = (self.ranks, self.parallel, self.imbalance)
         return AskedProgram(name, settings, shape, *own, *several)
+
+    def _of_files(self, asked: TrainerRequest, options: dict[str, Any]) -> AskedProgram:
+        """Return the program of files of trainers; options of the command line win."""
+        settings = {**asked.settings, **options}
+        if not settings.get("checkpointing"):
+            settings.pop("checkpointing", None)
+        shape, loop = (
+            {name: settings[name] for name in names if name in settings} for names in (SHAPE, LOOP)
+        )
+        parallel = self.parallel or asked.parallel
+        traced = TraceSettings(self.steps, **loop)
+        return AskedProgram(
+            asked.model or "", traced, shape, ranks=asked.ranks if parallel else 1,
+            parallel=parallel, imbalance=self.imbalance, layout=asked.layout, notes=asked.notes,
+        )  # fmt: skip
 
     @property
     def varies_ranks(self) -> bool:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from gpu_runtime.fitting.eight_bit_states import with_eight_bit_states
 from gpu_runtime.fitting.largest_value import LargestValues
 from gpu_runtime.fitting.rank_fit import LIVE, AllocatorFit, Fits, RankFit, worst_rank
 from gpu_runtime.fitting.replayed_program import ReplayedProgram
+from gpu_runtime.fitting.sharded_states import StateLayout
 from gpu_runtime.fitting.traced_program import RANKS
 from planners.errors import InstanceError
 
@@ -21,6 +21,8 @@ OTHER_ALLOCATORS = {
     "planned": ("a plan", "planned memory in place of PyTorch's allocator"),
 }
 EIGHT_BITS = "optimizer in 8 bits"
+ON_HOST = "optimizer on the host"
+HOST = StateLayout(states_on_host=True)
 
 
 @dataclass(frozen=True)
@@ -92,11 +94,17 @@ def seek_remedies(remedies: Remedies, program: ReplayedProgram) -> None:
         if label not in (LIVE, remedies.allocator):
             name, done = OTHER_ALLOCATORS.get(label.partition(":")[0], (label, "another allocator"))
             remedies.found.append(Remedy(name, done, now, label, is_allocator=True))
-    if (now.traced.trace.element_bytes > 1).any():
-        narrow = (replace(its.traced, trace=with_eight_bit_states(its.traced.trace))
-                  for its in remedies.every)  # fmt: skip
+    if now.traced.is_laid_out:
+        remedies.left_out.append(f"{EIGHT_BITS}, {ON_HOST}: the files say where the states are")
+    elif (now.traced.trace.element_bytes > 1).any():
         done = "replayed: 1 byte a state, a scale for 256, updates in place"
-        remedies.add(EIGHT_BITS, done, worst_rank([*map(program.replayed, narrow)]))
+        for name, other in ((EIGHT_BITS, StateLayout(in_eight_bits=True)), (ON_HOST, HOST)):
+            moved = [
+                replace(its.traced, trace=other.of(its.traced.trace)[0]) for its in remedies.every
+            ]
+            if name == ON_HOST:
+                done = f"replayed: {other.of(now.traced.trace)[1][0]}"
+            remedies.add(name, done, worst_rank([*map(program.replayed, moved)]))
     else:
         remedies.left_out.append(
             f"{EIGHT_BITS}: no optimizer of PyTorch was seen to keep wider states"

@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from gpu_runtime.fitting.answers_together import Begin, answers_together
+from gpu_runtime.fitting.sharded_states import StateLayout
 from instances.extract.models import find_model
 from instances.extract.models.model_registry import register_own_models
 from instances.extract.models.required_packages import require_packages
@@ -23,7 +24,7 @@ from instances.extract.record.recording import SHAPE, record
 from instances.extract.record.trace_settings import TraceSettings
 from instances.extract.step_settings import COUNTS
 from instances.formats.recorded_trace import read_recorded_trace_file, write_recorded_trace
-from instances.traces.allocation_trace import AllocationTrace
+from instances.traces.allocation_trace import NOTES, AllocationTrace
 from planners.errors import InstanceError, near_names
 from planners.model.problem import Scalar
 from planners.processes.isolated_process import answer_apart
@@ -53,6 +54,8 @@ class Traced:
     values: Sequence[int] = ()
     # The parameters that a remedy may change, by their values.
     changeable: Mapping[str, int] = field(default_factory=dict)
+    # True if files of a trainer say where its states are.
+    is_laid_out: bool = False
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,9 @@ class AskedProgram:
     parallel: str | None = None
     # The number of times its even share of tokens that an expert gets.
     imbalance: float = 1.0
+    # What files of trainers say beyond all this.
+    layout: StateLayout | None = None
+    notes: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         self._kinds(self.ranks)
@@ -98,7 +104,7 @@ class AskedProgram:
         show_progress(f"{with_values(self.name, changes)}{which}: tracing")
         alone = Rank(number, ranks, self._kinds(ranks), self.imbalance)
         if not (is_own(self.name) or self.models):
-            return [self._traced(alone, changes, vary)]
+            return [self._as_laid_out(self._traced(alone, changes, vary))]
         require_packages()  # imported here, for all forked processes
         with TemporaryDirectory(prefix="gapless-fit-") as name:
             folder = Path(name)
@@ -122,6 +128,20 @@ class AskedProgram:
         if not (is_valid and all(isinstance(one, int) for one in said["changeable"].values())):
             raise InstanceError(f"{self.name}: its process sent no valid answer")
         return Traced(**said, trace=read_recorded_trace_file(file))
+
+    def _as_laid_out(self, traced: Traced) -> Traced:
+        """Return a trace with its states where the files of a trainer have them."""
+        trace, lines = traced.trace, list(self.notes)
+        if self.layout is not None:
+            trace, more = self.layout.of(trace)
+            lines += more
+        notes = "\n".join([*str(traced.origin.get(NOTES, "")).splitlines(), *lines])
+        return replace(
+            traced,
+            trace=trace,
+            origin={**traced.origin, **({NOTES: notes} if notes else {})},
+            is_laid_out=self.layout is not None,
+        )
 
     def _kinds(self, ranks: int) -> dict[str, int]:
         return {} if self.parallel is None else parse_parallel(self.parallel, ranks)

@@ -35,6 +35,7 @@ next backward pass. Inputs made for a later microbatch still count for the backw
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, MutableMapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -128,7 +129,7 @@ class OwnLoop:
                 (torch.autograd, "grad", self._told_by(torch.autograd.grad)),
                 (optim.Optimizer, "__init__", self._counted(optim.Optimizer.__init__)),
                 (data.DataLoader, "__iter__", lambda loader: _Batches(self, loader)),
-                (data, "random_split", _for_real(data.random_split)),
+                (ThreadPoolExecutor, "submit", _at_once),
             ):
                 stack.enter_context(mock.patch.object(owner, name, value))
             yield
@@ -337,7 +338,9 @@ class _Batches:
             raise StopIteration
         loop.begin_step()
         self.yielded_without += 1
-        with _disable_current_modes():
+        # A data set may hold tensors that the program made, and mix them with real ones.
+        mixed = mock.patch.object(loop.fake, "allow_non_fake_inputs", True)
+        with mixed, _disable_current_modes():
             try:
                 batch = next(self.source)
             except StopIteration:
@@ -360,12 +363,14 @@ class _Batches:
             return iter(data.dataloader._SingleProcessDataLoaderIter(loader))
 
 
-def _for_real(function: Callable[..., Any]) -> Callable[..., Any]:
-    def run(*args: Any, **named: Any) -> Any:
-        with _disable_current_modes():
-            return function(*args, **named)
-
-    return run
+def _at_once(_: Any, function: Callable[..., Any], /, *args: Any, **named: Any) -> Future[Any]:
+    """Stand for a pool of threads: PyTorch's modes hold in the thread that entered them alone."""
+    future: Future[Any] = Future()
+    try:
+        future.set_result(function(*args, **named))
+    except Exception as error:
+        future.set_exception(error)
+    return future
 
 
 @contextmanager

@@ -30,6 +30,8 @@ from unittest import mock
 
 import torch
 from torch import Tensor
+from torch._guards import detect_fake_mode
+from torch._subclasses import fake_tensor
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.amp.autocast_mode import autocast
 from torch.autograd.graph import saved_tensors_hooks
@@ -57,10 +59,15 @@ _ASKS_FOR_DEVICE: dict[Any, Callable[[torch.device], Any]] = {
 _MOVES = {Tensor.cuda: True, Tensor.cpu: False, Tensor.pin_memory: False}
 _READS = (Tensor.item, Tensor.__float__, Tensor.__int__)
 _READS_ALL = (Tensor.tolist, Tensor.numpy, Tensor.__array__)
+# Whole numbers drawn on the host choose items of data, so they have values, as constants have.
+_DRAWS_CHOICES = (torch.randint, torch.randperm)
+# Elements of a constant whose values are kept; PyTorch keeps one. A guess.
+MOST_CONSTANT_ELEMENTS = 1 << 20
 
 
 # PyTorch leaves these untyped; the names let types check alike with PyTorch and without.
 _Mode: Any = TorchFunctionMode
+_fake_mode: Any = detect_fake_mode
 _active_modes: Any = _get_current_function_mode_stack
 
 
@@ -99,6 +106,11 @@ class _NamesAsHost(_Mode):
                 return _copied(*args)
             if func in _READS_ALL:
                 return _values(func, args[0])
+        if func is torch.asarray and isinstance(args[0], torch.UntypedStorage):
+            # A file of weights is read: the bytes of a slice.
+            with _disable_current_modes():
+                read = func(*args, **named)
+            return _fake_mode().from_tensor(read)
         to_gpu = None
         if func in (torch.tensor, torch.as_tensor):
             args = pytree.tree_map(plain, args)
@@ -111,7 +123,13 @@ class _NamesAsHost(_Mode):
             to_gpu = self._is_gpu(device)
             named = {**named, "device": _on_host(device)}
         with self.mode.called((args, named), to_gpu):
-            return func(*args, **named)
+            made = func(*args, **named)
+        is_choice = func in _DRAWS_CHOICES and not self.mode.is_on_gpu(made)
+        if is_choice and made.numel() <= MOST_CONSTANT_ELEMENTS:
+            with _disable_current_modes():
+                drawn = func(*args, **named)
+            return torch.ops.aten.lift_fresh(drawn)
+        return made
 
     def _moved_as_told(self, args: tuple[Any, ...], named: dict[str, Any]) -> Tensor:
         args = tuple(map(_named_cuda, args))
@@ -195,8 +213,9 @@ def _copied(tensor: Tensor, memo: dict[int, Any]) -> Tensor:
 
 
 def _values(func: Any, tensor: Tensor) -> Any:
+    known = getattr(tensor, "constant", None)
     with _disable_current_modes():
-        host = torch.ones(tensor.shape, dtype=tensor.dtype)
+        host = torch.ones(tensor.shape, dtype=tensor.dtype) if known is None else known.clone()
         return host.tolist() if func is Tensor.tolist else host.numpy()
 
 
@@ -235,6 +254,7 @@ def cuda_named_cpu(mode: AllocationMode, device: int = 0, devices: int = 1) -> I
     with ExitStack() as stack:
         stack.enter_context(gpu_answered(device, devices))
         for target, name, value in (
+            (fake_tensor, "CONSTANT_NUMEL_LIMIT", MOST_CONSTANT_ELEMENTS),
             (FakeTensor, "device", property(names.device_of)),
             (torch, "set_default_device", names.set_default),
             (torch.autograd, "_engine_run_backward", names.within(run_engine)),

@@ -20,8 +20,9 @@ them on), and if the first summand ends before anything else happens.
 
 Some programs ask questions that depend on data. "Does this hold for all elements?" is answered
 with yes: such programs ask whether no token is padding and no sequence is packed with others, as
-in full batches of text. A random number counts as one half, so that a layer is dropped if its
-probability is above one half. A float that a program reads is one half too, which never divides
+in full batches of text. "Does this hold for any?" is answered with no: they look for what is wrong,
+such as infinities or empty boxes. A random number counts as one half, so that a layer is dropped if
+its probability is above one half. A float that a program reads is one half too, which never divides
 to infinity. Programs read their optimizer's step counter or print their loss, and neither
 allocates anything. The largest and the smallest of whole numbers are one, because programs check
 that labels are within limits.
@@ -84,6 +85,7 @@ ASK_FOR_VALUE = "_local_scalar_dense.default"
 # The value of a float that depends on data.
 ONE_HALF = 0.5
 DRAW = "rand.default"
+ANY = ("any.default", "any.dim")
 EXTREMES = ("max.default", "min.default")
 COMPARISONS = {
     "lt.Scalar": operator.lt,
@@ -143,6 +145,8 @@ class AllocationMode(_Mode):
             # A tensor of several, such as a shard of a distributed one: they come by themselves.
             return NotImplemented
         name = f"{func.overloadpacket.__name__}.{func._overloadname}"
+        if name == ASK_FOR_VALUE and getattr(args[0], "constant", None) is not None:
+            return func(*args)
         if name == ASK_FOR_VALUE and args[0].dtype == torch.bool:
             return self._compared.get(args[0], True)
         if name == ASK_FOR_VALUE and args[0].is_floating_point():
@@ -169,6 +173,8 @@ class AllocationMode(_Mode):
             self._taken_for[results] = ONE_HALF
         elif name in EXTREMES and not results.is_floating_point():
             self._taken_for[results] = 1
+        elif name in ANY:
+            self._compared[results] = False
         elif name in COMPARISONS and args[0] in self._taken_for:
             self._compared[results] = COMPARISONS[name](self._taken_for[args[0]], args[1])
         self._addition = None

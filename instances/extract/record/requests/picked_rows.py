@@ -7,7 +7,8 @@ full in training. No other number of rows could need more memory.
 
 Approach. Each operator whose result is as long as the picked values are many gets the longest
 result. A mask that is an index becomes as many indices as it has elements. Sequences that a loss
-aligns have equally many labels.
+aligns have equally many labels. An operator of another library, such as the suppression of boxes in
+torchvision, says itself which size it does not know: that of its first argument is taken.
 
 Limits. Operators whose result has no longest form, such as ``repeat_interleave``, are refused. The
 indices that a kernel makes of a mask are not recorded.
@@ -17,9 +18,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
+from unittest import mock
 
 import torch
 from torch import Tensor
+from torch._library.fake_impl import FakeImplCtx
 
 SAID = "the program picks rows by their values, which are not known: all rows are taken"
 _MASKS = (torch.bool, torch.uint8)
@@ -41,6 +44,13 @@ def all_rows(name: str, func: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         steps, sequences, _ = args[0].shape
         states = 2 * (args[1].numel() // sequences) + 1
         return args[0].new_empty(sequences), args[0].new_empty(sequences, steps, states)
+    if getattr(func, "namespace", "aten") != "aten":
+
+        def longest(_: object, **limits: int | None) -> int:
+            return limits.get("max") or len(args[0])
+
+        with mock.patch.object(FakeImplCtx, "new_dynamic_size", longest):
+            return func(*args)
     return None
 
 

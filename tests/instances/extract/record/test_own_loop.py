@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from instances.extract.record import own_loop
 from instances.extract.record.own_extraction import OWN_DEFAULTS, extract_own, open_own, trace_own
@@ -341,3 +342,76 @@ def test_the_graph_of_a_loop_is_that_of_its_second_step(tmp_path: Path) -> None:
     ops = list(problem.graph.op)
     assert ops.count("mm") == 2  # forward, and the gradient of the weight
     assert sum(op.startswith("_foreach_add") for op in ops) == 1
+
+
+BY_INDEX = """
+    model, optimizer = made()
+    data = np.arange(4000, dtype=np.float32)
+    order = torch.randperm(100)
+    assert sorted(order.tolist()) == list(range(100)) and not (order[:50] == -1).any()
+    with ThreadPoolExecutor(2) as pool:
+        assert pool.submit(lambda: torch.ones(3, device="cuda").is_cuda).result()
+    while True:
+        starts = torch.randint(len(data) - 16, (8,))
+        x = torch.stack([torch.from_numpy(data[i : i + 16]) for i in starts])
+        loss = model(x.pin_memory().cuda()).mean()
+        assert not torch.isnan(loss).any() and (loss == loss).all()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+def test_numbers_drawn_on_the_host_choose_the_items_of_a_batch(tmp_path: Path) -> None:
+    head = "    import numpy as np\n    from concurrent.futures import ThreadPoolExecutor\n"
+    trace = trace_of(tmp_path, head + BY_INDEX)
+    assert np.count_nonzero(trace.size == 8 * 16 * 4) >= STEPS
+
+
+OTHERS_OPERATOR = """
+    from torch.library import custom_op, get_ctx
+
+    @custom_op("mine::{name}", mutates_args=())
+    def chosen(boxes: torch.Tensor) -> torch.Tensor:
+        return boxes.sum(1).nonzero().flatten()
+
+    @chosen.register_fake
+    def _(boxes):
+        return boxes.new_empty(get_ctx().new_dynamic_size({limit}), dtype=torch.int64)
+
+"""
+
+
+@pytest.mark.parametrize(("limit", "rows"), [("", 8), ("max=5", 5)])
+def test_an_operator_of_another_library_picks_all_that_it_can(
+    limit: str, rows: int, tmp_path: Path
+) -> None:
+    inside = "            x = x.cuda()\n            x = x[chosen(x)]\n" + STEP
+    body = OTHERS_OPERATOR.format(name=f"chosen{rows}", limit=limit) + loop(inside)
+    trace = trace_of(tmp_path, body)
+    assert np.count_nonzero(trace.size == rows * 8) >= STEPS
+
+
+def test_weights_are_read_from_a_file_onto_the_gpu(tmp_path: Path) -> None:
+    from safetensors.torch import save_file
+
+    save_file({"weight": torch.ones(4, 16)}, tmp_path / "weights.safetensors")
+    body = loop(STEP).replace(
+        "    loader =",
+        "    from safetensors import safe_open\n"
+        f"    read = safe_open({str(tmp_path / 'weights.safetensors')!r}, framework='pt')\n"
+        "    taken = read.get_slice('weight')[2:].to(device='cuda')\n"
+        "    model.weight.data[2:].copy_(taken)\n"
+        "    loader =",
+    )
+    assert 2 * 16 * 4 in trace_of(tmp_path, body).size
+
+
+def test_a_data_set_mixes_tensors_of_the_program_with_its_own(tmp_path: Path) -> None:
+    body = (
+        "    shift = torch.zeros(16)\n\n"
+        "    class Shifted(torch.utils.data.Dataset):\n"
+        "        def __len__(self):\n            return 40\n\n"
+        "        def __getitem__(self, index):\n"
+        "            return torch.full((16,), float(index)) + shift, 0\n\n"
+    ) + loop(STEP, loader="DataLoader(Shifted(), 8)")
+    assert np.count_nonzero(trace_of(tmp_path, body).size == 8 * 16 * 4) >= STEPS
