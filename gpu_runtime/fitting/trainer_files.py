@@ -256,19 +256,20 @@ class _Reading:
         request.settings.pop(RANKS, None)
         kind = str(given.get("distributed_type", "")).upper()
         fsdp = _mapping(given.get("fsdp_config", {}))
+        is_on_host = bool(fsdp.get("fsdp_offload_params") or fsdp.get("offload_params"))
+        if request.layout is not None and (zero or is_on_host):
+            request.notes.append("optimizer: its states of 8 bits count in 32 if sharded so")
         if zero:
             zero = dict(_mapping(zero))
             if zero.get("reduce_bucket_size", "auto") != "auto":
                 zero["reduce_bucket_size"] = _count(
                     "reduce_bucket_size", zero["reduce_bucket_size"]
                 )
-            if request.layout is not None:
-                request.notes.append("optimizer: its states of 8 bits count in 32 under DeepSpeed")
             request.layout = _layout_of(zero, request, hidden)
             request.parallel = {0: "ddp", 3: "fsdp2"}.get(request.layout.stage)
         elif given.get("fsdp") or kind == "FSDP" or fsdp:
             request.parallel = "fsdp2"
-            if fsdp.get("fsdp_offload_params") or fsdp.get("offload_params"):
+            if is_on_host:
                 request.layout = StateLayout(3, request.ranks, True, True)
         elif kind == "MULTI_GPU" or request.ranks > 1:
             request.parallel = "ddp"
