@@ -116,7 +116,7 @@ def _asked(training: str, allocators: str, limit: int | None) -> Found:
         capture_output=True,
         text=True,
     )  # fmt: skip
-    if done.returncode not in (0, 1, 3):  # it fits, does not, or does only when planned
+    if not done.stdout:
         said = [line for line in done.stderr.splitlines() if line.strip()]
         reason = said[-1].strip() if said else f"exit code {done.returncode}"
         return {"status": RunStatus.UNSUPPORTED, "reason": reason.removeprefix("error: ")}
