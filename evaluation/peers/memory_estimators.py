@@ -80,6 +80,7 @@ def _mem_tracker(
     with tracker:
         for _step in range(2):
             loop.run_iteration(optimizer)
+            tracker.reset_mod_stats()
     peak: int = tracker.get_tracker_snapshot("peak")[torch.device("cpu")]["Total"]
     return peak
 

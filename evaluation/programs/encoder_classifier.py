@@ -1,7 +1,7 @@
 """Classifiers of sequences whose memory others measured: rows of GPUMemNet's data set.
 
 Measured by ``nvidia-smi`` once a second, training included (itu-rad/GPUMemNet, ``trans_data.csv``,
-CC BY 4.0; Yousefzadeh-Asl-Miandoab et al. 2025). A row is one of the first nine of the file.
+CC BY 4.0; arXiv 2602.17817). A row is one of the first nine of the file.
 """
 
 from __future__ import annotations

@@ -36,6 +36,7 @@ from gpu_runtime.training.training_run import (
     TrainingRun,
     model_run,
 )
+from instances.extract.models import MODELS
 from planners.errors import GaplessError, near_names
 from planners.model.online_result import OnlineDevice
 from planners.processes.child_process import run_to_end
@@ -49,6 +50,8 @@ ALLOCATORS = {
     "planned": Allocator.PLANNED,
 }
 PYTORCH = "pytorch-caching,pytorch-expandable"
+# Other people's, which `evaluation.peers.memory_estimators` asks about a model.
+ESTIMATORS = ("accelerate", "activations", "deepspeed-zero2", "torch-mem-tracker")
 _ASKED = re.compile(r"(?P<allocator>[^:]*)(?::memory=(?P<mib>[1-9]\d*)MiB)?")
 
 
@@ -69,9 +72,10 @@ class FitRuns(RunKind[FitRecord]):
             )
         name, mib = found["allocator"], found["mib"]
         names = list(ALLOCATORS) if name == "*" else [name]
-        if names[0] not in ALLOCATORS:
+        known = (*ALLOCATORS, *ESTIMATORS)
+        if names[0] not in known:
             raise GaplessError(
-                f"field fit: no allocator is called {name!r}; {near_names(name, ALLOCATORS)}"
+                f"field fit: no allocator is called {name!r}; {near_names(name, known)}"
             )
         memory = {} if mib is None else {"memory": int(mib) << 20}
         return [Named(its, its + text.removeprefix(name), memory) for its in names]
@@ -87,6 +91,10 @@ class FitRuns(RunKind[FitRecord]):
             sent = found_in_a_process(
                 task.limits,
                 lambda: measured(lambda: _taken(training, planner, limit, task.seed)),
+            )
+        elif planner in ESTIMATORS:
+            sent = found_in_a_process(
+                task.limits, lambda: measured(lambda: _estimated(training, planner))
             )
         else:
             asked = planner if planner == "planned" else PYTORCH
@@ -132,13 +140,24 @@ def _asked(training: str, allocators: str, limit: int | None) -> Found:
     }
 
 
+def _estimated(training: str, estimator: str) -> Found:
+    from evaluation.peers.memory_estimators import estimate  # which needs PyTorch
+
+    model = run_of(training, Allocator.DEFAULT).model
+    try:
+        if model is None:
+            raise GaplessError("it takes a model, and this is a script")
+        return {"status": RunStatus.FEASIBLE, "peak": estimate(estimator, model)}
+    except GaplessError as error:
+        return {"status": RunStatus.UNSUPPORTED, "reason": str(error)}
+
+
 def words_of(training: str) -> list[str]:
     """Return the words of ``gpu_runtime.fit`` for a program, or for a registered model."""
-    name, *options = training.split()
-    if name not in PROGRAMS:
-        return _model_words(training).split()
     run = run_of(training, Allocator.DEFAULT)
-    given = {"program": name, **({} if run.batch is None else {"batch": run.batch})}
+    if run.model is not None:
+        return _model_words(training).split()
+    given = {"program": run.program, **({} if run.batch is None else {"batch": run.batch})}
     settings = [f"--set={key}={value}" for key, value in given.items()]
     return [f"{ALONE}:train", *settings, "--steps", str(run.steps)]
 
@@ -175,11 +194,15 @@ def _taken(
 
 
 def run_of(training: str, allocator: Allocator, seed: int = 0, device: str = "cuda") -> TrainingRun:
-    """Return the run of a program, or of a registered model as on the command line."""
+    """Return the run of a program, or of a registered model as on the command line.
+
+    A program of the name of a model is written ``programs/NAME``.
+    """
     name, *options = training.split()
-    if name in PROGRAMS:
+    program = PROGRAMS.get(name.removeprefix("programs/"))
+    if program is not None and name not in MODELS:
         batch = int(options[1]) if options[:1] == ["--batch"] else None
-        run = PROGRAMS[name].fit_run(batch, device)
+        run = program.fit_run(batch, device)
         return replace(run, allocator=allocator, seed=seed)
     run = model_run(Purpose.TIME, RegisteredModel.read(_model_words(training)), allocator)
     return replace(run, seed=seed, device=device, warm_up=FIT_STEPS, turns=0)
