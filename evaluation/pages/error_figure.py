@@ -19,7 +19,6 @@ LEAST_PERCENT = 0.01
 def error_lines(records: Sequence[Record]) -> dict[str, dict[float, float]]:
     """Return by predictor the percent of its trainings that are within each error in percent."""
     found = [its for its in records if isinstance(its, FitRecord) and its.peak]
-    found = [its for its in found if "memory" not in its.parameters]
     taken = {(its.instance, its.planner): its.peak or 0 for its in found if its.measured}
     errors: dict[str, list[float]] = {}
     for its in found:

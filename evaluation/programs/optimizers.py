@@ -8,21 +8,17 @@ from torch import Tensor, nn
 from evaluation.programs.language_models import descend, gpt2, loss_of, train_decoder, words
 from gpu_runtime.training.scene import Scene
 
-BATCH, LENGTH = 8, 512
-
 
 def adafactor(scene: Scene) -> nn.Module:
     """Train with a row and a column of second moments for each matrix."""
     model = gpt2(scene)
-    return train_decoder(
-        scene, model, lambda: _tokens(scene), optimizer=torch.optim.Adafactor(model.parameters())
-    )
+    optimizer = torch.optim.Adafactor(model.parameters())
+    return train_decoder(scene, model, lambda: _tokens(scene), optimizer=optimizer)
 
 
 def eight_bit(scene: Scene) -> nn.Module:
     """Train with moments of 8 bits, by bitsandbytes."""
-    # Imported here because bitsandbytes is optional.
-    from bitsandbytes.optim import AdamW8bit
+    from bitsandbytes.optim import AdamW8bit  # optional
 
     model = gpt2(scene)
     optimizer = AdamW8bit(model.parameters(), lr=1e-4)
@@ -32,17 +28,16 @@ def eight_bit(scene: Scene) -> nn.Module:
 def muon(scene: Scene) -> nn.Module:
     """Train the matrices of the layers with Muon, and all else with AdamW."""
     model = gpt2(scene)
-    named = dict(model.named_parameters())
-    matrices = [its for name, its in named.items() if its.ndim == 2 and ".h." in name]
-    of_layers = torch.optim.Muon(matrices, lr=1e-3)
-    others = {id(its) for its in named.values()} - {id(its) for its in matrices}
-    of_others = scene.adamw(its for its in named.values() if id(its) in others)
+    matrices = [its for name, its in model.named_parameters() if its.ndim == 2 and ".h." in name]
+    known = set(map(id, matrices))
+    others = scene.adamw(its for its in model.parameters() if id(its) not in known)
+    for_matrices = torch.optim.Muon(matrices, lr=1e-3)
     for _ in scene.rounds:
         tokens = _tokens(scene)
         with scene.step():
             loss = loss_of(scene, model, tokens)
             torch.autograd.backward(loss)
-            for optimizer in (of_layers, of_others):
+            for optimizer in (for_matrices, others):
                 optimizer.step()
                 optimizer.zero_grad()
             scene.note(loss)
@@ -52,8 +47,7 @@ def muon(scene: Scene) -> nn.Module:
 def scaled_half(scene: Scene) -> nn.Module:
     """Train in float16 with a scaled loss."""
     model = gpt2(scene)
-    optimizer = scene.adamw(model.parameters())
-    scaler = torch.amp.GradScaler(scene.device.type)
+    optimizer, scaler = scene.adamw(model.parameters()), torch.amp.GradScaler(scene.device.type)
     for _ in scene.rounds:
         tokens = _tokens(scene)
         with scene.step():
@@ -79,4 +73,4 @@ def full_precision(scene: Scene) -> nn.Module:
 
 
 def _tokens(scene: Scene) -> Tensor:
-    return scene.tokens(BATCH, scene.length(LENGTH), words(scene))
+    return scene.tokens(8, scene.length(512), words(scene))

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
+from importlib import import_module
+from typing import Any
 
 
 def driver_bytes(ordinal: int) -> int | None:
     """Return the bytes on a GPU; None where the driver does not tell, or its library is missing."""
     try:
-        import pynvml
-
-        pynvml.nvmlInit()
-        handle = pynvml.nvmlDeviceGetHandleByIndex(ordinal)
-        running = pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
+        nvml: Any = import_module("pynvml")
+        nvml.nvmlInit()
+        device = nvml.nvmlDeviceGetHandleByIndex(ordinal)
+        running = nvml.nvmlDeviceGetComputeRunningProcesses(device)
     except Exception:  # a library of another maker's, which has errors of its own
         return None
-    mine = [its.usedGpuMemory for its in running if its.pid == os.getpid()]
-    return mine[0] if mine else None
+    return next((its.usedGpuMemory for its in running if its.pid == os.getpid()), None)
