@@ -6,10 +6,10 @@ Rationale. Formulas count weights, gradients and states, and some of them activa
 
 Approach. ``accelerate`` is the function of its command ``estimate-memory``. ``deepspeed-zero2`` is
 ``estimate_zero2_model_states_mem_needs`` on one GPU without offload, 4 + 16 bytes a parameter.
-``activations`` is the formula of Korthikanti et al. 2022 (arXiv 2205.05198, table 2), which
-Megatron-LM follows: 18 bytes a parameter and 34 s b h a layer, or 2 s b h if it is recomputed,
-without the scores, which fused attention does not keep. ``torch-mem-tracker`` is PyTorch's own
-``MemTracker``, two steps on fake tensors.
+``activations`` is the formula of arXiv 2205.05198, table 2, which Megatron-LM follows: 18 bytes a
+parameter, and 34 s b h a layer or 2 s b h if it is recomputed, without the scores, which fused
+attention does not keep. ``torch-mem-tracker`` is PyTorch's own ``MemTracker``, two steps on fake
+tensors.
 
 Limits. The tracker traces on the host, whose kernels of attention differ from those of a GPU.
 """

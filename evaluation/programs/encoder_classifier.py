@@ -52,5 +52,5 @@ def train(row: int) -> None:
         wanted = torch.randint(classes, (batch,)).to("cuda")
         optimizer.zero_grad()
         loss = functional.cross_entropy(model(tokens), wanted)
-        loss.backward()
+        torch.autograd.backward(loss)
         optimizer.step()
