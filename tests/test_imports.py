@@ -56,7 +56,7 @@ ROOMS = {
     "evaluation/peers": "",
     "evaluation/plots": "",
     "evaluation/recordings": "",
-    "evaluation/study": "measuring programs recordings",
+    "evaluation/study": "measuring peers programs recordings",
     "evaluation/pages": "plots study",
     "gpu_runtime/allocator": "_core verification",
     "gpu_runtime/explaining": "_core fitting online replaying",

@@ -8,6 +8,7 @@ from statistics import mean
 
 from matplotlib.figure import Figure
 
+from evaluation.pages.error_figure import error_figure, error_lines
 from evaluation.pages.page_material import PageMaterial
 from evaluation.pages.planner_figures import (
     anytime_curves,
@@ -91,6 +92,14 @@ def _anytime_figure(material: PageMaterial) -> str:
     return picture_of(material, "anytime", anytime_figure(curves, _looks(material)), says)
 
 
+def _error_figure(material: PageMaterial) -> str:
+    lines = error_lines(material.records)
+    if not lines:
+        return ""
+    says = f"Share of trainings by the error of reserved bytes; first: {next(iter(lines))}"
+    return picture_of(material, "errors", error_figure(lines), says)
+
+
 def picture_of(material: PageMaterial, name: str, figure: Figure, says: str) -> str:
     """Keep a figure as PNG, which the page shows, and as SVG and PDF beside it."""
     material.picture(name, bytes_of(figure, "svg"), says, "svg")
@@ -148,5 +157,6 @@ STANDARD_SLOTS = {
     "performance-profile": _performance_profile,
     "time-figure": _time_figure,
     "anytime-figure": _anytime_figure,
+    "error-figure": _error_figure,
     "overhead-table": _overhead_table,
 }

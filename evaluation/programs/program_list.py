@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 from gpu_runtime.training.training_run import Allocator, Purpose, Scale, TrainingRun
 from planners.errors import GaplessError, MissingDependencyError, near_names
@@ -16,11 +17,17 @@ from planners.text.plain_text import shown
 
 SCRIPTS = "scripts"
 FILE = Path(__file__).with_name("programs.toml")
+# Configurations of models that are not registered; and a user's file, by which `gapless fit`
+# predicts each program.
+CONFIGURATIONS = Path(__file__).with_name("configs")
+ALONE = Path(__file__).with_name("alone.py")
 
 # Steps of a check after the warm-up, in which kinds of step are learnt.
 CHECKED_STEPS = 4
 # Profiled steps of a program on several GPUs, whose streams wait for each other.
 PROFILED_STEPS = 2
+# Steps of a run whose memory is predicted and measured, from the first one on.
+FIT_STEPS = 11
 
 
 class Steps(enum.StrEnum):
@@ -70,6 +77,10 @@ class Program(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Return a run that measures time."""
         profiled = PROFILED_STEPS if self.gpus > 1 else 0
         return self._run(Purpose.TIME, scale, turns, turn_steps, profiled, device)
+
+    def fit_run(self, batch: int | None = None, device: str = "cuda") -> TrainingRun:
+        """Return a run whose memory is predicted and measured."""
+        return replace(self.timed_run(Scale.FULL, 0, 0, device), warm_up=FIT_STEPS, batch=batch)
 
     def _run(
         self, purpose: Purpose, scale: Scale, turns: int, turn_steps: int, profiled: int,

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Sequence
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
+from evaluation.programs.program_list import ALONE, CONFIGURATIONS, FIT_STEPS, PROGRAMS
 from evaluation.study.record import FitRecord, RunStatus
 from evaluation.study.run_task import (
     Cost,
@@ -34,10 +36,12 @@ from gpu_runtime.training.training_run import (
     TrainingRun,
     model_run,
 )
+from instances.extract.models import MODELS
 from planners.errors import GaplessError, near_names
 from planners.model.online_result import OnlineDevice
 from planners.processes.child_process import run_to_end
 from planners.processes.isolated_process import Ended
+from planners.text.plain_text import shown
 
 # The allocators of a training, by their names in `gpu_runtime.fit`.
 ALLOCATORS = {
@@ -45,9 +49,10 @@ ALLOCATORS = {
     "pytorch-expandable": Allocator.EXPANDABLE,
     "planned": Allocator.PLANNED,
 }
-# Steps of a measured run. A plan serves from the fourth step on; later steps may change the plan.
-WARM_UP = 6
-STEPS = 4
+PYTORCH = "pytorch-caching,pytorch-expandable"
+# Other people's, which `evaluation.peers.memory_estimators` asks about a model.
+ESTIMATORS = ("accelerate", "activations", "deepspeed-zero2", "torch-mem-tracker")
+_ASKED = re.compile(r"(?P<allocator>[^:]*)(?::memory=(?P<mib>[1-9]\d*)MiB)?")
 
 
 class FitRuns(RunKind[FitRecord]):
@@ -60,26 +65,40 @@ class FitRuns(RunKind[FitRecord]):
     runs_on = Training
 
     def choose(self, text: str) -> Sequence[Named]:
-        if text == "*":
-            return [Named(name, name) for name in ALLOCATORS]
-        if text not in ALLOCATORS:
+        found = _ASKED.fullmatch(text)
+        if found is None:
             raise GaplessError(
-                f"field fit: no allocator is called {text!r}; {near_names(text, ALLOCATORS)}"
+                f"field fit: ALLOCATOR or ALLOCATOR:memory=NUMBERMiB is needed, found {shown(text)}"
             )
-        return [Named(text, text)]
+        name, mib = found["allocator"], found["mib"]
+        names = list(ALLOCATORS) if name == "*" else [name]
+        known = (*ALLOCATORS, *ESTIMATORS)
+        if names[0] not in known:
+            raise GaplessError(
+                f"field fit: no allocator is called {name!r}; {near_names(name, known)}"
+            )
+        memory = {} if mib is None else {"memory": int(mib) << 20}
+        return [Named(its, its + text.removeprefix(name), memory) for its in names]
 
     def own_fields(self, task: RunTask) -> dict[str, Any]:
         return {"measured": task.device is OnlineDevice.CUDA}
 
     def carry_out(self, task: RunTask, moment: datetime) -> FitRecord:
         training, planner = task.instance.name, task.named.planner
+        memory = task.named.parameters.get("memory")
+        limit = None if memory is None else int(memory)
         if task.device is OnlineDevice.CUDA:
             sent = found_in_a_process(
                 task.limits,
-                lambda: measured(lambda: _taken(training, planner, task.seed)),
+                lambda: measured(lambda: _taken(training, planner, limit, task.seed)),
+            )
+        elif planner in ESTIMATORS:
+            sent = found_in_a_process(
+                task.limits, lambda: measured(lambda: _estimated(training, planner))
             )
         else:
-            sent = _predicted(training, task.limits)
+            asked = planner if planner == "planned" else PYTORCH
+            sent = _predicted(training, asked, limit, task.limits)
         if not isinstance(sent, Ended):
             cost, found = sent
             sent = cost, dict(found.get(planner, found))
@@ -88,34 +107,74 @@ class FitRuns(RunKind[FitRecord]):
         return self.recorded(task, moment, sent)
 
 
-@lru_cache(maxsize=2)
-def _predicted(training: str, limits: RunLimits) -> tuple[Cost, Found] | Ended:
+@lru_cache(maxsize=4)
+def _predicted(
+    training: str, allocators: str, limit: int | None, limits: RunLimits
+) -> tuple[Cost, Found] | Ended:
     """Ask ``gpu_runtime.fit``, which sees no GPU, once for all allocators of a training."""
-    return found_in_a_process(limits, lambda: measured(lambda: _asked(training)))
+    return found_in_a_process(limits, lambda: measured(lambda: _asked(training, allocators, limit)))
 
 
-def _asked(training: str) -> Found:
+def _asked(training: str, allocators: str, limit: int | None) -> Found:
+    within = [] if limit is None else ["--memory", str(limit), "--beside", "0", "--no-remedies"]
     done = run_to_end(
-        [sys.executable, "-m", "gapless_siblings", "gpu_runtime.fit", *training.split(), "--json"],
+        [sys.executable, "-m", "gapless_siblings", "gpu_runtime.fit", *words_of(training),
+         "--json", "--allocators", allocators, *within],
         env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
         capture_output=True,
         text=True,
-    )
-    if done.returncode:
+    )  # fmt: skip
+    if not done.stdout:
         said = [line for line in done.stderr.splitlines() if line.strip()]
         reason = said[-1].strip() if said else f"exit code {done.returncode}"
         return {"status": RunStatus.UNSUPPORTED, "reason": reason.removeprefix("error: ")}
-    rows = {row["label"]: row["reserved_peak"] for row in json.loads(done.stdout)["allocators"]}
-    live = rows.pop(LIVE)
+    rows = {row["label"]: row for row in json.loads(done.stdout)["allocators"]}
+    live = rows.pop(LIVE)["reserved_peak"]
     return {
-        name: {"status": RunStatus.FEASIBLE, "peak": peak, "requested": live}
-        for name, peak in rows.items()
+        name: {
+            "status": RunStatus.INFEASIBLE if row["fits"] is False else RunStatus.FEASIBLE,
+            "peak": row["reserved_peak"],
+            "requested": live,
+        }
+        for name, row in rows.items()
     }
 
 
-def _taken(training: str, allocator: str, seed: int, device: str = "cuda") -> Found:
+def _estimated(training: str, estimator: str) -> Found:
+    from evaluation.peers.memory_estimators import estimate  # which needs PyTorch
+
+    model = run_of(training, Allocator.DEFAULT).model
+    try:
+        if model is None:
+            raise GaplessError("it takes a model, and this is a script")
+        return {"status": RunStatus.FEASIBLE, "peak": estimate(estimator, model)}
+    except GaplessError as error:
+        return {"status": RunStatus.UNSUPPORTED, "reason": str(error)}
+
+
+def words_of(training: str) -> list[str]:
+    """Return the words of ``gpu_runtime.fit`` for a program, or for a registered model."""
+    run = run_of(training, Allocator.DEFAULT)
+    if run.model is not None:
+        return _model_words(training).split()
+    given = {"program": run.program, **({} if run.batch is None else {"batch": run.batch})}
+    settings = [f"--set={key}={value}" for key, value in given.items()]
+    return [f"{ALONE}:train", *settings, "--steps", str(run.steps)]
+
+
+def _model_words(training: str) -> str:
+    """Return the words of a model; one that is not registered has its configuration here."""
+    name, _, options = training.partition(" ")
+    file = CONFIGURATIONS / f"{name}.json"
+    return f"{file} {options}" if file.exists() else training
+
+
+def _taken(
+    training: str, allocator: str, limit: int | None, seed: int, device: str = "cuda"
+) -> Found:
     """Train on the GPU, in a process of the allocator."""
-    result = answer_of(run_of(training, ALLOCATORS[allocator], seed, device))
+    run = run_of(training, ALLOCATORS[allocator], seed, device)
+    result = answer_of(replace(run, memory=limit))
     if isinstance(result, Failure):
         no_memory = result.message.startswith("out of memory")
         status = RunStatus.OUT_OF_MEMORY if no_memory else RunStatus.CRASHED
@@ -124,13 +183,26 @@ def _taken(training: str, allocator: str, seed: int, device: str = "cuda") -> Fo
         return {"status": RunStatus.UNSUPPORTED, "reason": "its memory was not counted"}
     return {
         "status": RunStatus.FEASIBLE,
-        "peak": result.whole_run_reserved,
+        "peak": result.peaks.reserved,
         "requested": result.peaks.requested,
-        "statistics": dict(result.environment),
+        "statistics": {
+            **result.environment,
+            "allocated": result.peaks.allocated,
+            "driver_bytes": result.device_bytes or 0,
+        },
     }
 
 
 def run_of(training: str, allocator: Allocator, seed: int = 0, device: str = "cuda") -> TrainingRun:
-    """Return the run of a training that is written as on the command line."""
-    run = model_run(Purpose.TIME, RegisteredModel.read(training), allocator)
-    return msgspec.structs.replace(run, warm_up=WARM_UP, turn_steps=STEPS, seed=seed, device=device)
+    """Return the run of a program, or of a registered model as on the command line.
+
+    A program of the name of a model is written ``programs/NAME``.
+    """
+    name, *options = training.split()
+    program = PROGRAMS.get(name.removeprefix("programs/"))
+    if program is not None and name not in MODELS:
+        batch = int(options[1]) if options[:1] == ["--batch"] else None
+        run = program.fit_run(batch, device)
+        return replace(run, allocator=allocator, seed=seed)
+    run = model_run(Purpose.TIME, RegisteredModel.read(_model_words(training)), allocator)
+    return replace(run, seed=seed, device=device, warm_up=FIT_STEPS, turns=0)

@@ -16,6 +16,7 @@ from torch.nn import Module, Parameter
 from gpu_runtime.allocator.memory_report import MemoryReport
 from gpu_runtime.training.allocator_probe import AllocatorProbe
 from gpu_runtime.training.determinism import digests, exact
+from gpu_runtime.training.driver_bytes import driver_bytes
 from gpu_runtime.training.run_result import DeviceCounts, PeakFigures
 from gpu_runtime.training.stream_times import StepTrace, StreamTimes, profiled_step, stream_times
 from gpu_runtime.training.training_run import Purpose, Scale, TrainingRun
@@ -70,7 +71,7 @@ class Scene:
         self.counts: DeviceCounts | None = None
         self.plan: MemoryReport | None = None
         self.device_bytes: int | None = None
-        self._free_before = self._free_bytes()
+        self._taken_before = self._taken_bytes()
 
     @property
     def is_tiny(self) -> bool:
@@ -87,6 +88,9 @@ class Scene:
         return tiny if self.is_tiny else full
 
     def batch(self, full: int) -> int:
+        """Return the rows of a batch; one row alone, as of a single list, stays one."""
+        if self.run.batch is not None and full > 1:
+            return self.run.batch
         return min(full, TINY_BATCH) if self.is_tiny else full
 
     def length(self, full: int) -> int:
@@ -153,7 +157,10 @@ class Scene:
             self._settle()
             if not self.is_check:
                 self._warm_up_peaks = self._probe.peaks()
-                self._probe.reset_peaks()
+                if its.turns:
+                    self._probe.reset_peaks()
+                else:
+                    self._keep_figures()
             self._wait_for_turn()
         elif its.warm_up < self.taken <= its.timed_until:
             turn, number = divmod(self.taken - its.warm_up - 1, 1 + its.turn_steps)
@@ -199,15 +206,19 @@ class Scene:
         if self.peaks is not None and self._warm_up_peaks is not None:
             self.whole_run_reserved = max(self.peaks.reserved, self._warm_up_peaks.reserved)
         # With several turns, processes of other allocators take memory at the same time.
-        if self._free_before is not None and self.run.turns == 1:
-            self.device_bytes = self._free_before - (self._free_bytes() or 0)
+        if self._taken_before is not None and self.run.turns <= 1:
+            self.device_bytes = (self._taken_bytes() or 0) - self._taken_before
 
-    def _free_bytes(self) -> int | None:
-        """Return the driver's free bytes; the first call makes the context."""
+    def _taken_bytes(self) -> int | None:
+        """Return the bytes that the driver counts for this process, with its context.
+
+        Where the driver does not tell processes apart, those of all of them.
+        """
         if not self.is_cuda:
             return None
-        free: int = torch.cuda.mem_get_info(self.device)[0]
-        return free
+        free, total = torch.cuda.mem_get_info(self.device)  # makes the context
+        of_process = driver_bytes(self.device.index)
+        return total - free if of_process is None else of_process
 
     def _settle(self) -> None:
         """Wait until nothing runs that would disturb the turn of another process."""

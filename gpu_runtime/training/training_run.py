@@ -117,6 +117,10 @@ class TrainingRun(msgspec.Struct, frozen=True, kw_only=True):
     # The model, if the program is made of a registered one.
     model: RegisteredModel | None = None
     scale: Scale = Scale.FULL
+    # Rows of a batch of a program, where they are not its own; a model's shape has them.
+    batch: int | None = None
+    # The most bytes that PyTorch may take from the device.
+    memory: int | None = None
     # Steps before the first turn.
     warm_up: int = 10
     # A turn is one step that is not timed, since an idle device starts slower, and `turn_steps`

@@ -37,6 +37,9 @@ def answer_to(line: str) -> Answer:
     try:
         if run.device == "cuda":
             torch.cuda.set_device(run.rank)
+            if run.memory is not None:
+                total = torch.cuda.mem_get_info()[1]
+                torch.cuda.set_per_process_memory_fraction(run.memory / total)
         probe = open_probe(
             run.allocator, run.device, run.planner, run.time_limit, run.rank, run.planning
         )

@@ -117,6 +117,27 @@ def gpu_attention(
     return attended
 
 
+def plain_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    dropout_p: float,
+    scale: float | None,
+) -> Tensor:
+    """Attend by plain matrix products in float32, as PyTorch does where it has no kernel."""
+    root = (query.shape[-1] ** -0.5 if scale is None else scale) ** 0.5
+    queries, keys, values = (tensor.float() for tensor in (query, key, value))
+    scores = (queries * root) @ (keys.transpose(-2, -1) * root)
+    if mask is not None and mask.dtype == torch.bool:
+        scores = scores.masked_fill_(mask.logical_not(), float("-inf"))
+    elif mask is not None:
+        scores += mask
+    scores = fused_dropout(torch._safe_softmax(scores, -1), dropout_p)
+    _returned_too = scores.to(query.dtype)  # until the product is there
+    return (scores @ values).to(query.dtype)
+
+
 def attention_bias(mask: Tensor, query: Tensor, key: Tensor) -> Tensor:
     """Return the bias of the scores for a mask, in the layout of the kernels."""
     if mask.dtype == torch.bool:
@@ -147,13 +168,22 @@ def cudnn_attention(
 ) -> Tensor:
     """Attend by cuDNN's kernel in 16 bits, else by the one that float32 takes.
 
-    So does a bias that is learnt, as in T5: cuDNN's kernel has no gradient of it. PyTorch prefers
-    cuDNN's kernel to flash attention on Hopper. Both keep the output and one log-sum-exp a query,
-    but only cuDNN's gives the workspace that recorded traces show.
+    So does a bias that is learnt: cuDNN's kernel has no gradient of it. No kernel takes a tensor
+    whose rows are not contiguous, as T5's mask or the turned images of a UNet: the scores are
+    written down. PyTorch prefers cuDNN's kernel to flash attention on Hopper. Both keep the output
+    and one log-sum-exp a query, but only cuDNN's gives the workspace that recorded traces show.
     """
     if torch.is_autocast_enabled("cpu"):
         dtype = torch.get_autocast_dtype("cpu")
         value, key, query = (tensor.to(dtype) for tensor in (value, key, query))
+        if attn_mask is not None and attn_mask.is_floating_point():
+            attn_mask = attn_mask.to(dtype)
+    given = [query, key, value, *([] if attn_mask is None else [attn_mask])]
+    if any(tensor.stride(-1) != 1 for tensor in given) and key.shape[1] == query.shape[1]:
+        if is_causal:
+            attn_mask = query.new_ones(query.shape[-2], key.shape[-2], dtype=torch.bool).tril()
+        with torch.autocast("cpu", enabled=False):
+            return plain_attention(query, key, value, attn_mask, dropout_p, scale)
     is_learnt = attn_mask is not None and attn_mask.requires_grad and torch.is_grad_enabled()
     if is_learnt or query.dtype not in FLASH_DTYPES:
         return gpu_attention(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)

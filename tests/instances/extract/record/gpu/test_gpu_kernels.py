@@ -90,3 +90,28 @@ def test_a_table_outside_the_buffers_is_persistent() -> None:
     trace = trace_forward_pass(lambda: (Table(), {"x": torch.zeros(16)}))
     assert [trace.size[storage] for storage in trace.persistent] == [64]
     assert [op.op for op in trace.ops] == ["add"]
+
+
+def kept_by_attention(mask: Tensor) -> int:
+    """Return the bytes that attention keeps in a trace, in 16 bits by autocast."""
+    from instances.extract.record.gpu.gpu_kernels import cudnn_attention
+
+    kept: list[int] = []
+    query = torch.zeros(2, 4, 64, 8, requires_grad=True)
+    with (
+        torch.autograd.graph.saved_tensors_hooks(
+            lambda tensor: (kept.append(tensor.untyped_storage().nbytes()), tensor)[1],
+            lambda tensor: tensor,
+        ),
+        torch._subclasses.FakeTensorMode(allow_non_fake_inputs=True),
+        torch.autocast("cpu", torch.bfloat16),
+    ):
+        cudnn_attention(query, query, query, mask, dropout_p=0.1)
+    return max(kept)
+
+
+def test_a_mask_whose_rows_are_not_contiguous_has_no_kernel() -> None:
+    scores = 4 * (2 * 4 * 64 * 64)  # bytes in float32
+    rows = torch.zeros(1, 4, 64, 64)
+    assert kept_by_attention(rows) < scores
+    assert kept_by_attention(rows.permute(0, 1, 3, 2)) == scores

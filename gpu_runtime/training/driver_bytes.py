@@ -1,0 +1,19 @@
+"""The memory that NVIDIA's driver counts for this process, as ``nvidia-smi`` shows it."""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from typing import Any
+
+
+def driver_bytes(ordinal: int) -> int | None:
+    """Return the bytes on a GPU; None where the driver does not tell, or its library is missing."""
+    try:
+        nvml: Any = import_module("pynvml")
+        nvml.nvmlInit()
+        device = nvml.nvmlDeviceGetHandleByIndex(ordinal)
+        running = nvml.nvmlDeviceGetComputeRunningProcesses(device)
+    except Exception:  # a library of another maker's, which has errors of its own
+        return None
+    return next((its.usedGpuMemory for its in running if its.pid == os.getpid()), None)
