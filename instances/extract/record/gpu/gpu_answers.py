@@ -44,8 +44,6 @@ _ANSWERS: dict[str, object] = {
     "is_available": True,
     "is_initialized": True,
     "is_bf16_supported": True,
-    # Adam asks a PyTorch with CUDA, which finds no GPU.
-    "is_current_stream_capturing": False,
     "get_device_name": NAME,
     "get_device_capability": CAPABILITY,
     "get_device_properties": _PROPERTIES,

@@ -83,8 +83,10 @@ def traced_streams(mode: AllocationMode) -> Iterator[None]:
             (torch.accelerator, "synchronize", synchronize),
             (Tensor, "record_stream", record_stream),
             (torch.UntypedStorage, "resize_", resize),
+            # A PyTorch without CUDA has none, and bitsandbytes asks for it when it is imported.
+            (torch._C, "_cuda_getCurrentRawStream", lambda _: DEFAULT_STREAM),
         ):
-            stack.enter_context(mock.patch.object(owner, name, value))
+            stack.enter_context(mock.patch.object(owner, name, value, create=owner is torch._C))
         yield
 
 
