@@ -44,7 +44,7 @@ def estimate(name: str, training: RegisteredModel) -> int:
         return int(max(estimate_training_usage(size, precision).values()))
     parameters = sum(its.numel() for its in weights)
     if name == "deepspeed-zero2":
-        return 20 * parameters
+        return int(20 * parameters)
     config: Any = getattr(module, "config", None)
     layers, width = (getattr(config, its, None) for its in ("num_hidden_layers", "hidden_size"))
     if "input_ids" not in batch or not isinstance(layers, int) or not isinstance(width, int):

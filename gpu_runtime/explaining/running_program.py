@@ -80,7 +80,8 @@ def _pytorch(device: int | None) -> tuple[dict[str, Any], int, int, int]:
         import torch
     except ImportError:
         raise MissingDependencyError("PyTorch is not installed", "torch") from None
-    if not torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+    cuda: Any = torch.cuda
+    if not cuda.is_initialized():
         raise DeviceError("a program that uses CUDA is needed, found one that has not yet")
     number = torch.cuda.current_device() if device is None else device
     return torch.cuda.memory._snapshot(), number, *torch.cuda.mem_get_info(number)

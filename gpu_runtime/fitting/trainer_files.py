@@ -308,9 +308,8 @@ def _layout_of(zero: Mapping[str, Any], request: TrainerRequest, hidden: int | N
 def _cached(name: str) -> Path | None:
     """Return the configuration of a model of the hub that was downloaded before."""
     try:
-        from huggingface_hub import try_to_load_from_cache
-
-        found = try_to_load_from_cache(name, "config.json")
+        hub: Any = import_module("huggingface_hub")
+        found = hub.try_to_load_from_cache(name, "config.json")
     except (ImportError, ValueError):
         return None
     return Path(found) if isinstance(found, str) else None

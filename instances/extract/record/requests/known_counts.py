@@ -56,7 +56,7 @@ def compute_with_counts() -> Any:
 
     def is_held(one: Tensor) -> bool:
         is_count = type(one) is Tensor and not (one.is_floating_point() or one.is_meta)
-        return (is_count and one.numel() <= MOST_COUNTS) or _holds_one(fake, one)
+        return bool((is_count and one.numel() <= MOST_COUNTS) or _holds_one(fake, one))
 
     fake.may_turn_const = is_held
     return fake
