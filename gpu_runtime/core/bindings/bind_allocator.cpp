@@ -4,6 +4,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -13,6 +14,7 @@
 #include "allocator/planned_allocator.h"
 #include "allocator/serving_table.h"
 #include "bindings.h"
+#include "numpy_arrays.h"
 
 namespace gapless::runtime {
 
@@ -105,6 +107,20 @@ void bind_allocator(nb::module_& module) {
         .def("to_plan", &PlannedAllocator::to_plan, WithoutPython())
         .def("kinds", &PlannedAllocator::kinds, WithoutPython())
         .def_prop_ro("has_plans", &PlannedAllocator::has_plans)
+        .def(
+            "blocks_in_use",
+            [](const PlannedAllocator& allocator) {
+                std::vector<std::int64_t> rows;
+                for (const BlockInUse& block : allocator.blocks_in_use()) {
+                    const std::array values{static_cast<std::int64_t>(block.address),
+                                            static_cast<std::int64_t>(block.bytes),
+                                            static_cast<std::int64_t>(block.stream), block.kind,
+                                            std::int64_t{block.request}};
+                    rows.insert(rows.end(), values.begin(), values.end());
+                }
+                return to_rows(std::move(rows), 5);
+            },
+            "Rows by address: address, bytes, stream, kind of step or -1, request in it.")
         .def("adopt", &PlannedAllocator::adopt, "plans"_a, "arena_bytes"_a, WithoutPython())
         .def("set_tag", &PlannedAllocator::set_tag, "tag"_a)
         .def("pause", &PlannedAllocator::pause, "tag"_a.none(), "keeps"_a, WithoutPython())

@@ -130,6 +130,9 @@ class BlockHeap {
     // for. Throws DeviceCallError if the device refuses the wait; then nothing was placed.
     Block* place_at(std::int64_t offset, std::size_t bytes, Stream stream);
 
+    // The same outside of the arena, at an offset from the block in use at `beside`.
+    Block* place_beside(Address beside, std::int64_t offset, std::size_t bytes, Stream stream);
+
     // Returns the block in use that begins at an address, or null.
     Block* find(Address address) const { return used_.find(address); }
     // The same in the arena, in ranges of the stream or of nobody; null while the arena is shut.

@@ -71,13 +71,13 @@ void BoundedHeap::gather_for_arena(const ArenaRange& range, const std::vector<Ar
 }
 
 // Called if no range is free: grows the heap within the bound.
-Block* BoundedHeap::place_with_more(Lock& lock, const Wanted& wanted, const RepeatedSteps& steps) {
+Block* BoundedHeap::place_with_more(Lock& lock, const Wanted& wanted, RepeatedSteps& steps) {
     Block* const block = grow(lock, wanted, steps);
     release_spare();
     return block;
 }
 
-Block* BoundedHeap::grow(Lock& lock, const Wanted& wanted, const RepeatedSteps& steps) {
+Block* BoundedHeap::grow(Lock& lock, const Wanted& wanted, RepeatedSteps& steps) {
     // Beside plans, a request that they do not expect takes pages up to the shadow, then free
     // memory of the arena. A block that lives on lies outside of the places, and no frame leaves
     // them. Where moves have no limit, the fewest bytes count.
@@ -122,7 +122,7 @@ Block* BoundedHeap::grow(Lock& lock, const Wanted& wanted, const RepeatedSteps& 
     }
 }
 
-Block* BoundedHeap::place_within_bound(const Wanted& wanted, const RepeatedSteps& steps) {
+Block* BoundedHeap::place_within_bound(const Wanted& wanted, RepeatedSteps& steps) {
     if (Block* block = blocks_.place_in_open_arena(wanted.bytes, wanted.stream)) return block;
     if (blocks_.has_withheld()) {
         try {
@@ -146,6 +146,11 @@ Block* BoundedHeap::place_within_bound(const Wanted& wanted, const RepeatedSteps
         return nullptr;
     }
     blocks_.put_back();
+    if (steps.is_following()) {
+        steps.leave();
+        blocks_.open_arena();
+        if (Block* block = blocks_.place_in_open_arena(wanted.bytes, wanted.stream)) return block;
+    }
     return place_in_idle(wanted, {});
 }
 
@@ -177,9 +182,8 @@ Block* BoundedHeap::place_with_frames(std::int64_t planned, std::size_t bytes, S
         const ArenaRange place{offset, offset + bytes};
         gather_for_arena(place, steps.needed_places());
         if (is_above_shadow(missing)) {
-            // Frames of places that are needed later rather than pages above the shadow.
-            blocks_.put_back();
-            gather_for_arena(place, {});
+            release_spare();
+            return nullptr;
         }
     }
     try {

@@ -47,9 +47,9 @@ class BoundedHeap {
         Stream stream;
         bool is_expected;  // the plan expects it, and has no place for it or one that is occupied
     };
-    // Returns a block for the request. Takes no frame of a place that the running step still
-    // needs, if others suffice. Throws OutOfDeviceMemory, DeviceCallError.
-    Block* place(Lock& lock, const Wanted& wanted, const RepeatedSteps& steps) {
+    // Returns a block for the request. If it takes frames of places that the running step still
+    // needs, the step leaves its plan first. Throws OutOfDeviceMemory, DeviceCallError.
+    Block* place(Lock& lock, const Wanted& wanted, RepeatedSteps& steps) {
         Block* block = blocks_.place(wanted.bytes, wanted.stream);
         return block != nullptr ? block : place_with_more(lock, wanted, steps);
     }
@@ -98,9 +98,9 @@ class BoundedHeap {
     bool is_above_shadow(std::size_t missing) const;
     std::size_t reserved_bytes() const;
     void take_out(Lock& lock, const BlockHeap::Leaving& leaving);
-    Block* place_with_more(Lock& lock, const Wanted& wanted, const RepeatedSteps& steps);
-    Block* grow(Lock& lock, const Wanted& wanted, const RepeatedSteps& steps);
-    Block* place_within_bound(const Wanted& wanted, const RepeatedSteps& steps);
+    Block* place_with_more(Lock& lock, const Wanted& wanted, RepeatedSteps& steps);
+    Block* grow(Lock& lock, const Wanted& wanted, RepeatedSteps& steps);
+    Block* place_within_bound(const Wanted& wanted, RepeatedSteps& steps);
     Block* place_in_idle(const Wanted& wanted, const std::vector<ArenaRange>& kept);
     Block* place_with_frames(std::int64_t offset, std::size_t bytes, Stream stream,
                              const RepeatedSteps& steps);

@@ -73,6 +73,26 @@ bool PlannedAllocator::has_plans() const {
     return blocks_.steps().has_plans();
 }
 
+std::vector<BlockInUse> PlannedAllocator::blocks_in_use() const {
+    const Lock lock(mutex_);
+    std::vector<BlockInUse> found;
+    for (const BoundedHeap* const heap : blocks_.heaps()) {
+        const BlockHeap& blocks = heap->blocks();
+        const bool is_tagged = heap != &blocks_.heap();
+        for (const Extent& extent : blocks.extents()) {
+            for (const Block* block = blocks.first_of(extent); block != nullptr;
+                 block = block->behind) {
+                if (block->state != BlockState::used) continue;
+                found.push_back({block->address, block->bytes,
+                                 is_tagged ? kNoStream : block->stream,
+                                 blocks_.steps().kind_of(*block), block->request});
+            }
+        }
+    }
+    std::ranges::sort(found, {}, &BlockInUse::address);
+    return found;
+}
+
 void PlannedAllocator::adopt(std::vector<StepPlan> plans, std::size_t arena_bytes) {
     Lock lock(mutex_);
     if (blocks_.steps().in_step()) throw std::logic_error("plans are adopted between steps");

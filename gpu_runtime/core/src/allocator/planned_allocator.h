@@ -46,6 +46,8 @@ class PlannedAllocator final : public ServingAllocator {
     std::vector<StepKind> to_plan() const;
     std::vector<StepKind> kinds() const;
     bool has_plans() const;
+    // The blocks in use, of tags too, by address.
+    std::vector<BlockInUse> blocks_in_use() const;
 
     // Replaces the plans in force; blocks in the arena stay. Throws std::invalid_argument,
     // OutOfDeviceMemory or DeviceCallError, with the former plans still in force, and

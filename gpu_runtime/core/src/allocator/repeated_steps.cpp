@@ -81,7 +81,7 @@ RepeatedSteps::Place RepeatedSteps::next(Stream stream, std::size_t bytes) {
     const StepPlan& plan = followed_->plan;
     const std::size_t request = next_++;
     ++(plan.offset[request] == kNoPlace ? end_.escaping : end_.planned);
-    return {plan.offset[request], true, plan.handed_over[request] != 0};
+    return {plan.offset[request], plan.beside[request], true, plan.handed_over[request] != 0};
 }
 
 // Returns how a plan differs from the next request.
@@ -116,6 +116,17 @@ void RepeatedSteps::note_occupied(Stream stream, std::size_t bytes) {
     --end_.planned;
     ++end_.unexpected;
     note_mismatch(MismatchKind::in_use, next_ - 1, stream, bytes);
+}
+
+void RepeatedSteps::leave() {
+    has_left_ = true;
+    // The running request counts already; note_request() counts it again.
+    --end_.unexpected;
+}
+
+std::int64_t RepeatedSteps::kind_of(const Block& block) const {
+    const auto found = recorded_.find(block.record);
+    return found == recorded_.end() ? -1 : found->second.kind;
 }
 
 void RepeatedSteps::note_mismatch(MismatchKind kind, std::size_t request, Stream stream,
@@ -262,7 +273,9 @@ void RepeatedSteps::adopt(std::vector<StepPlan> plans, std::size_t arena_bytes) 
     for (StepPlan& plan : plans) {
         std::vector<std::int32_t> placed(plan.request_count());
         std::iota(placed.begin(), placed.end(), 0);
-        std::erase_if(placed, [&](std::int32_t each) { return plan.offset[each] == kNoPlace; });
+        std::erase_if(placed, [&](std::int32_t each) {
+            return plan.offset[each] == kNoPlace || plan.beside[each] != 0;
+        });
         std::ranges::sort(placed, {}, [&](std::int32_t each) { return plan.offset[each]; });
         plans_.push_back({std::move(plan), std::move(placed)});
     }

@@ -57,6 +57,7 @@ class RepeatedSteps {
 
     struct Place {
         std::int64_t offset = kNoPlace;
+        Address beside = 0;
         bool is_expected = false;
         bool handed_over = false;
     };
@@ -85,6 +86,10 @@ class RepeatedSteps {
     // The places of requests that the running step has still to make while it follows its plan:
     // disjoint ranges, in the order of their addresses.
     std::vector<ArenaRange> needed_places() const;
+    // The step leaves its plan: the frames of its places serve other requests.
+    void leave();
+    // The kind of the step that requested a block; -1 for none, or if the step has not ended.
+    std::int64_t kind_of(const Block& block) const;
 
   private:
     // Kinds that are kept. The one that was not seen for longest goes first. A guess.
@@ -94,7 +99,7 @@ class RepeatedSteps {
 
     struct Followed {
         StepPlan plan;
-        std::vector<std::int32_t> by_offset;  // the requests that have places
+        std::vector<std::int32_t> by_offset;  // the requests that have places in the arena
         int left = 0;                         // steps in a row that did not follow it to the end
         std::int64_t last_turn = -1;          // the last record that ended with it
     };
