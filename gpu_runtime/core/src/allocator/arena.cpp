@@ -59,8 +59,6 @@ void Arena::restore(Lock& lock, std::size_t bytes, bool is_bounded) {
         const std::size_t missing = blocks.arena_missing(0, bytes);
         if (missing == 0) return;
         if (heap_.is_above_bound_of_places(0, missing)) {
-            // Without a budget, requests find other places while this one's frames are elsewhere.
-            if (!heap_.may_move()) return;
             if (blocks.is_plain()) {
                 heap_.take_out_idle(lock, bytes);
             } else {

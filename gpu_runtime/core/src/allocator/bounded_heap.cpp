@@ -22,7 +22,7 @@ bool BoundedHeap::is_above_bound(std::size_t bytes, std::size_t more) const {
 }
 
 bool BoundedHeap::is_above_bound_of_places(std::size_t bytes, std::size_t more) const {
-    if (moving_in_ > 0 || bound_.budget().is_unlimited()) return is_above_bound(bytes, more);
+    if (bound_.budget().is_unlimited()) return is_above_bound(bytes, more);
     return static_cast<std::int64_t>(reserved_bytes() + more) > bound_.shadow().reserved_bytes();
 }
 
@@ -177,8 +177,6 @@ Block* BoundedHeap::place_with_frames(std::int64_t planned, std::size_t bytes, S
     const std::size_t missing = blocks_.arena_missing(offset, bytes);
     // The memory of this place moved away; it is idle elsewhere by now, or needed.
     if (is_above_bound_of_places(bytes, missing)) {
-        // A free range elsewhere costs no calls.
-        if (!may_move()) return nullptr;
         const ArenaRange place{offset, offset + bytes};
         gather_for_arena(place, steps.needed_places());
         if (is_above_shadow(missing)) {

@@ -63,12 +63,6 @@ class BoundedHeap {
     bool is_above_bound(std::size_t bytes, std::size_t more) const;
     // The same for places of plans: see Note [Memory in bounds].
     bool is_above_bound_of_places(std::size_t bytes, std::size_t more) const;
-    // Returns true while frames may move to places of the plans: as the budget allows, and at any
-    // price in as many steps as there are new plans. What still lies elsewhere when plans begin
-    // leaves its frames during these steps.
-    bool may_move() const { return moving_in_ > 0 || bound_.budget().is_left(); }
-    void move_in(std::size_t steps) { moving_in_ = steps; }
-    void note_step_end() { moving_in_ -= std::min<std::size_t>(moving_in_, 1); }
     // Maps the first `bytes` bytes of the arena. Above the bound, only spare frames are mapped, if
     // `is_bounded`. Throws OutOfDeviceMemory, DeviceCallError.
     void map_arena(std::size_t bytes, bool is_bounded);
@@ -112,7 +106,6 @@ class BoundedHeap {
     const std::vector<BoundedHeap*>& all_;
     BlockHeap blocks_;
     MemoryBound& bound_;
-    std::size_t moving_in_ = 0;
 };
 
 }  // namespace gapless::runtime

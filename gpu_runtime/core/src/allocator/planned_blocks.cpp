@@ -93,7 +93,6 @@ StepEnd PlannedBlocks::begin_step(Lock& lock, std::int32_t label) {
 
 StepEnd PlannedBlocks::end_step(Lock& lock, bool completed) {
     const StepEnd end = steps_.end_step(completed);
-    heap_.note_step_end();
     try {
         for (BoundedHeap* const heap : heaps_) {
             if (heap->blocks().has_gone()) heap->settle(lock);
@@ -129,7 +128,6 @@ void PlannedBlocks::adopt(Lock& lock, std::vector<StepPlan> plans, std::size_t a
     const double spent_before = bound_.budget().spent_seconds();
     {
         const MoveBudget::Charge charge(bound_.budget());
-        heap_.move_in(plans.size());
         arena_.make_room(lock, arena_bytes, is_bounded());
         steps_.adopt(std::move(plans), arena_bytes);
         has_planned_ = true;
