@@ -66,8 +66,8 @@ void BoundedHeap::gather(const Gather& gather_frames) {
     }
 }
 
-void BoundedHeap::gather_for_arena(const ArenaRange& range, const std::vector<ArenaRange>& kept) {
-    gather([&] { blocks_.gather_for_arena(range, kept); });
+void BoundedHeap::gather_for_arena(std::size_t offset, std::size_t bytes, std::size_t arena_kept) {
+    gather([&] { blocks_.gather_for_arena(offset, bytes, arena_kept); });
 }
 
 // Called if no range is free: grows the heap within the bound.
@@ -135,32 +135,25 @@ Block* BoundedHeap::place_within_bound(const Wanted& wanted, RepeatedSteps& step
         }
     }
     if (blocks_.is_plain()) return nullptr;
-    // A block that the plan expects to stay must not keep the frames of a place.
-    if (wanted.is_expected) {
-        if (Block* block = place_in_idle(wanted, {{0, steps.arena_bytes()}})) return block;
+    // While a plan is followed, the frames of its places serve no other request.
+    if (steps.is_following()) {
+        if (Block* block = place_in_idle(wanted, steps.arena_bytes())) return block;
         if (!is_above_shadow(blocks_.missing_for(wanted.bytes, wanted.stream))) return nullptr;
         blocks_.put_back();
-    }
-    if (Block* block = place_in_idle(wanted, steps.needed_places())) return block;
-    if (blocks_.available_bytes() >= blocks_.missing_for(wanted.bytes, wanted.stream)) {
-        return nullptr;
-    }
-    blocks_.put_back();
-    if (steps.is_following()) {
         steps.leave();
         blocks_.open_arena();
         if (Block* block = blocks_.place_in_open_arena(wanted.bytes, wanted.stream)) return block;
     }
-    return place_in_idle(wanted, {});
+    return place_in_idle(wanted, 0);
 }
 
 // Returns a block in idle frames at old mappings. Without such, gathers idle frames, and returns
-// null. Takes no frame from the ranges `kept` of the arena.
-Block* BoundedHeap::place_in_idle(const Wanted& wanted, const std::vector<ArenaRange>& kept) {
-    if (blocks_.recall_for(wanted.bytes, wanted.stream, kept)) {
+// null. Takes no frame from the first `arena_kept` bytes of the arena.
+Block* BoundedHeap::place_in_idle(const Wanted& wanted, std::size_t arena_kept) {
+    if (blocks_.recall_for(wanted.bytes, wanted.stream, arena_kept)) {
         return blocks_.place(wanted.bytes, wanted.stream);
     }
-    gather([&] { blocks_.gather(wanted.bytes, wanted.stream, kept); });
+    gather([&] { blocks_.gather(wanted.bytes, wanted.stream, arena_kept); });
     return nullptr;
 }
 
@@ -177,8 +170,7 @@ Block* BoundedHeap::place_with_frames(std::int64_t planned, std::size_t bytes, S
     const std::size_t missing = blocks_.arena_missing(offset, bytes);
     // The memory of this place moved away; it is idle elsewhere by now, or needed.
     if (is_above_bound_of_places(bytes, missing)) {
-        const ArenaRange place{offset, offset + bytes};
-        gather_for_arena(place, steps.needed_places());
+        gather_for_arena(offset, bytes, steps.arena_bytes());
         if (is_above_shadow(missing)) {
             release_spare();
             return nullptr;

@@ -45,10 +45,9 @@ class BoundedHeap {
     struct Wanted {
         std::size_t bytes;
         Stream stream;
-        bool is_expected;  // the plan expects it, and has no place for it or one that is occupied
     };
-    // Returns a block for the request. If it takes frames of places that the running step still
-    // needs, the step leaves its plan first. Throws OutOfDeviceMemory, DeviceCallError.
+    // Returns a block for the request. If it needs frames of places, the step leaves its plan.
+    // Throws OutOfDeviceMemory, DeviceCallError.
     Block* place(Lock& lock, const Wanted& wanted, RepeatedSteps& steps) {
         Block* block = blocks_.place(wanted.bytes, wanted.stream);
         return block != nullptr ? block : place_with_more(lock, wanted, steps);
@@ -66,8 +65,8 @@ class BoundedHeap {
     // Maps the first `bytes` bytes of the arena. Above the bound, only spare frames are mapped, if
     // `is_bounded`. Throws OutOfDeviceMemory, DeviceCallError.
     void map_arena(std::size_t bytes, bool is_bounded);
-    // Gathers idle frames for a range of the arena, none from `kept`; as many as the device allows.
-    void gather_for_arena(const ArenaRange& range, const std::vector<ArenaRange>& kept);
+    // As BlockHeap does, as far as the device allows.
+    void gather_for_arena(std::size_t offset, std::size_t bytes, std::size_t arena_kept);
     // Puts back gathered frames and gives spare ones back to the device, after each attempt to find
     // memory: they are reserved but lie in no segment, so statistics would not add up.
     void release_spare();
@@ -95,7 +94,7 @@ class BoundedHeap {
     Block* place_with_more(Lock& lock, const Wanted& wanted, RepeatedSteps& steps);
     Block* grow(Lock& lock, const Wanted& wanted, RepeatedSteps& steps);
     Block* place_within_bound(const Wanted& wanted, RepeatedSteps& steps);
-    Block* place_in_idle(const Wanted& wanted, const std::vector<ArenaRange>& kept);
+    Block* place_in_idle(const Wanted& wanted, std::size_t arena_kept);
     Block* place_with_frames(std::int64_t offset, std::size_t bytes, Stream stream,
                              const RepeatedSteps& steps);
     template <class Gather>

@@ -30,7 +30,7 @@ Served PlannedBlocks::allocate(Lock& lock, std::size_t bytes, Stream stream) {
 Block& PlannedBlocks::place(Lock& lock, std::size_t bytes, Stream stream) {
     if (BoundedHeap* const heap = tagged_.of_thread()) {
         RepeatedSteps none;
-        Block& block = *heap->place(lock, {bytes, stream, false}, none);
+        Block& block = *heap->place(lock, {bytes, stream}, none);
         block.record = block.request = -1;
         block.is_in_step = false;
         return block;
@@ -47,7 +47,7 @@ Block& PlannedBlocks::place(Lock& lock, std::size_t bytes, Stream stream) {
     if (block != nullptr) {
         block->is_handed_over = planned.handed_over;
     } else {
-        block = heap_.place(lock, {bytes, stream, planned.is_expected}, steps_);
+        block = heap_.place(lock, {bytes, stream}, steps_);
     }
     steps_.note_request(*block);
     return *block;

@@ -58,7 +58,6 @@ class RepeatedSteps {
     struct Place {
         std::int64_t offset = kNoPlace;
         Address beside = 0;
-        bool is_expected = false;
         bool handed_over = false;
     };
     // Returns the place of the next request. O(1), unless another plan takes over.
@@ -83,9 +82,6 @@ class RepeatedSteps {
     // Returns true while the running record equals the plan that it follows.
     bool is_following() const { return followed_ != nullptr && !has_left_; }
     std::size_t arena_bytes() const { return arena_bytes_; }
-    // The places of requests that the running step has still to make while it follows its plan:
-    // disjoint ranges, in the order of their addresses.
-    std::vector<ArenaRange> needed_places() const;
     // The step leaves its plan: the frames of its places serve other requests.
     void leave();
     // The kind of the step that requested a block; -1 for none, or if the step has not ended.
@@ -99,9 +95,8 @@ class RepeatedSteps {
 
     struct Followed {
         StepPlan plan;
-        std::vector<std::int32_t> by_offset;  // the requests that have places in the arena
-        int left = 0;                         // steps in a row that did not follow it to the end
-        std::int64_t last_turn = -1;          // the last record that ended with it
+        int left = 0;                 // steps in a row that did not follow it to the end
+        std::int64_t last_turn = -1;  // the last record that ended with it
     };
     // A record whose blocks are not all freed: its kind, -1 if it was dropped, and how often the
     // kind had been seen by then.

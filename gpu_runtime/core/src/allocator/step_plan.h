@@ -12,11 +12,6 @@ namespace gapless::runtime {
 // Offset of a request without a place in the arena.
 constexpr std::int64_t kNoPlace = -1;
 
-// Bytes of the arena, by their offsets.
-struct ArenaRange {
-    std::size_t begin = 0, end = 0;
-};
-
 struct StepPlan {
     // Number of the kind of step; -1 for steps that were not seen yet.
     std::int64_t kind = -1;
