@@ -23,7 +23,7 @@ bool BoundedHeap::is_above_bound(std::size_t bytes, std::size_t more) const {
 
 bool BoundedHeap::is_above_bound_of_places(std::size_t bytes, std::size_t more) const {
     if (bound_.budget().is_unlimited()) return is_above_bound(bytes, more);
-    return static_cast<std::int64_t>(reserved_bytes() + more) > bound_.shadow().reserved_bytes();
+    return static_cast<std::int64_t>(reserved_bytes() + more) > bound_.most_of_places();
 }
 
 // Returns true if mapping so many bytes, from gathered and spare frames first, would exceed the
@@ -171,7 +171,8 @@ Block* BoundedHeap::place_with_frames(std::int64_t planned, std::size_t bytes, S
     // The memory of this place moved away; it is idle elsewhere by now, or needed.
     if (is_above_bound_of_places(bytes, missing)) {
         gather_for_arena(offset, bytes, steps.arena_bytes());
-        if (is_above_shadow(missing)) {
+        const std::size_t more = missing - std::min(missing, blocks_.available_bytes());
+        if (static_cast<std::int64_t>(reserved_bytes() + more) > bound_.most_of_places()) {
             release_spare();
             return nullptr;
         }

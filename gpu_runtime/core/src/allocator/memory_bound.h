@@ -54,6 +54,13 @@ class MemoryBound {
             std::max(live_peak_, live_bytes_ + static_cast<std::int64_t>(more));
         return std::min(shadow_.reserved_bytes(), live + live / kShare + slack_);
     }
+    // Note that plans are adopted, which were held against the shadow of this moment.
+    void adopted() { shadow_at_adoption_ = shadow_.reserved_bytes(); }
+    // The most bytes to reserve while a place of a plan gets its memory. PyTorch's allocator may
+    // have given memory back since, but places keep theirs.
+    std::int64_t most_of_places() const {
+        return std::max(shadow_at_adoption_, shadow_.reserved_bytes());
+    }
     // Note the reserved bytes of this moment.
     void reserved(std::size_t bytes) { reserved_peak_ = std::max(reserved_peak_, bytes); }
     // Note that all idle memory went back, as PyTorch's allocator gives it back.
@@ -68,7 +75,7 @@ class MemoryBound {
     const std::int64_t slack_;
     ShadowAllocator shadow_;
     MoveBudget budget_;
-    std::int64_t live_bytes_ = 0, live_peak_ = 0;
+    std::int64_t live_bytes_ = 0, live_peak_ = 0, shadow_at_adoption_ = 0;
     std::size_t reserved_peak_ = 0;
 };
 

@@ -128,6 +128,7 @@ void PlannedBlocks::adopt(Lock& lock, std::vector<StepPlan> plans, std::size_t a
     const double spent_before = bound_.budget().spent_seconds();
     {
         const MoveBudget::Charge charge(bound_.budget());
+        bound_.adopted();
         arena_.make_room(lock, arena_bytes, is_bounded());
         steps_.adopt(std::move(plans), arena_bytes);
         has_planned_ = true;
