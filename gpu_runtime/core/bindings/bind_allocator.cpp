@@ -4,7 +4,6 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -110,15 +109,11 @@ void bind_allocator(nb::module_& module) {
         .def(
             "blocks_in_use",
             [](const PlannedAllocator& allocator) {
-                std::vector<std::int64_t> rows;
-                for (const BlockInUse& block : allocator.blocks_in_use()) {
-                    const std::array values{static_cast<std::int64_t>(block.address),
-                                            static_cast<std::int64_t>(block.bytes),
-                                            static_cast<std::int64_t>(block.stream), block.kind,
-                                            std::int64_t{block.request}};
-                    rows.insert(rows.end(), values.begin(), values.end());
+                std::vector<std::int64_t> values;
+                for (const auto& row : allocator.blocks_in_use()) {
+                    values.insert(values.end(), row.begin(), row.end());
                 }
-                return to_rows(std::move(rows), 5);
+                return to_rows(std::move(values), 5);
             },
             "Rows by address: address, bytes, stream, kind of step or -1, request in it.")
         .def("adopt", &PlannedAllocator::adopt, "plans"_a, "arena_bytes"_a, WithoutPython())

@@ -18,8 +18,8 @@ namespace gapless::runtime {
 // Approach. Two bounds. The shadow is a guarantee: what PyTorch's allocator would hold for the same
 // requests. Up to it, the heap creates pages. Beyond it, idle frames move, and they do so at any
 // price. The lower bound is 1/256 above the live peak. The heap keeps to it while the budget of
-// moves lasts. Places of a plan that has moved in keep to the shadow alone: frames that one place
-// takes from another have to move again in every step, and the budget ends in the midst of one.
+// moves lasts. Places of plans keep to the shadow alone. Their arena was held against it together
+// with the frames of all other blocks, so no place takes frames from another.
 // Limits. Frames move as a whole. If small blocks lie in many frames, no frame is idle although
 // memory is free. The heap then creates pages beyond its bound, and counts such events.
 class MemoryBound {

@@ -73,24 +73,24 @@ bool PlannedAllocator::has_plans() const {
     return blocks_.steps().has_plans();
 }
 
-std::vector<BlockInUse> PlannedAllocator::blocks_in_use() const {
+std::vector<std::array<std::int64_t, 5>> PlannedAllocator::blocks_in_use() const {
     const Lock lock(mutex_);
-    std::vector<BlockInUse> found;
+    std::vector<std::array<std::int64_t, 5>> rows;
     for (const BoundedHeap* const heap : blocks_.heaps()) {
-        const BlockHeap& blocks = heap->blocks();
-        const bool is_tagged = heap != &blocks_.heap();
-        for (const Extent& extent : blocks.extents()) {
-            for (const Block* block = blocks.first_of(extent); block != nullptr;
-                 block = block->behind) {
+        for (const Extent& extent : heap->blocks().extents()) {
+            const Block* block = heap->blocks().first_of(extent);
+            for (; block != nullptr; block = block->behind) {
                 if (block->state != BlockState::used) continue;
-                found.push_back({block->address, block->bytes,
-                                 is_tagged ? kNoStream : block->stream,
-                                 blocks_.steps().kind_of(*block), block->request});
+                const Stream stream = heap == &blocks_.heap() ? block->stream : kNoStream;
+                rows.push_back({static_cast<std::int64_t>(block->address),
+                                static_cast<std::int64_t>(block->bytes),
+                                static_cast<std::int64_t>(stream), blocks_.steps().kind_of(*block),
+                                block->request});
             }
         }
     }
-    std::ranges::sort(found, {}, &BlockInUse::address);
-    return found;
+    std::ranges::sort(rows);
+    return rows;
 }
 
 void PlannedAllocator::adopt(std::vector<StepPlan> plans, std::size_t arena_bytes) {

@@ -38,9 +38,9 @@ Block& PlannedBlocks::place(Lock& lock, std::size_t bytes, Stream stream) {
     const RepeatedSteps::Place planned = steps_.next(stream, bytes);
     Block* block = nullptr;
     if (planned.offset != kNoPlace) {
-        block = planned.beside != 0 ? heap_.blocks().place_beside(planned.beside, planned.offset,
-                                                                  bytes, stream)
-                                    : heap_.place_at(planned.offset, bytes, stream, steps_);
+        block = planned.beside != 0
+                    ? heap_.blocks().place_beside(planned.beside, planned.offset, bytes, stream)
+                    : heap_.place_at(planned.offset, bytes, stream, steps_);
         if (block == nullptr) steps_.note_occupied(stream, bytes);
     }
     if (!steps_.is_following()) heap_.blocks().open_arena();

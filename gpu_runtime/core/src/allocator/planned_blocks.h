@@ -24,15 +24,6 @@ struct Served {
     Mismatch* mismatch;
 };
 
-// A block in use, and the request that it serves: the kind of its step, or -1, and the number there.
-struct BlockInUse {
-    Address address;
-    std::size_t bytes;
-    Stream stream;  // kNoStream for a block of a tag
-    std::int64_t kind;
-    std::int32_t request;
-};
-
 // Note [Observers are adaptors]
 // ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
 // Rationale. The figures, the mismatches and the search for overwrites each watch every request.
