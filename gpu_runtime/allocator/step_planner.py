@@ -11,7 +11,7 @@ from typing import Literal
 from gpu_runtime._core import PlannedAllocator, StepEnd, StepKind
 from gpu_runtime.allocator.frames_in_use import FramesInUse, frames_in_use
 from gpu_runtime.allocator.planning_thread import PlanningThread
-from gpu_runtime.allocator.step_problem import StepProblem, step_problem
+from gpu_runtime.allocator.step_problem import PHASES, StepProblem, step_problem
 from planners.errors import DeviceError, GaplessError
 from planners.judged_run import run
 from planners.model.bounds import bounds_of
@@ -143,12 +143,18 @@ class StepPlanner:
         self._asked, self._no_room = numbers, None
 
         def plan() -> PlannedSteps:
-            problem = step_problem(kinds)
-            planned = plan_steps(problem, self._planner, self._budget)
-            frames = problem.frames_in_use(blocks, page_bytes)
-            if planned.held_bytes(frames, page_bytes) > self._shadow_bytes:
-                problem = problem.with_holes(frames)
-                planned = plan_steps(problem, self._planner, self._budget)
+            # A plan that needs too much gets places in holes, then places of one phase alone: any
+            # phases of two kinds may meet, so what lives from step to step takes room for all.
+            for phases in range(PHASES, 0, -1):
+                problem = step_problem(kinds, phases)
+                frames = problem.frames_in_use(blocks, page_bytes)
+                for is_with_holes in (False, True):
+                    problem = problem.with_holes(frames) if is_with_holes else problem
+                    planned = plan_steps(problem, self._planner, self._budget)
+                    if planned.held_bytes(frames, page_bytes) <= self._shadow_bytes:
+                        return planned
+                if len(problem.kinds) == len(kinds):
+                    break
             return planned
 
         if self._planning == "beside":

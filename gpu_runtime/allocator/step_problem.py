@@ -44,8 +44,9 @@ class StepProblem:
     request, as by `loss = train(batch)`, its kind lies on the line `PHASES` times, and its steps
     follow these plans in turn. A tensor that needs more phases, or has no known free, has no place.
 
-    Limits. If kinds alternate so that a tensor lives longer than any record says, its place is
-    occupied when it is requested again. The step then leaves its plan.
+    Limits. Which phases of two kinds meet is not known. So what a kind leaves to its next step is
+    alive once for each of its phases in the other. If kinds alternate so that a tensor lives longer
+    than any record says, its place is occupied when it is requested again.
     """
 
     # A kind appears once for each of its phases.
@@ -106,11 +107,13 @@ class StepProblem:
         return max(int(size.sum()) for size in bytes_of)
 
 
-def step_problem(kinds: Sequence[StepKind]) -> StepProblem:
-    """Return the problem of placing the requests of these kinds."""
-    kinds = [kind for kind in kinds for _ in range(_phases(kind))]
+def step_problem(kinds: Sequence[StepKind], most_phases: int = PHASES) -> StepProblem:
+    """Return the problem of placing requests of these kinds; others need more phases."""
+    kinds = [kind for kind in kinds for _ in range(_phases(kind, most_phases))]
     base = np.cumsum([0, *(len(kind.requests) for kind in kinds)])
-    tensors = np.concatenate([_placed(kinds, index) for index in range(len(kinds))], axis=1)
+    tensors = np.concatenate(
+        [_placed(kinds, index, most_phases) for index in range(len(kinds))], axis=1
+    )
     kind, request = tensors
     requests = np.concatenate([each.requests for each in kinds])[base[kind] + request]
     size = _block_bytes(requests[:, 1])
@@ -149,12 +152,12 @@ def _needed_phases(kind: StepKind) -> IntColumn:
     return np.maximum(1, age + (at > np.arange(count)))
 
 
-def _phases(kind: StepKind) -> int:
+def _phases(kind: StepKind, most: int) -> int:
     needed = _needed_phases(kind)
-    return int(needed[needed <= PHASES].max(initial=1))
+    return int(needed[needed <= most].max(initial=1))
 
 
-def _placed(kinds: Sequence[StepKind], index: int) -> NDArray[np.int64]:
+def _placed(kinds: Sequence[StepKind], index: int, most_phases: int) -> NDArray[np.int64]:
     """Return rows kind, request of those requests of one kind that get a place."""
     own = kinds[index]
     count = len(own.requests)
@@ -162,7 +165,7 @@ def _placed(kinds: Sequence[StepKind], index: int) -> NDArray[np.int64]:
         np.stack([_late_free(kind, own.number, count)[0] >= 0 for kind in kinds]), axis=0
     )
     outlives = own.requests[:, 2] == OUTLIVES
-    placed = ~outlives | (is_freed_later & (_needed_phases(own) <= PHASES))
+    placed = ~outlives | (is_freed_later & (_needed_phases(own) <= most_phases))
     return np.stack([np.full(count, index), np.arange(count)])[:, placed]
 
 

@@ -37,6 +37,7 @@ class Training:
         self.weights = [self.request(size) for layer in layers for size in (layer, 512)]
         self.gradients: list[int] = []
         self.states: list[int] = []
+        self.batch = self.loss = 0
 
     def request(self, size: int) -> int:
         address = self.allocator.allocate(size)
@@ -69,11 +70,21 @@ class Training:
                 self.free(passed)
             if kept:
                 self.request(kept)
+            if self.batch:
+                loss = self.request(4)
+                self.free(self.loss)
+                self.loss = loss
             is_first = not self.states
             for size in (size for layer in self.layers for size in (layer, 512)):
                 self.states += [self.request(size) for _ in range(2 * is_first)]
                 self.free(self.request(size))
         self.look()
+
+    def load(self, size: int) -> None:
+        """Load a batch between two steps, as a loop without a function: the last one lives on."""
+        batch = self.request(size)
+        self.free(self.batch)
+        self.batch = batch
 
 
 NETWORKS = {
@@ -117,4 +128,24 @@ def test_blocks_that_pile_up_and_two_kinds_of_steps(name: str, kept: int, share:
     for number in range(3 * STEPS):
         training.step((1 + number % 2) * 700 * KIB, kept)
     assert max(training.above.values()) <= 2 * PAGE
+    training.allocator.check()
+
+
+@shares
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_loop_whose_batch_and_loss_live_until_the_next(name: str, share: float) -> None:
+    training = Training(NETWORKS[name], share)
+    for number in range(2 * STEPS):
+        if number == STEPS:
+            assert max(training.above.values()) <= 2 * PAGE
+            training.above[True] = 0
+        training.load(700 * KIB)
+        training.step(700 * KIB)
+    assert training.above[True] == 0
+    if share == math.inf:
+        # There is room for one set of gradients between two steps, and not for one of each phase.
+        step, between = training.memory.report().kinds
+        assert between.planned_steps > STEPS
+        # Two batches, of which the plan places none, need a page more than there is.
+        assert (step.planned_steps > STEPS) == (name not in ("one page", "small"))
     training.allocator.check()
