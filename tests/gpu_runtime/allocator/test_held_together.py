@@ -95,7 +95,7 @@ NETWORKS = {
     "wide": [16384 * KIB] * 3,
     "growing": [36 * KIB * (1 + layer**2) for layer in range(16)],
 }
-shares = pytest.mark.parametrize("share", [0, 0.005, 1 / 32, math.inf])
+shares = pytest.mark.parametrize("share", [0, 0.005, 1 / 32, 0.1, math.inf])
 # Small blocks that stay lie in so many pages more than PyTorch's: a plan would need more than the
 # bound, by 1 to 3 of 11 to 107 pages, and is refused.
 REFUSED = {("small", 8 * KIB), ("wide", 8 * KIB)}

@@ -172,7 +172,9 @@ Block* BoundedHeap::place_with_frames(std::int64_t planned, std::size_t bytes, S
     if (is_above_bound_of_places(bytes, missing)) {
         gather_for_arena(offset, bytes, steps.arena_bytes());
         const std::size_t more = missing - std::min(missing, blocks_.available_bytes());
-        if (static_cast<std::int64_t>(reserved_bytes() + more) > bound_.most_of_places()) {
+        // Frames that only move add nothing, also while the heap is above the bound.
+        if (more > 0 &&
+            static_cast<std::int64_t>(reserved_bytes() + more) > bound_.most_of_places()) {
             release_spare();
             return nullptr;
         }
