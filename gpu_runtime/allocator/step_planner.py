@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from gpu_runtime._core import PlannedAllocator, StepEnd, StepKind
+from gpu_runtime.allocator.frames_in_use import FramesInUse, frames_in_use
 from gpu_runtime.allocator.planning_thread import PlanningThread
-from gpu_runtime.allocator.step_problem import StepProblem, step_problem
+from gpu_runtime.allocator.step_problem import PHASES, StepProblem, step_problem
 from planners.errors import DeviceError, GaplessError
 from planners.judged_run import run
 from planners.model.bounds import bounds_of
@@ -34,6 +35,10 @@ class PlannedSteps:
         """Bytes of the arena: the peak of the plan."""
         assert self.result.plan is not None
         return self.result.plan.peak
+
+    def held_bytes(self, frames: FramesInUse, page_bytes: int) -> int:
+        """Return the bytes of the arena's frames and of those beside it."""
+        return (frames.count - -self.arena_bytes // page_bytes) * page_bytes
 
     @property
     def is_optimal(self) -> bool:
@@ -68,8 +73,10 @@ class StepPlanner:
         self._thread: PlanningThread[PlannedSteps] = PlanningThread()
         # Whether what came before the running step followed a plan, or was nothing.
         self._is_between_planned = True
-        # The numbers of the kinds that a planner works on, or was asked for in vain.
+        # The numbers of the kinds that a planner works on, or was asked for in vain; and for how
+        # much memory a plan was too large then.
         self._asked: list[int] = []
+        self._no_room: tuple[int, int] | None = None
 
     @property
     def status(self) -> str:
@@ -127,12 +134,28 @@ class StepPlanner:
         """Plan the steps that repeat, if there are any that have no plan and were not tried."""
         kinds = self.allocator.to_plan()
         numbers = [kind.number for kind in kinds]
-        if not kinds or numbers == self._asked:
+        if not kinds:
             return
-        self._asked = numbers
+        blocks, page_bytes = self.allocator.blocks_in_use(), self.allocator.page_bytes
+        room = self._shadow_bytes, frames_in_use(blocks, page_bytes).count
+        if numbers == self._asked and self._no_room in (None, room):
+            return
+        self._asked, self._no_room = numbers, None
 
         def plan() -> PlannedSteps:
-            return plan_steps(kinds, self._planner, self._budget)
+            # A plan that needs too much gets places in holes, then places of one phase alone: any
+            # phases of two kinds may meet, so what lives from step to step takes room for all.
+            for phases in range(PHASES, 0, -1):
+                problem = step_problem(kinds, phases)
+                frames = problem.frames_in_use(blocks, page_bytes)
+                for is_with_holes in (False, True):
+                    problem = problem.with_holes(frames) if is_with_holes else problem
+                    planned = plan_steps(problem, self._planner, self._budget)
+                    if planned.held_bytes(frames, page_bytes) <= self._shadow_bytes:
+                        return planned
+                if len(problem.kinds) == len(kinds):
+                    break
+            return planned
 
         if self._planning == "beside":
             self._thread.start(plan)
@@ -154,17 +177,24 @@ class StepPlanner:
 
     def _adopt(self, planned: PlannedSteps) -> None:
         assert planned.result.plan is not None
-        figures = self.allocator.figures()
-        most = min(figures.default_peak, figures.expandable_peak)
-        if planned.arena_bytes > most:
+        blocks, page_bytes = self.allocator.blocks_in_use(), self.allocator.page_bytes
+        frames = planned.problem.frames_in_use(blocks, page_bytes)
+        held, most = planned.held_bytes(frames, page_bytes), self._shadow_bytes
+        if held > most:
+            self._no_room = most, frames_in_use(blocks, page_bytes).count
             raise GaplessError(
-                f"a plan needs at most the {most:,} bytes that PyTorch would reserve, found "
-                f"{planned.arena_bytes:,}"
+                f"a plan and the blocks beside it need at most the {most:,} bytes that PyTorch "
+                f"would reserve, found {planned.arena_bytes:,} and {held - planned.arena_bytes:,}"
             )
         self.allocator.adopt(planned.problem.plans(planned.result.plan), planned.arena_bytes)
         self.planned, self.reason = planned, ""
         self.plans += 1
         self._asked = []
+
+    @property
+    def _shadow_bytes(self) -> int:
+        figures = self.allocator.figures()
+        return min(figures.default_peak, figures.expandable_peak)
 
     def _refuse(self, error: Exception) -> None:
         is_ours = isinstance(error, GaplessError)
@@ -174,9 +204,8 @@ class StepPlanner:
         )
 
 
-def plan_steps(kinds: Sequence[StepKind], planner: ChosenPlanner, budget: Budget) -> PlannedSteps:
+def plan_steps(problem: StepProblem, planner: ChosenPlanner, budget: Budget) -> PlannedSteps:
     """Plan kinds of step; raise ``GaplessError`` if there is no valid plan."""
-    problem = step_problem(kinds)
     result = run(problem.problem, planner, budget, bounds_of(problem.problem))
     if result.interrupted:
         # At Ctrl-C a planner may return its best plan instead of raising. Ctrl-C is meant for the

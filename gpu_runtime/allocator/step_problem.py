@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpu_runtime._core import BLOCK_ALIGNMENT, NO_PLACE, OUTLIVES, StepKind, StepPlan
+from gpu_runtime.allocator.frames_in_use import FramesInUse, frames_in_use
 from planners.model.columns import IntColumn
 from planners.model.plan import Plan
 from planners.model.problem import Problem
@@ -43,8 +44,9 @@ class StepProblem:
     request, as by `loss = train(batch)`, its kind lies on the line `PHASES` times, and its steps
     follow these plans in turn. A tensor that needs more phases, or has no known free, has no place.
 
-    Limits. If kinds alternate so that a tensor lives longer than any record says, its place is
-    occupied when it is requested again. The step then leaves its plan.
+    Limits. Which phases of two kinds meet is not known. So what a kind leaves to its next step is
+    alive once for each of its phases in the other. If kinds alternate so that a tensor lives longer
+    than any record says, its place is occupied when it is requested again.
     """
 
     # A kind appears once for each of its phases.
@@ -55,6 +57,31 @@ class StepProblem:
     problem: Problem
     # Most bytes in use at once during each kind, blocks of other kinds included.
     peaks: tuple[int, ...]
+    # Requests with a place in a hole: rows kind, request, offset, address from which it counts.
+    in_holes: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 4), dtype=np.int64))
+
+    def frames_in_use(self, blocks: NDArray[np.int64], page_bytes: int) -> FramesInUse:
+        """Return the frames of those blocks in use that get no place."""
+        is_placed = np.zeros(len(blocks), dtype=bool)
+        for index, request in ((self.kind, self.request), self.in_holes[:, :2].T):
+            number = np.array([kind.number for kind in self.kinds])[index]
+            is_placed |= np.isin(blocks[:, 3] << 32 | blocks[:, 4], number << 32 | request)
+        return frames_in_use(blocks[~is_placed], page_bytes)
+
+    def with_holes(self, frames: FramesInUse) -> StepProblem:
+        """Return the problem without the tensors that fit into holes."""
+        stream = np.concatenate([kind.requests[:, 0] for kind in self.kinds])
+        base = np.cumsum([0, *(len(kind.requests) for kind in self.kinds)])
+        filled = frames.fill(self.problem, stream[base[self.kind] + self.request])
+        at = filled[:, 0]
+        rest = np.delete(np.arange(len(self.kind)), at)
+        return replace(
+            self,
+            kind=self.kind[rest],
+            request=self.request[rest],
+            problem=self.problem.select(rest),
+            in_holes=np.column_stack([self.kind[at], self.request[at], filled[:, 1:]]),
+        )
 
     def plans(self, plan: Plan) -> list[StepPlan]:
         """Return the plan of each kind in the form that the allocator adopts."""
@@ -64,26 +91,29 @@ class StepProblem:
             offset = np.full(len(size), NO_PLACE, dtype=np.int64)
             its = self.kind == index
             offset[self.request[its]] = plan.offsets[its]
-            made.append(StepPlan(kind.number, stream.copy(), size.copy(), offset))
+            beside = np.zeros(len(size), dtype=np.uint64)
+            _, request, *place = self.in_holes[self.in_holes[:, 0] == index].T
+            offset[request], beside[request] = place
+            made.append(StepPlan(kind.number, stream.copy(), size.copy(), offset, beside))
         return made
 
     @property
     def escaping_bytes(self) -> int:
         """Most block bytes that requests without a place take in one step of any kind."""
-        return max(
-            int(
-                _block_bytes(kind.requests[:, 1]).sum()
-                - self.problem.size[self.kind == index].sum()
-            )
-            for index, kind in enumerate(self.kinds)
-        )
+        bytes_of = [_block_bytes(kind.requests[:, 1]) for kind in self.kinds]
+        for index, request in ((self.kind, self.request), self.in_holes[:, :2].T):
+            for kind, size in enumerate(bytes_of):
+                size[request[index == kind]] = 0
+        return max(int(size.sum()) for size in bytes_of)
 
 
-def step_problem(kinds: Sequence[StepKind]) -> StepProblem:
-    """Return the problem of placing the requests of these kinds."""
-    kinds = [kind for kind in kinds for _ in range(_phases(kind))]
+def step_problem(kinds: Sequence[StepKind], most_phases: int = PHASES) -> StepProblem:
+    """Return the problem of placing requests of these kinds; others need more phases."""
+    kinds = [kind for kind in kinds for _ in range(_phases(kind, most_phases))]
     base = np.cumsum([0, *(len(kind.requests) for kind in kinds)])
-    tensors = np.concatenate([_placed(kinds, index) for index in range(len(kinds))], axis=1)
+    tensors = np.concatenate(
+        [_placed(kinds, index, most_phases) for index in range(len(kinds))], axis=1
+    )
     kind, request = tensors
     requests = np.concatenate([each.requests for each in kinds])[base[kind] + request]
     size = _block_bytes(requests[:, 1])
@@ -122,12 +152,12 @@ def _needed_phases(kind: StepKind) -> IntColumn:
     return np.maximum(1, age + (at > np.arange(count)))
 
 
-def _phases(kind: StepKind) -> int:
+def _phases(kind: StepKind, most: int) -> int:
     needed = _needed_phases(kind)
-    return int(needed[needed <= PHASES].max(initial=1))
+    return int(needed[needed <= most].max(initial=1))
 
 
-def _placed(kinds: Sequence[StepKind], index: int) -> NDArray[np.int64]:
+def _placed(kinds: Sequence[StepKind], index: int, most_phases: int) -> NDArray[np.int64]:
     """Return rows kind, request of those requests of one kind that get a place."""
     own = kinds[index]
     count = len(own.requests)
@@ -135,7 +165,7 @@ def _placed(kinds: Sequence[StepKind], index: int) -> NDArray[np.int64]:
         np.stack([_late_free(kind, own.number, count)[0] >= 0 for kind in kinds]), axis=0
     )
     outlives = own.requests[:, 2] == OUTLIVES
-    placed = ~outlives | (is_freed_later & (_needed_phases(own) <= PHASES))
+    placed = ~outlives | (is_freed_later & (_needed_phases(own) <= most_phases))
     return np.stack([np.full(count, index), np.arange(count)])[:, placed]
 
 

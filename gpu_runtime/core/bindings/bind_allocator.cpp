@@ -13,6 +13,7 @@
 #include "allocator/planned_allocator.h"
 #include "allocator/serving_table.h"
 #include "bindings.h"
+#include "numpy_arrays.h"
 
 namespace gapless::runtime {
 
@@ -139,6 +140,16 @@ void bind_allocator(nb::module_& module) {
         .def("to_plan", &PlannedAllocator::to_plan, WithoutPython())
         .def("kinds", &PlannedAllocator::kinds, WithoutPython())
         .def_prop_ro("has_plans", &PlannedAllocator::has_plans)
+        .def(
+            "blocks_in_use",
+            [](const PlannedAllocator& allocator) {
+                std::vector<std::int64_t> values;
+                for (const auto& row : allocator.blocks_in_use()) {
+                    values.insert(values.end(), row.begin(), row.end());
+                }
+                return to_rows(std::move(values), 5);
+            },
+            "Rows by address: address, bytes, stream, kind of step or -1, request in it.")
         .def("adopt", &PlannedAllocator::adopt, "plans"_a, "arena_bytes"_a, WithoutPython())
         .def("set_tag", &PlannedAllocator::set_tag, "tag"_a)
         .def("pause", &PlannedAllocator::pause, "tag"_a.none(), "keeps"_a, WithoutPython())

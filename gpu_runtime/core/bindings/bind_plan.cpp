@@ -1,6 +1,8 @@
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/vector.h>
 
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -51,10 +53,13 @@ void bind_kinds(nb::module_& module) {
         .def(
             "__init__",
             [](StepPlan* made, std::int64_t kind, const Array<std::int64_t>& stream,
-               const Array<std::int64_t>& bytes, const Array<std::int64_t>& offset) {
-                new (made) StepPlan{kind, copy_streams(stream), copy(bytes), copy(offset), {}};
+               const Array<std::int64_t>& bytes, const Array<std::int64_t>& offset,
+               const std::optional<Array<std::uint64_t>>& beside) {
+                new (made) StepPlan{kind, copy_streams(stream), copy(bytes), copy(offset),
+                                    beside ? copy(*beside) : std::vector<Address>(offset.shape(0))};
             },
-            "kind"_a, "stream"_a, "bytes"_a, "offset"_a)
+            "kind"_a, "stream"_a, "bytes"_a, "offset"_a, "beside"_a.none() = nb::none(),
+            "Offsets count from the block in use at the address `beside`, or from the arena at 0.")
         .def_ro("handed_over", &StepPlan::handed_over);
     module.def(
         "with_hand_overs",

@@ -85,7 +85,7 @@ class Program {
     // Plans one request of so many pages.
     void adopt(std::int64_t pages) {
         const auto bytes = static_cast<std::int64_t>(kPage) * pages;
-        blocks_.adopt(lock_, {{.stream = {0}, .bytes = {bytes}, .offset = {0}}},
+        blocks_.adopt(lock_, {{.stream = {0}, .bytes = {bytes}, .offset = {0}, .beside = {0}}},
                       static_cast<std::size_t>(bytes));
     }
     std::size_t to_plan() const { return blocks_.to_plan().size(); }

@@ -169,6 +169,8 @@ class PlannedProgram final : public RandomProgram<PlannedAllocator> {
                 plan.offset.push_back(
                     has_place ? static_cast<std::int64_t>(below(units) * kBlockAlignment)
                               : kNoPlace);
+                const bool is_beside = has_place && !live().empty() && chance(0.2);
+                plan.beside.push_back(is_beside ? live()[below(live().size())].address : 0);
             }
         }
         // An arena that is replaced has the streams of its ranges wait.

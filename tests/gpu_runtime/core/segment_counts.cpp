@@ -48,7 +48,7 @@ int run(bool is_plain) {
     for (int turn = 0; turn < kTurns; ++turn) {
         if (turn % kTurnsAPlan == kTurnsAPlan - 1) {
             const std::size_t bytes = (1 + random() % 64) * kPage;
-            allocator.adopt({{-1, {0}, {static_cast<std::int64_t>(bytes)}, {0}}}, bytes);
+            allocator.adopt({{-1, {0}, {static_cast<std::int64_t>(bytes)}, {0}, {0}}}, bytes);
         }
         if (turn % kTurnsAGift == 0) allocator.give_back();
         if (turn % kTurnsAStep == 0) allocator.begin_step(0);

@@ -114,6 +114,7 @@ void adopt(PlannedAllocator& allocator, bool is_small) {
         plan.stream.push_back(kStepStream);
         plan.bytes.push_back(static_cast<std::int64_t>(step_bytes(k)));
         plan.offset.push_back(is_within ? place : kNoPlace);
+        plan.beside.push_back(0);
         offset += before_is_freed ? 0 : 8 * 512;
     }
     allocator.adopt({plan}, is_small ? kArena / 2 : kArena);

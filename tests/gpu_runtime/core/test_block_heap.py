@@ -17,6 +17,7 @@ pytestmark = pytest.mark.core
 PAGE = 8192
 FRAME = 4 * PAGE  # which comes and goes as a whole
 PLENTY = 1 << 30
+SEGMENT = 20 << 20  # what PyTorch reserves for a request of up to 10 MiB
 
 plain_or_not = pytest.mark.parametrize("is_plain", [False, True], ids=["mapped", "plain"])
 
@@ -232,17 +233,17 @@ def test_before_memory_is_short_everything_free_is_given_back(inside: bool) -> N
 
 @plain_or_not
 def test_before_memory_is_short_an_idle_arena_is_given_back(is_plain: bool) -> None:
-    memory = SimulatedMemory(PAGE, 2 * FRAME)
+    memory = SimulatedMemory(SEGMENT // 4, 2 * SEGMENT)
     heap = heap_over(memory, is_plain)
-    arena = FRAME + FRAME // 2
+    arena = SEGMENT + SEGMENT // 2
     heap.allocator.adopt([small_plan([(arena, 0)])], arena)
     heap.allocator.begin_step()
     memory.submit(0)  # no memory may disappear while this runs
     heap.free(heap.allocate(arena))
     # Of another stream: it does not get what the first one used.
-    block = heap.allocate(FRAME + PAGE, 1)
+    block = heap.allocate(SEGMENT + SEGMENT // 4, 1)
     heap.check_all()
-    assert heap.allocator.figures().arena_bytes < FRAME
+    assert heap.allocator.figures().arena_bytes < SEGMENT
     assert heap.allocator.end_step().planned == 1
     heap.free(block)
     heap.allocator.give_back()
@@ -256,32 +257,33 @@ def test_before_memory_is_short_an_idle_arena_is_given_back(is_plain: bool) -> N
 
 def test_an_arena_that_lost_its_beginning_is_filled_again() -> None:
     # | . . . . | live |
-    memory = SimulatedMemory(PAGE, 5 * FRAME)
+    memory = SimulatedMemory(SEGMENT // 4, 5 * SEGMENT)
     heap = heap_over(memory)
-    heap.allocator.adopt([small_plan([(4 * FRAME, 0), (FRAME, 4 * FRAME)])], 5 * FRAME)
+    heap.allocator.adopt([small_plan([(4 * SEGMENT, 0), (SEGMENT, 4 * SEGMENT)])], 5 * SEGMENT)
     heap.allocator.begin_step()
-    first = heap.allocate(4 * FRAME)
-    live = heap.allocate(FRAME)
+    first = heap.allocate(4 * SEGMENT)
+    live = heap.allocate(SEGMENT)
     heap.free(first)
     heap.allocator.end_step()
-    large = heap.allocate(4 * FRAME, 1)
-    assert heap.allocator.figures().arena_bytes == FRAME
+    large = heap.allocate(4 * SEGMENT, 1)
+    assert heap.allocator.figures().arena_bytes == SEGMENT
     heap.free(large)
     heap.allocator.give_back()
     heap.allocator.begin_step()
-    assert heap.allocate(4 * FRAME).address == live.address - 4 * FRAME
+    assert heap.allocate(4 * SEGMENT).address == live.address - 4 * SEGMENT
     heap.allocator.end_step()
     heap.check_all()
 
 
 def test_idle_pieces_of_the_arena_join_for_requests_without_place() -> None:
     # | . . . . a . . . . |    the second request lies everywhere, the third in the first half
-    memory = SimulatedMemory(PAGE, 102 * FRAME)
+    page = 2 << 20  # so that PyTorch's allocator fits as well
+    memory = SimulatedMemory(page, 12 * page)
     heap = heap_over(memory)
-    sizes = [PAGE, 100 * FRAME, 30 * FRAME]
-    offsets = [50 * FRAME, 0, 0]
+    sizes = [1000, 10 * page, 3 * page]
+    offsets = [5 * page, 0, 0]
     kind = small_plan(list(zip(sizes, offsets, strict=True)))
-    heap.allocator.adopt([kind], 100 * FRAME)
+    heap.allocator.adopt([kind], 10 * page)
     places = []
     for step in range(3):
         heap.allocator.begin_step()
@@ -300,12 +302,13 @@ def test_idle_pieces_of_the_arena_join_for_requests_without_place() -> None:
         places.append((held.address, whole.address, part.address))
         # The frames that moved come back once the stream is done with them.
         memory.finish(0)
-        assert (end.planned, end.unexpected) == ((2, 1) if step == 1 else (3, 0))
-        assert heap.allocator.figures().reserved_peak <= 102 * FRAME
+        assert (end.planned, end.unexpected) == ((1, 2) if step == 1 else (3, 0))
+        assert heap.allocator.figures().reserved_peak <= 12 * page
     begin = places[0][0] - offsets[0]
     assert places[0] == places[2] == tuple(begin + offset for offset in offsets)
-    assert (places[1][0], places[1][2]) == (places[0][0], begin)
-    assert not begin <= places[1][1] < begin + 100 * FRAME
+    # The step whose second place is occupied leaves its plan.
+    assert (places[1][0], places[1][2]) == (places[0][0], places[1][1])
+    assert not begin <= places[1][1] < begin + 10 * page
 
 
 def test_an_arena_gets_no_memory_that_is_needed_elsewhere_yet() -> None:
@@ -317,7 +320,7 @@ def test_an_arena_gets_no_memory_that_is_needed_elsewhere_yet() -> None:
     heap.allocator.end_step()
     heap.allocator.adopt([small_plan([(40 * FRAME, 60 * FRAME)])], 100 * FRAME)
     for _ in range(2):
-        assert memory.created_bytes <= 102 * FRAME
+        assert memory.created_bytes <= 142 * FRAME
         heap.allocator.begin_step()
         planned = heap.allocate(40 * FRAME)
         heap.check_all()

@@ -20,11 +20,13 @@ class Arena:
     """An allocator with one plan, whose arena has its memory, and no other free memory."""
 
     def __init__(
-        self, *places: tuple[int, int], is_plain: bool = False, capacity: int = 1 << 30
-    ) -> None:
+        self, *places: tuple[int, int], is_plain: bool = False, capacity: int = 1 << 30,
+        before: int = 0,
+    ) -> None:  # fmt: skip
         self.simulated = SimulatedMemory(FRAME, capacity)
         self.memory = CountingMemory(self.simulated)
         self.allocator = PlannedAllocator(self.memory, is_plain)
+        self.allocator.free(self.allocator.allocate(before))
         self.allocator.adopt([small_plan([(PAGE, 0), *places])], ARENA)
         self.allocator.begin_step()
         self.begin = self.allocator.allocate(PAGE)
@@ -72,7 +74,7 @@ def test_requests_between_steps_get_the_arena(is_plain: bool) -> None:
 
 @pytest.mark.parametrize("was_open", [False, True], ids=["at first", "again"])
 def test_a_request_without_a_place_stays_outside_while_its_step_follows(was_open: bool) -> None:
-    arena = Arena((PAGE, NO_PLACE), (8 * PAGE, PAGE))
+    arena = Arena((PAGE, NO_PLACE), (8 * PAGE, PAGE), before=ARENA + PAGE)
     allocator = arena.allocator
     if was_open:
         allocator.free(allocator.allocate(2 * PAGE))

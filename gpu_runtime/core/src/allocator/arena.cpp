@@ -44,7 +44,7 @@ void Arena::obtain(Lock& lock, std::size_t wanted, bool is_bounded) {
         // from elsewhere. Else the frames that the heap used for these requests go to the arena.
         const bool needs_none = missing == 0 || !heap_.is_above_bound(0, missing);
         const bool is_kept = bytes_ > 0 && wanted >= bytes_ && needs_none;
-        if (!is_kept) heap_.gather_for_arena({0, wanted}, {});
+        if (!is_kept) heap_.gather_for_arena(0, wanted, wanted);
     }
     heap_.map_arena(wanted, is_bounded);
 }
@@ -59,12 +59,10 @@ void Arena::restore(Lock& lock, std::size_t bytes, bool is_bounded) {
         const std::size_t missing = blocks.arena_missing(0, bytes);
         if (missing == 0) return;
         if (heap_.is_above_bound_of_places(0, missing)) {
-            // Without a budget, requests find other places while this one's frames are elsewhere.
-            if (!heap_.may_move()) return;
             if (blocks.is_plain()) {
                 heap_.take_out_idle(lock, bytes);
             } else {
-                blocks.gather_for_arena({0, bytes}, {});
+                blocks.gather_for_arena(0, bytes, bytes);
             }
         }
         heap_.map_arena(bytes, is_bounded);

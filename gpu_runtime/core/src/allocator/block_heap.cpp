@@ -114,6 +114,27 @@ Block* BlockHeap::place_at(std::int64_t offset, std::size_t requested, Stream st
     return use(*found, requested, stream);
 }
 
+Block* BlockHeap::place_beside(Address beside, std::int64_t offset, std::size_t requested,
+                               Stream stream) {
+    const std::size_t bytes = round_up(requested, kBlockAlignment);
+    const Address address = beside + static_cast<Address>(offset);
+    add_latest(heap_of(stream));
+    Block* block = used_.find(beside);
+    while (block != nullptr && block->address > address) block = block->before;
+    while (block != nullptr && block->end() <= address) block = block->behind;
+    const bool is_free = block != nullptr && block->state == BlockState::free &&
+                         block->stream == stream && !is_in_arena(*block);
+    if (!is_free || block->end() < address + bytes) return nullptr;
+    unindex(*block);
+    if (block->address < address) {
+        Block* const rest = split(*block, address - block->address);
+        index(*block);
+        block = rest;
+    }
+    if (block->bytes > bytes) index(*split(*block, bytes));
+    return use(*block, requested, stream);
+}
+
 void BlockHeap::free(Block& block) {
     used_.erase(block.address);
     covered_.clear();

@@ -130,6 +130,9 @@ class BlockHeap {
     // for. Throws DeviceCallError if the device refuses the wait; then nothing was placed.
     Block* place_at(std::int64_t offset, std::size_t bytes, Stream stream);
 
+    // The same outside of the arena, at an offset from the block in use at `beside`.
+    Block* place_beside(Address beside, std::int64_t offset, std::size_t bytes, Stream stream);
+
     // Returns the block in use that begins at an address, or null.
     Block* find(Address address) const { return used_.find(address); }
     // The same in the arena, in ranges of the stream or of nobody; null while the arena is shut.
@@ -165,11 +168,11 @@ class BlockHeap {
 
     // The idle frames that move, in blocks of their own, which are in state `leaving` until they
     // are vacated or put back. gather() takes what place() lacks beyond the spare frames, as far as
-    // so much is idle, but nothing from the ranges `kept` of the arena. See Note [Two mappings of
-    // one frame].
-    void gather(std::size_t bytes, Stream stream, const std::vector<ArenaRange>& kept);
-    // Gathers frames for a range of the arena from all other memory.
-    void gather_for_arena(const ArenaRange& range, const std::vector<ArenaRange>& kept);
+    // so much is idle, but nothing from the first `arena_kept` bytes of the arena. See Note [Two
+    // mappings of one frame].
+    void gather(std::size_t bytes, Stream stream, std::size_t arena_kept);
+    // Gathers frames for a range of the arena, none from its first `arena_kept` bytes.
+    void gather_for_arena(std::size_t offset, std::size_t bytes, std::size_t arena_kept);
     // Puts back the gathered frames that were not needed.
     void put_back();
     // Uses the old mappings in a range of the arena again, where their frames are idle. Returns
@@ -177,9 +180,9 @@ class BlockHeap {
     bool recall(std::size_t offset, std::size_t bytes);
     // Uses all old mappings of the arena again whose frames are idle.
     void recall_arena();
-    // Uses old mappings again so that place() succeeds, but no frame from the ranges `kept` of the
-    // arena. Returns false, and changes nothing, if none serve.
-    bool recall_for(std::size_t bytes, Stream stream, const std::vector<ArenaRange>& kept);
+    // Uses old mappings again so that place() succeeds, but no frame from the first `arena_kept`
+    // bytes of the arena. Returns false, and changes nothing, if none serve.
+    bool recall_for(std::size_t bytes, Stream stream, std::size_t arena_kept);
     // Bytes of frames that can be mapped without a new one.
     std::size_t available_bytes() const { return spare_bytes() + gathered_bytes_; }
     // Bytes of frames that moved to another address since the beginning.
@@ -376,7 +379,7 @@ class BlockHeap {
     };
     // Gathers idle frames until they have `bytes` bytes, but none from `kept`.
     void gather_frames(std::size_t bytes, std::vector<Range> kept);
-    std::vector<Range> addresses_of(const std::vector<ArenaRange>& ranges) const;
+    Range arena_range(std::size_t offset, std::size_t bytes) const;
     Block* gather_rows(Block* block, Address first, Address behind);
     Block* gather_row(Block* block, Address begin, Address end);
     std::pair<Stream, StreamMarks> users_of(const Block& first, Address end);
@@ -395,7 +398,7 @@ class BlockHeap {
                                        const std::vector<Idle>& idle) const;
     bool recall(Recall& found, Stream stream);
     Block* cut_vacated(Address begin, std::size_t bytes);
-    std::vector<Idle> idle_by_address(const std::vector<ArenaRange>& kept);
+    std::vector<Idle> idle_by_address(std::size_t arena_kept);
     void gets_memory(const Block& block);
     void loses_memory(const Block& block);
     void unmap_old(std::int64_t generation);

@@ -14,7 +14,7 @@ BlockHeap::Leaving BlockHeap::take_idle(std::size_t arena_kept) {
     if (is_plain_) {
         take_idle_extents(leaving, arena_kept);
     } else {
-        for (const Idle& idle : idle_ranges(addresses_of({{0, arena_kept}}))) {
+        for (const Idle& idle : idle_ranges({arena_range(0, arena_kept)})) {
             const auto [first, last] =
                 idle.first->extent->whole_frames(idle.begin, idle.end, idle.end - idle.begin);
             if (first < last) take(leaving, idle.first, first, last);

@@ -17,16 +17,12 @@ constexpr std::size_t kShareOfOldMappings = 4;
 
 }  // namespace
 
-std::vector<BlockHeap::Range> BlockHeap::addresses_of(const std::vector<ArenaRange>& ranges) const {
-    std::vector<Range> addresses;
-    if (arena_ == nullptr) return addresses;
-    for (const ArenaRange& range : ranges) {
-        addresses.push_back({arena_->begin() + range.begin, arena_->begin() + range.end});
-    }
-    return addresses;
+BlockHeap::Range BlockHeap::arena_range(std::size_t offset, std::size_t bytes) const {
+    if (arena_ == nullptr) return {};
+    return {arena_->begin() + offset, arena_->begin() + offset + bytes};
 }
 
-void BlockHeap::gather(std::size_t requested, Stream stream, const std::vector<ArenaRange>& kept) {
+void BlockHeap::gather(std::size_t requested, Stream stream, std::size_t arena_kept) {
     const std::size_t bytes = round_up(requested, kBlockAlignment);
     StreamHeap& heap = heap_of(stream);
     Gap gap = gap_for(heap, bytes);
@@ -36,7 +32,7 @@ void BlockHeap::gather(std::size_t requested, Stream stream, const std::vector<A
         free_before(tail) > 0) {
         gap.range = {tail->before->address, tail->before->end()};
     }
-    std::vector<Range> all_kept = addresses_of(kept);
+    std::vector<Range> all_kept{arena_range(0, arena_kept)};
     if (!gap.is_at_tail() || gap.range.end > gap.range.begin) all_kept.push_back(gap.range);
     gather_frames(gap.missing - std::min(gap.missing, spare_bytes()), std::move(all_kept));
     try {
@@ -47,12 +43,11 @@ void BlockHeap::gather(std::size_t requested, Stream stream, const std::vector<A
     }
 }
 
-void BlockHeap::gather_for_arena(const ArenaRange& range, const std::vector<ArenaRange>& kept) {
-    reserve_arena(range.end);
-    const std::size_t missing = arena_missing(range.begin, range.end - range.begin);
-    std::vector<Range> all_kept = addresses_of(kept);
-    all_kept.push_back(addresses_of({range}).front());
-    gather_frames(missing - std::min(missing, spare_bytes()), std::move(all_kept));
+void BlockHeap::gather_for_arena(std::size_t offset, std::size_t bytes, std::size_t arena_kept) {
+    reserve_arena(offset + bytes);
+    const std::size_t missing = arena_missing(offset, bytes);
+    gather_frames(missing - std::min(missing, spare_bytes()),
+                  {arena_range(0, arena_kept), arena_range(offset, bytes)});
 }
 
 void BlockHeap::gather_frames(std::size_t bytes, std::vector<Range> kept) {
@@ -189,14 +184,14 @@ bool BlockHeap::recall(std::size_t offset, std::size_t bytes) {
     if (first == vacated_.end() || first->first >= range.end) return false;
     Recall found;
     is_place_missing_ =
-        find_recall(found, *first->second, range, idle_by_address({})) || !recall(found, kNoStream);
+        find_recall(found, *first->second, range, idle_by_address(0)) || !recall(found, kNoStream);
     return !is_place_missing_;
 }
 
 void BlockHeap::recall_arena() {
     if (arena_ == nullptr || vacated_.empty() || is_capturing()) return;
     is_place_missing_ = false;
-    const std::vector<Idle> idle = idle_by_address({});
+    const std::vector<Idle> idle = idle_by_address(0);
     Recall found;
     const auto end = vacated_.lower_bound(arena_->end());
     for (auto entry = vacated_.lower_bound(arena_->begin()); entry != end; ++entry) {
@@ -223,8 +218,7 @@ void BlockHeap::recall_arena() {
 }
 
 // Candidates are the stretches of free and vacated blocks of the stream, smallest first.
-bool BlockHeap::recall_for(std::size_t requested, Stream stream,
-                           const std::vector<ArenaRange>& kept) {
+bool BlockHeap::recall_for(std::size_t requested, Stream stream, std::size_t arena_kept) {
     if (vacated_.empty() || is_capturing()) return false;
     const std::size_t bytes = round_up(requested, kBlockAlignment);
     for (auto& [owner, heap] : heaps_) add_latest(heap);
@@ -247,7 +241,7 @@ bool BlockHeap::recall_for(std::size_t requested, Stream stream,
         if (length >= bytes) stretches.emplace_back(length, first);
     }
     if (stretches.empty()) return false;
-    const std::vector<Idle> idle = idle_by_address(kept);
+    const std::vector<Idle> idle = idle_by_address(arena_kept);
     std::ranges::sort(stretches, {}, [](const auto& stretch) {
         return std::pair(stretch.first, stretch.second->address);
     });
@@ -345,15 +339,15 @@ Block* BlockHeap::cut_vacated(Address begin, std::size_t bytes) {
     return block;
 }
 
-std::vector<BlockHeap::Idle> BlockHeap::idle_by_address(const std::vector<ArenaRange>& kept) {
+std::vector<BlockHeap::Idle> BlockHeap::idle_by_address(std::size_t arena_kept) {
     for (auto& [stream, heap] : heaps_) add_latest(heap);
-    std::vector<Idle> idle = idle_ranges(addresses_of(kept));
+    std::vector<Idle> idle = idle_ranges({arena_range(0, arena_kept)});
     std::ranges::sort(idle, {}, &Idle::begin);
     return idle;
 }
 
 void BlockHeap::retire(std::size_t bytes, std::size_t arena_kept) {
-    gather_frames(bytes, addresses_of({{0, arena_kept}}));
+    gather_frames(bytes, {arena_range(0, arena_kept)});
     gathered_bytes_ = 0;
     for (Block* const block : std::exchange(gathered_, {})) {
         for (Address at = block->address; at < block->end(); at += page_bytes_) {

@@ -22,8 +22,8 @@ bool BoundedHeap::is_above_bound(std::size_t bytes, std::size_t more) const {
 }
 
 bool BoundedHeap::is_above_bound_of_places(std::size_t bytes, std::size_t more) const {
-    if (moving_in_ > 0 || bound_.budget().is_unlimited()) return is_above_bound(bytes, more);
-    return static_cast<std::int64_t>(reserved_bytes() + more) > bound_.shadow().reserved_bytes();
+    if (bound_.budget().is_unlimited()) return is_above_bound(bytes, more);
+    return static_cast<std::int64_t>(reserved_bytes() + more) > bound_.most_of_places();
 }
 
 // Returns true if mapping so many bytes, from gathered and spare frames first, would exceed the
@@ -66,18 +66,18 @@ void BoundedHeap::gather(const Gather& gather_frames) {
     }
 }
 
-void BoundedHeap::gather_for_arena(const ArenaRange& range, const std::vector<ArenaRange>& kept) {
-    gather([&] { blocks_.gather_for_arena(range, kept); });
+void BoundedHeap::gather_for_arena(std::size_t offset, std::size_t bytes, std::size_t arena_kept) {
+    gather([&] { blocks_.gather_for_arena(offset, bytes, arena_kept); });
 }
 
 // Called if no range is free: grows the heap within the bound.
-Block* BoundedHeap::place_with_more(Lock& lock, const Wanted& wanted, const RepeatedSteps& steps) {
+Block* BoundedHeap::place_with_more(Lock& lock, const Wanted& wanted, RepeatedSteps& steps) {
     Block* const block = grow(lock, wanted, steps);
     release_spare();
     return block;
 }
 
-Block* BoundedHeap::grow(Lock& lock, const Wanted& wanted, const RepeatedSteps& steps) {
+Block* BoundedHeap::grow(Lock& lock, const Wanted& wanted, RepeatedSteps& steps) {
     // Beside plans, a request that they do not expect takes pages up to the shadow, then free
     // memory of the arena. A block that lives on lies outside of the places, and no frame leaves
     // them. Where moves have no limit, the fewest bytes count.
@@ -122,7 +122,7 @@ Block* BoundedHeap::grow(Lock& lock, const Wanted& wanted, const RepeatedSteps& 
     }
 }
 
-Block* BoundedHeap::place_within_bound(const Wanted& wanted, const RepeatedSteps& steps) {
+Block* BoundedHeap::place_within_bound(const Wanted& wanted, RepeatedSteps& steps) {
     if (Block* block = blocks_.place_in_open_arena(wanted.bytes, wanted.stream)) return block;
     if (blocks_.has_withheld()) {
         try {
@@ -135,27 +135,25 @@ Block* BoundedHeap::place_within_bound(const Wanted& wanted, const RepeatedSteps
         }
     }
     if (blocks_.is_plain()) return nullptr;
-    // A block that the plan expects to stay must not keep the frames of a place.
-    if (wanted.is_expected) {
-        if (Block* block = place_in_idle(wanted, {{0, steps.arena_bytes()}})) return block;
+    // While a plan is followed, the frames of its places serve no other request.
+    if (steps.is_following()) {
+        if (Block* block = place_in_idle(wanted, steps.arena_bytes())) return block;
         if (!is_above_shadow(blocks_.missing_for(wanted.bytes, wanted.stream))) return nullptr;
         blocks_.put_back();
+        steps.leave();
+        blocks_.open_arena();
+        if (Block* block = blocks_.place_in_open_arena(wanted.bytes, wanted.stream)) return block;
     }
-    if (Block* block = place_in_idle(wanted, steps.needed_places())) return block;
-    if (blocks_.available_bytes() >= blocks_.missing_for(wanted.bytes, wanted.stream)) {
-        return nullptr;
-    }
-    blocks_.put_back();
-    return place_in_idle(wanted, {});
+    return place_in_idle(wanted, 0);
 }
 
 // Returns a block in idle frames at old mappings. Without such, gathers idle frames, and returns
-// null. Takes no frame from the ranges `kept` of the arena.
-Block* BoundedHeap::place_in_idle(const Wanted& wanted, const std::vector<ArenaRange>& kept) {
-    if (blocks_.recall_for(wanted.bytes, wanted.stream, kept)) {
+// null. Takes no frame from the first `arena_kept` bytes of the arena.
+Block* BoundedHeap::place_in_idle(const Wanted& wanted, std::size_t arena_kept) {
+    if (blocks_.recall_for(wanted.bytes, wanted.stream, arena_kept)) {
         return blocks_.place(wanted.bytes, wanted.stream);
     }
-    gather([&] { blocks_.gather(wanted.bytes, wanted.stream, kept); });
+    gather([&] { blocks_.gather(wanted.bytes, wanted.stream, arena_kept); });
     return nullptr;
 }
 
@@ -172,14 +170,13 @@ Block* BoundedHeap::place_with_frames(std::int64_t planned, std::size_t bytes, S
     const std::size_t missing = blocks_.arena_missing(offset, bytes);
     // The memory of this place moved away; it is idle elsewhere by now, or needed.
     if (is_above_bound_of_places(bytes, missing)) {
-        // A free range elsewhere costs no calls.
-        if (!may_move()) return nullptr;
-        const ArenaRange place{offset, offset + bytes};
-        gather_for_arena(place, steps.needed_places());
-        if (is_above_shadow(missing)) {
-            // Frames of places that are needed later rather than pages above the shadow.
-            blocks_.put_back();
-            gather_for_arena(place, {});
+        gather_for_arena(offset, bytes, steps.arena_bytes());
+        const std::size_t more = missing - std::min(missing, blocks_.available_bytes());
+        // Frames that only move add nothing, also while the heap is above the bound.
+        if (more > 0 &&
+            static_cast<std::int64_t>(reserved_bytes() + more) > bound_.most_of_places()) {
+            release_spare();
+            return nullptr;
         }
     }
     try {

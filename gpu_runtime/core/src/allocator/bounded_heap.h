@@ -45,11 +45,10 @@ class BoundedHeap {
     struct Wanted {
         std::size_t bytes;
         Stream stream;
-        bool is_expected;  // the plan expects it, and has no place for it or one that is occupied
     };
-    // Returns a block for the request. Takes no frame of a place that the running step still
-    // needs, if others suffice. Throws OutOfDeviceMemory, DeviceCallError.
-    Block* place(Lock& lock, const Wanted& wanted, const RepeatedSteps& steps) {
+    // Returns a block for the request. If it needs frames of places, the step leaves its plan.
+    // Throws OutOfDeviceMemory, DeviceCallError.
+    Block* place(Lock& lock, const Wanted& wanted, RepeatedSteps& steps) {
         Block* block = blocks_.place(wanted.bytes, wanted.stream);
         return block != nullptr ? block : place_with_more(lock, wanted, steps);
     }
@@ -63,17 +62,11 @@ class BoundedHeap {
     bool is_above_bound(std::size_t bytes, std::size_t more) const;
     // The same for places of plans: see Note [Memory in bounds].
     bool is_above_bound_of_places(std::size_t bytes, std::size_t more) const;
-    // Returns true while frames may move to places of the plans: as the budget allows, and at any
-    // price in as many steps as there are new plans. What still lies elsewhere when plans begin
-    // leaves its frames during these steps.
-    bool may_move() const { return moving_in_ > 0 || bound_.budget().is_left(); }
-    void move_in(std::size_t steps) { moving_in_ = steps; }
-    void note_step_end() { moving_in_ -= std::min<std::size_t>(moving_in_, 1); }
     // Maps the first `bytes` bytes of the arena. Above the bound, only spare frames are mapped, if
     // `is_bounded`. Throws OutOfDeviceMemory, DeviceCallError.
     void map_arena(std::size_t bytes, bool is_bounded);
-    // Gathers idle frames for a range of the arena, none from `kept`; as many as the device allows.
-    void gather_for_arena(const ArenaRange& range, const std::vector<ArenaRange>& kept);
+    // As BlockHeap does, as far as the device allows.
+    void gather_for_arena(std::size_t offset, std::size_t bytes, std::size_t arena_kept);
     // Puts back gathered frames and gives spare ones back to the device, after each attempt to find
     // memory: they are reserved but lie in no segment, so statistics would not add up.
     void release_spare();
@@ -98,10 +91,10 @@ class BoundedHeap {
     bool is_above_shadow(std::size_t missing) const;
     std::size_t reserved_bytes() const;
     void take_out(Lock& lock, const BlockHeap::Leaving& leaving);
-    Block* place_with_more(Lock& lock, const Wanted& wanted, const RepeatedSteps& steps);
-    Block* grow(Lock& lock, const Wanted& wanted, const RepeatedSteps& steps);
-    Block* place_within_bound(const Wanted& wanted, const RepeatedSteps& steps);
-    Block* place_in_idle(const Wanted& wanted, const std::vector<ArenaRange>& kept);
+    Block* place_with_more(Lock& lock, const Wanted& wanted, RepeatedSteps& steps);
+    Block* grow(Lock& lock, const Wanted& wanted, RepeatedSteps& steps);
+    Block* place_within_bound(const Wanted& wanted, RepeatedSteps& steps);
+    Block* place_in_idle(const Wanted& wanted, std::size_t arena_kept);
     Block* place_with_frames(std::int64_t offset, std::size_t bytes, Stream stream,
                              const RepeatedSteps& steps);
     template <class Gather>
@@ -112,7 +105,6 @@ class BoundedHeap {
     const std::vector<BoundedHeap*>& all_;
     BlockHeap blocks_;
     MemoryBound& bound_;
-    std::size_t moving_in_ = 0;
 };
 
 }  // namespace gapless::runtime

@@ -46,7 +46,7 @@ void fill_holes(Pieces& pieces, std::int64_t begin, std::int64_t end, std::int32
 
 void take(Sweep& made, StepPlan& plan, std::size_t request) {
     const std::int64_t begin = plan.offset[request];
-    if (begin == kNoPlace) return;
+    if (begin == kNoPlace || plan.beside[request] != 0) return;
     const auto bytes = round_up(static_cast<std::size_t>(plan.bytes[request]), kBlockAlignment);
     const std::int64_t end = begin + static_cast<std::int64_t>(bytes);
     const auto number = static_cast<std::int32_t>(request);

@@ -18,8 +18,8 @@ namespace gapless::runtime {
 // Approach. Two bounds. The shadow is a guarantee: what PyTorch's allocator would hold for the same
 // requests. Up to it, the heap creates pages. Beyond it, idle frames move, and they do so at any
 // price. The lower bound is 1/256 above the live peak. The heap keeps to it while the budget of
-// moves lasts. Places of a plan that has moved in keep to the shadow alone: frames that one place
-// takes from another have to move again in every step, and the budget ends in the midst of one.
+// moves lasts. Places of plans keep to the shadow alone. Their arena was held against it together
+// with the frames of all other blocks, so no place takes frames from another.
 // Limits. Frames move as a whole. If small blocks lie in many frames, no frame is idle although
 // memory is free. The heap then creates pages beyond its bound, and counts such events.
 class MemoryBound {
@@ -54,6 +54,13 @@ class MemoryBound {
             std::max(live_peak_, live_bytes_ + static_cast<std::int64_t>(more));
         return std::min(shadow_.reserved_bytes(), live + live / kShare + slack_);
     }
+    // Note that plans are adopted, which were held against the shadow of this moment.
+    void adopted() { shadow_at_adoption_ = shadow_.reserved_bytes(); }
+    // The most bytes to reserve while a place of a plan gets its memory. PyTorch's allocator may
+    // have given memory back since, but places keep theirs.
+    std::int64_t most_of_places() const {
+        return std::max(shadow_at_adoption_, shadow_.reserved_bytes());
+    }
     // Note the reserved bytes of this moment.
     void reserved(std::size_t bytes) { reserved_peak_ = std::max(reserved_peak_, bytes); }
     // Note that all idle memory went back, as PyTorch's allocator gives it back.
@@ -68,7 +75,7 @@ class MemoryBound {
     const std::int64_t slack_;
     ShadowAllocator shadow_;
     MoveBudget budget_;
-    std::int64_t live_bytes_ = 0, live_peak_ = 0;
+    std::int64_t live_bytes_ = 0, live_peak_ = 0, shadow_at_adoption_ = 0;
     std::size_t reserved_peak_ = 0;
 };
 

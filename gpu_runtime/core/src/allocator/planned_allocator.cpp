@@ -73,6 +73,26 @@ bool PlannedAllocator::has_plans() const {
     return blocks_.steps().has_plans();
 }
 
+std::vector<std::array<std::int64_t, 5>> PlannedAllocator::blocks_in_use() const {
+    const Lock lock(mutex_);
+    std::vector<std::array<std::int64_t, 5>> rows;
+    for (const BoundedHeap* const heap : blocks_.heaps()) {
+        for (const Extent& extent : heap->blocks().extents()) {
+            const Block* block = heap->blocks().first_of(extent);
+            for (; block != nullptr; block = block->behind) {
+                if (block->state != BlockState::used) continue;
+                const Stream stream = heap == &blocks_.heap() ? block->stream : kNoStream;
+                rows.push_back({static_cast<std::int64_t>(block->address),
+                                static_cast<std::int64_t>(block->bytes),
+                                static_cast<std::int64_t>(stream), blocks_.steps().kind_of(*block),
+                                block->request});
+            }
+        }
+    }
+    std::ranges::sort(rows);
+    return rows;
+}
+
 void PlannedAllocator::adopt(std::vector<StepPlan> plans, std::size_t arena_bytes) {
     Lock lock(mutex_);
     if (blocks_.steps().in_step()) throw std::logic_error("plans are adopted between steps");

@@ -1,6 +1,7 @@
 // The allocator below PyTorch's: serves every request at its planned place, or at the next best.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -46,6 +47,9 @@ class PlannedAllocator final : public ServingAllocator {
     std::vector<StepKind> to_plan() const;
     std::vector<StepKind> kinds() const;
     bool has_plans() const;
+    // A row for each block in use, by address: address, bytes, stream (kNoStream for a block of a
+    // tag), kind of the step that requested it, or -1, and number of the request in that step.
+    std::vector<std::array<std::int64_t, 5>> blocks_in_use() const;
 
     // Replaces the plans in force; blocks in the arena stay. Throws std::invalid_argument,
     // OutOfDeviceMemory or DeviceCallError, with the former plans still in force, and

@@ -29,7 +29,8 @@ Served PlannedBlocks::allocate(Lock& lock, std::size_t bytes, Stream stream) {
 
 Block& PlannedBlocks::place(Lock& lock, std::size_t bytes, Stream stream) {
     if (BoundedHeap* const heap = tagged_.of_thread()) {
-        Block& block = *heap->place(lock, {bytes, stream, false}, {});
+        RepeatedSteps none;
+        Block& block = *heap->place(lock, {bytes, stream}, none);
         block.record = block.request = -1;
         block.is_in_step = false;
         return block;
@@ -37,14 +38,16 @@ Block& PlannedBlocks::place(Lock& lock, std::size_t bytes, Stream stream) {
     const RepeatedSteps::Place planned = steps_.next(stream, bytes);
     Block* block = nullptr;
     if (planned.offset != kNoPlace) {
-        block = heap_.place_at(planned.offset, bytes, stream, steps_);
+        block = planned.beside != 0
+                    ? heap_.blocks().place_beside(planned.beside, planned.offset, bytes, stream)
+                    : heap_.place_at(planned.offset, bytes, stream, steps_);
         if (block == nullptr) steps_.note_occupied(stream, bytes);
     }
     if (!steps_.is_following()) heap_.blocks().open_arena();
     if (block != nullptr) {
         block->is_handed_over = planned.handed_over;
     } else {
-        block = heap_.place(lock, {bytes, stream, planned.is_expected}, steps_);
+        block = heap_.place(lock, {bytes, stream}, steps_);
     }
     steps_.note_request(*block);
     return *block;
@@ -90,7 +93,6 @@ StepEnd PlannedBlocks::begin_step(Lock& lock, std::int32_t label) {
 
 StepEnd PlannedBlocks::end_step(Lock& lock, bool completed) {
     const StepEnd end = steps_.end_step(completed);
-    heap_.note_step_end();
     try {
         for (BoundedHeap* const heap : heaps_) {
             if (heap->blocks().has_gone()) heap->settle(lock);
@@ -126,7 +128,7 @@ void PlannedBlocks::adopt(Lock& lock, std::vector<StepPlan> plans, std::size_t a
     const double spent_before = bound_.budget().spent_seconds();
     {
         const MoveBudget::Charge charge(bound_.budget());
-        heap_.move_in(plans.size());
+        bound_.adopted();
         arena_.make_room(lock, arena_bytes, is_bounded());
         steps_.adopt(std::move(plans), arena_bytes);
         has_planned_ = true;

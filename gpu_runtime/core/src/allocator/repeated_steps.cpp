@@ -1,7 +1,6 @@
 #include "allocator/repeated_steps.h"
 
 #include <algorithm>
-#include <numeric>
 #include <stdexcept>
 
 namespace gapless::runtime {
@@ -81,7 +80,7 @@ RepeatedSteps::Place RepeatedSteps::next(Stream stream, std::size_t bytes) {
     const StepPlan& plan = followed_->plan;
     const std::size_t request = next_++;
     ++(plan.offset[request] == kNoPlace ? end_.escaping : end_.planned);
-    return {plan.offset[request], true, plan.handed_over[request] != 0};
+    return {plan.offset[request], plan.beside[request], plan.handed_over[request] != 0};
 }
 
 // Returns how a plan differs from the next request.
@@ -116,6 +115,17 @@ void RepeatedSteps::note_occupied(Stream stream, std::size_t bytes) {
     --end_.planned;
     ++end_.unexpected;
     note_mismatch(MismatchKind::in_use, next_ - 1, stream, bytes);
+}
+
+void RepeatedSteps::leave() {
+    has_left_ = true;
+    // The running request counts already; note_request() counts it again.
+    --end_.unexpected;
+}
+
+std::int64_t RepeatedSteps::kind_of(const Block& block) const {
+    const auto found = recorded_.find(block.record);
+    return found == recorded_.end() ? -1 : found->second.kind;
 }
 
 void RepeatedSteps::note_mismatch(MismatchKind kind, std::size_t request, Stream stream,
@@ -259,32 +269,9 @@ std::vector<StepKind> RepeatedSteps::to_plan(bool is_first) const {
 void RepeatedSteps::adopt(std::vector<StepPlan> plans, std::size_t arena_bytes) {
     plans_.clear();
     arena_bytes_ = arena_bytes;
-    for (StepPlan& plan : plans) {
-        std::vector<std::int32_t> placed(plan.request_count());
-        std::iota(placed.begin(), placed.end(), 0);
-        std::erase_if(placed, [&](std::int32_t each) { return plan.offset[each] == kNoPlace; });
-        std::ranges::sort(placed, {}, [&](std::int32_t each) { return plan.offset[each]; });
-        plans_.push_back({std::move(plan), std::move(placed)});
-    }
+    for (StepPlan& plan : plans) plans_.push_back({std::move(plan)});
     followed_ =
         is_recording_ && running_.requests.empty() ? turn_of(expected_kind(kBetween)) : nullptr;
-}
-
-std::vector<ArenaRange> RepeatedSteps::needed_places() const {
-    std::vector<ArenaRange> places;
-    if (!is_following()) return places;
-    const StepPlan& plan = followed_->plan;
-    for (const std::int32_t request : followed_->by_offset) {
-        if (static_cast<std::size_t>(request) < next_) continue;
-        const auto begin = static_cast<std::size_t>(plan.offset[request]);
-        const std::size_t end = begin + static_cast<std::size_t>(plan.bytes[request]);
-        if (!places.empty() && begin <= places.back().end) {
-            places.back().end = std::max(places.back().end, end);
-        } else {
-            places.push_back({begin, end});
-        }
-    }
-    return places;
 }
 
 }  // namespace gapless::runtime

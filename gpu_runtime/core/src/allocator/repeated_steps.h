@@ -57,7 +57,7 @@ class RepeatedSteps {
 
     struct Place {
         std::int64_t offset = kNoPlace;
-        bool is_expected = false;
+        Address beside = 0;
         bool handed_over = false;
     };
     // Returns the place of the next request. O(1), unless another plan takes over.
@@ -82,9 +82,10 @@ class RepeatedSteps {
     // Returns true while the running record equals the plan that it follows.
     bool is_following() const { return followed_ != nullptr && !has_left_; }
     std::size_t arena_bytes() const { return arena_bytes_; }
-    // The places of requests that the running step has still to make while it follows its plan:
-    // disjoint ranges, in the order of their addresses.
-    std::vector<ArenaRange> needed_places() const;
+    // The step leaves its plan: the frames of its places serve other requests.
+    void leave();
+    // The kind of the step that requested a block; -1 for none, or if the step has not ended.
+    std::int64_t kind_of(const Block& block) const;
 
   private:
     // Kinds that are kept. The one that was not seen for longest goes first. A guess.
@@ -94,9 +95,8 @@ class RepeatedSteps {
 
     struct Followed {
         StepPlan plan;
-        std::vector<std::int32_t> by_offset;  // the requests that have places
-        int left = 0;                         // steps in a row that did not follow it to the end
-        std::int64_t last_turn = -1;          // the last record that ended with it
+        int left = 0;                 // steps in a row that did not follow it to the end
+        std::int64_t last_turn = -1;  // the last record that ended with it
     };
     // A record whose blocks are not all freed: its kind, -1 if it was dropped, and how often the
     // kind had been seen by then.

@@ -23,9 +23,11 @@ void require_place(const StepPlan& plan, std::size_t number, std::size_t request
     if (bytes > kMostBytes) throw OutOfDeviceMemory("no device has as much");
     const std::int64_t offset = plan.offset[request];
     if (offset == kNoPlace) return;
-    if (offset < 0 || offset % static_cast<std::int64_t>(kBlockAlignment) != 0) {
+    const bool is_beside = plan.beside[request] != 0;
+    if ((offset < 0 && !is_beside) || offset % static_cast<std::int64_t>(kBlockAlignment) != 0) {
         refuse(number, "offsets are multiples of 512" + found);
     }
+    if (is_beside) return;
     const auto begin = static_cast<std::size_t>(offset);
     if (begin > arena_bytes || round_up(bytes, kBlockAlignment) > arena_bytes - begin) {
         refuse(number,
@@ -40,7 +42,8 @@ void require_plans(const std::vector<StepPlan>& plans, std::size_t arena_bytes) 
     for (std::size_t number = 0; number < plans.size(); ++number) {
         const StepPlan& plan = plans[number];
         if (plan.bytes.size() != plan.request_count() ||
-            plan.offset.size() != plan.request_count()) {
+            plan.offset.size() != plan.request_count() ||
+            plan.beside.size() != plan.request_count()) {
             refuse(number, "every request has bytes and an offset, found " +
                                std::to_string(plan.bytes.size()) + " and " +
                                std::to_string(plan.offset.size()) + " for " +
