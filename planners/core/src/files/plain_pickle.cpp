@@ -181,8 +181,9 @@ bool PlainPickle::skip(const char* rule) {
 
 bool PlainPickle::push(Kind kind, std::uint64_t memory, bool kept) {
     memory_ += memory;
-    stack_.push_back({kind, kept, memory});
-    return memory_ <= limits_.memory || refuse("memory");
+    if (memory_ > limits_.memory) return refuse("memory");
+    stack_.push_back({kind, kept, static_cast<std::uint32_t>(memory)});
+    return true;
 }
 
 bool PlainPickle::scalar(Kind kind) { return push(kind, kScalar); }
@@ -241,7 +242,7 @@ bool PlainPickle::into(Kind kind) {
         memory_ -= inside;
         return true;
     }
-    value.memory += inside;
+    value.memory += static_cast<std::uint32_t>(inside);
     return value.kind == kind || refuse("container");
 }
 

@@ -21,7 +21,7 @@ struct PickleFault {
 };
 
 struct PickleLimits {
-    // Bytes of memory that the values may take at once.
+    // Bytes of memory that the values may take at once, below 4 GiB.
     std::uint64_t memory;
     std::uint64_t integer_bytes;
     std::uint64_t text_bytes;
@@ -50,7 +50,7 @@ class PlainPickle {
         Kind kind;
         // True if it is kept, so that it outlives the container that it is put into.
         bool kept;
-        std::uint64_t memory;
+        std::uint32_t memory;
     };
 
     bool start();
