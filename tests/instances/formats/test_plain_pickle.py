@@ -168,7 +168,7 @@ def test_tuples_nested_as_keys_are_not_hashed() -> None:
 @pytest.mark.parametrize("values", [[[], {}, (1,)], [300, 2**40, "a"], ["ab"] * 20, b"]" * 9])
 def test_memory_is_counted(values: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     data = values if isinstance(values, bytes) else pickle.dumps(values)
-    monkeypatch.setattr(plain_pickle, "MEMORY", Allowance("bytes of memory", 1 << 10, 1 << 20))
+    monkeypatch.setattr(plain_pickle, "MEMORY", Allowance("bytes of memory", 1 << 11, 1 << 20))
     if not isinstance(values, bytes):
         assert load(data) == values
     monkeypatch.setattr(plain_pickle, "MEMORY", Allowance("bytes of memory", 300, 1 << 20))

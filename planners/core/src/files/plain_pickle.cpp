@@ -6,9 +6,9 @@ namespace gapless {
 
 namespace {
 
-// Bytes that values take in Python: a reference, a number or short string, a dictionary of one
-// entry, and an entry of the tables here.
-constexpr std::uint64_t kReference = 16, kScalar = 48, kContainer = 232, kKept = 16;
+// Bytes that values take in Python: a reference with its place on the stacks there and here, a
+// number or short string, a dictionary of one entry, and an entry of the tables here.
+constexpr std::uint64_t kReference = 40, kScalar = 48, kContainer = 232, kKept = 16;
 // Entries after which a batch for a spooled list is cut. Python's pickler writes 1000.
 constexpr std::size_t kBatch = 1024;
 
