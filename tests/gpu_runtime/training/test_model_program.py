@@ -265,12 +265,12 @@ def test_only_steps_after_the_reset_are_timed() -> None:
 
 
 @pytest.mark.parametrize("turns", [1, 2])
-def test_device_bytes_are_the_loss_of_free_memory(
+def test_device_bytes_are_what_the_process_took(
     monkeypatch: pytest.MonkeyPatch, turns: int
 ) -> None:
     from gpu_runtime.training.scene import Scene
 
-    free = iter([100, 40])
-    monkeypatch.setattr(Scene, "_free_bytes", lambda _: next(free))
+    taken = iter([40, 100])
+    monkeypatch.setattr(Scene, "_taken_bytes", lambda _: next(taken))
     result, _ = timed(replace(tiny_run(Purpose.TIME), turns=turns))
     assert result.device_bytes == (60 if turns == 1 else None)

@@ -9,6 +9,7 @@ import pytest
 
 from gpu_runtime.fitting.graph_pools import captured_graphs
 from instances.extract.record.own_extraction import open_own, trace_own
+from instances.extract.record.requests.request_recorder import RequestRecorder
 from instances.formats.recorded_trace import read_recorded_trace_file, write_recorded_trace
 from instances.traces.allocation_trace import AllocationTrace
 from instances.traces.trace_requests import requests_of_trace
@@ -123,6 +124,20 @@ def test_graphed_callables_have_two_graphs_each(tmp_path: Path) -> None:
         "made[0](x).sum().backward()",
     )
     assert np.unique(trace.capture).tolist() == [0, 1, 2, 3, 4, 5, 6]
+
+
+def test_no_driver_is_asked_whether_a_graph_is_captured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Adam asks if PyTorch was built with CUDA, also where no GPU is."""
+    import torch
+
+    from instances.extract.record.gpu.traced_pools import traced_pools
+
+    def without_driver() -> bool:
+        raise RuntimeError("no CUDA-capable device is detected")
+
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", without_driver)
+    with traced_pools(RequestRecorder()):
+        assert not torch.cuda.is_current_stream_capturing()
 
 
 def test_captures_are_in_the_file_of_a_trace(tmp_path: Path) -> None:
