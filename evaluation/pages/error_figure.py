@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from evaluation.plots.drawing import layered_figure, logarithmic
 from evaluation.study.record import FitRecord, Record
 
-# What PyTorch reserves by default; an estimator that names no allocator is held against it.
+# Estimators that name no allocator are compared with what PyTorch's default one reserves.
 DEFAULT = "pytorch-caching"
 # A logarithmic axis has no 0.
 LEAST_PERCENT = 0.01

@@ -1,4 +1,4 @@
-"""What other people's estimators say of the memory of a training, in bytes.
+"""Estimates of the memory of a training by other people's tools, in bytes.
 
 Note: each as it is used
 ------------------------

@@ -34,21 +34,23 @@ class FramesInUse:
     def fill(self, problem: Problem, stream: IntColumn) -> Rows:
         """Return rows ``(tensor, offset, address of the block from which it counts)``."""
         holes = self.holes[np.argsort(self.holes[:, 0], kind="stable")]
-        height = np.zeros((len(holes), int(problem.end.max(initial=0))), dtype=np.int32)
-        most = holes[:, 0].max(initial=0)
-        alive = _intervals(problem)
+        small = np.flatnonzero((problem.size > 0) & (problem.size <= holes[:, 0].max(initial=0)))
+        small = small[np.argsort(-problem.size[small], kind="stable")]
+        alive = _intervals(problem, small)
+        # Heights change only where a small tensor begins or ends.
+        times = np.unique([time for its in alive.values() for pair in its for time in pair])
+        height = np.zeros((len(holes), len(times)), dtype=np.int32)
         filled = []
-        for tensor in np.argsort(-problem.size, kind="stable").tolist():
+        for tensor in small.tolist():
             size = int(problem.size[tensor])
-            if not 0 < size <= most:
-                continue
+            pieces = np.searchsorted(times, alive[tensor]).tolist()
             its = np.flatnonzero((holes[:, 0] >= size) & (holes[:, 1] == stream[tensor]))
-            top = np.max([height[its, begin:end].max(axis=1) for begin, end in alive[tensor]], 0)
+            top = np.max([height[its, begin:end].max(axis=1) for begin, end in pieces], 0)
             fits = np.flatnonzero(top + size <= holes[its, 0])
             if not len(fits):
                 continue
             hole, offset = its[fits[0]], int(top[fits[0]])
-            for begin, end in alive[tensor]:
+            for begin, end in pieces:
                 height[hole, begin:end] = offset + size
             _, _, address, beside = holes[hole].tolist()
             filled.append((tensor, address + offset - beside, beside))
@@ -75,11 +77,12 @@ def frames_in_use(blocks: Rows, page_bytes: int) -> FramesInUse:
     return FramesInUse(count, holes[holes[:, 0] > 0])
 
 
-def _intervals(problem: Problem) -> list[list[tuple[int, int]]]:
-    """Return for each tensor when it needs memory."""
-    cuts: list[list[int]] = [[start] for start in problem.start.tolist()]
+def _intervals(problem: Problem, tensors: IntColumn) -> dict[int, list[tuple[int, int]]]:
+    """Return for each of some tensors when it needs memory."""
+    cuts = {tensor: [int(problem.start[tensor])] for tensor in tensors.tolist()}
     for tensor, start, end in problem.gaps.tolist():
-        cuts[tensor] += [start, end]
-    for cut, end in zip(cuts, problem.end.tolist(), strict=True):
-        cut.append(end)
-    return [list(zip(cut[::2], cut[1::2], strict=True)) for cut in cuts]
+        if tensor in cuts:
+            cuts[tensor] += [start, end]
+    for tensor, cut in cuts.items():
+        cut.append(int(problem.end[tensor]))
+    return {tensor: list(zip(cut[::2], cut[1::2], strict=True)) for tensor, cut in cuts.items()}

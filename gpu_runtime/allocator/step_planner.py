@@ -134,11 +134,12 @@ class StepPlanner:
         """Plan the steps that repeat, if there are any that have no plan and were not tried."""
         kinds = self.allocator.to_plan()
         numbers = [kind.number for kind in kinds]
-        if not kinds:
+        is_known = numbers == self._asked
+        if not kinds or (is_known and self._no_room is None):
             return
         blocks, page_bytes = self.allocator.blocks_in_use(), self.allocator.page_bytes
         room = self._shadow_bytes, frames_in_use(blocks, page_bytes).count
-        if numbers == self._asked and self._no_room in (None, room):
+        if is_known and self._no_room == room:
             return
         self._asked, self._no_room = numbers, None
 

@@ -1,4 +1,4 @@
-"""What captured graphs hold: in the pools of the program, in one pool, in a pool each."""
+"""The memory of captured graphs, by replays with other assignments of graphs to pools."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class CapturedGraph:
     # The most live bytes of its requests at once, and those that live on after its capture.
     live: int
     left: int
-    # What its capture adds to the reserved bytes: in the pools of the program, in one pool of all
-    # graphs, and in a pool of its own.
+    # The reserved bytes that its capture adds: if it is captured into the pool that the program
+    # names, if all graphs are captured into one pool, and if each has its own.
     adds: int
     one_pool: int
     own_pool: int
@@ -38,6 +38,8 @@ class CapturedGraph:
 
 def captured_graphs(trace: AllocationTrace, allocator: ChosenOnline) -> list[CapturedGraph]:
     """Replay a trace with each arrangement of pools; a row for each capture, in their order."""
+    if not trace.capture.any():
+        return []
     requests = requests_of_trace(trace)
     asked = trace.size > 0
     capture, pool = trace.capture[asked], trace.pool[asked]

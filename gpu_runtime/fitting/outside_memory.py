@@ -35,7 +35,7 @@ CONNECTIONS = 2
 CHANNELS = 24
 # Memory beside reserved bytes, without the CUDA context: rounded up from the measured bytes.
 LIBRARIES = 250 << 20
-MEASURED = "measured: 0.234 to 0.237 GiB on an H200, rounded up"
+MEASURED = "measured: enough in all but one of 56 trainings on an H200"
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ BUS_BYTES_PER_SECOND = 25e9
 
 @dataclass(frozen=True)
 class StateLayout:
-    """Where weights, gradients and states are, and in how many bytes."""
+    """The place of weights, gradients and optimizer states: sharded or not, on GPU or host."""
 
     # DeepSpeed's stage, 0 without DeepSpeed.
     stage: int = 0

@@ -77,7 +77,7 @@ class AskedProgram:
     parallel: str | None = None
     # The number of times its even share of tokens that an expert gets.
     imbalance: float = 1.0
-    # What files of trainers say beyond all this.
+    # The layout and the lines of the answer that files of trainers give; none without such files.
     layout: StateLayout | None = None
     notes: Sequence[str] = ()
 

@@ -51,7 +51,7 @@ IN_HALF = ("auto", "true", "bf16", "fp16", "bfloat16", "float16")
 
 @dataclass
 class TrainerRequest:
-    """What files of trainers ask for, in the words of the command line."""
+    """The settings that files of trainers give, under the names of the command line's options."""
 
     # A file of a model's configuration.
     model: str | None = None

@@ -11,9 +11,12 @@ def driver_bytes(ordinal: int) -> int | None:
     """Return the bytes on a GPU; None where the driver does not tell, or its library is missing."""
     try:
         nvml: Any = import_module("pynvml")
+    except ImportError:
+        return None
+    try:
         nvml.nvmlInit()
         device = nvml.nvmlDeviceGetHandleByIndex(ordinal)
         running = nvml.nvmlDeviceGetComputeRunningProcesses(device)
-    except Exception:  # a library of another maker's, which has errors of its own
+    except nvml.NVMLError:
         return None
     return next((its.usedGpuMemory for its in running if its.pid == os.getpid()), None)

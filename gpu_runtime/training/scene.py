@@ -212,7 +212,7 @@ class Scene:
     def _taken_bytes(self) -> int | None:
         """Return the bytes that the driver counts for this process, with its context.
 
-        Where the driver does not tell processes apart, those of all of them.
+        If the driver does not tell processes apart, these are the bytes of all processes.
         """
         if not self.is_cuda:
             return None

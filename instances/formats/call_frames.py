@@ -13,7 +13,7 @@ BETWEEN = " | "
 # guesses.
 MOST_TEXT, MOST_TEXTS, MOST_FRAMES, MOST_KNOWN = 140, 1 << 16, 256, 1 << 15
 FRAME_KEYS = ("name", "filename")
-# What the place of a frame is worth: one outside of Python 1, one of a library in Python 2.
+# The frame with the highest rank names the place: 1 is outside of Python, 2 in a Python library.
 OWN = 3
 SETUP_NAMES = frozenset({
     "_apply", "cpu", "cuda", "from_pretrained", "load_state_dict", "reset_parameters", "to",

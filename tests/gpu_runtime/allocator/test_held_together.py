@@ -111,7 +111,7 @@ def test_a_training_with_a_plan_needs_no_more_than_under_pytorch(
     for _ in range(STEPS):
         training.step(output)
     assert training.above[True] == 0
-    # What steps left elsewhere before the plan makes room in the first step of the plan.
+    # Blocks of earlier steps still lie outside of the places in the first step of a plan.
     assert training.above[False] <= 2 * PAGE
     report = training.memory.report()
     is_refused = (name, output) in REFUSED

@@ -246,3 +246,20 @@ def test_a_request_is_told_where_nothing_is_free(tmp_path: Path) -> None:
     screen = screen_of(explain(program.write(tmp_path / "oom.pickle")))
     assert "the request of 500.0 MiB (524,288,000) on stream 0 in the common pool failed" in screen
     assert "nothing that was reserved is free" in screen
+
+
+@pytest.mark.parametrize(("memory", "room"), [(None, 162 * MIB - 1), (150 * MIB, 150 * MIB)])
+def test_a_limit_of_the_process_is_no_full_device(
+    tmp_path: Path, memory: int | None, room: int
+) -> None:
+    """The program had 98 MiB, and 63 MiB more would have taken 64 from the device."""
+    path = kept_apart(120 * MIB).write(tmp_path / "oom.pickle")
+    snapshot = pickle.loads(path.read_bytes())
+    for event in snapshot["device_traces"][0]:
+        if "device_free" in event:
+            event["device_free"] = 1 << 30
+    path.write_bytes(pickle.dumps(snapshot))
+    moment = explain(path, memory=memory).moment
+    reserved = sum(segment.size for segment in moment.segments)
+    assert (moment.is_limited, moment.outside) == (True, None)
+    assert moment.room == min(room, reserved + 64 * MIB - 1)

@@ -9,7 +9,7 @@ import io
 import os
 import pickle
 import tracemalloc
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar
 
 import pytest
@@ -220,8 +220,10 @@ def test_entries_are_taken_batch_by_batch(
     pickle._Pickler(file).dump({"a": [[], entries, entries], "b": [1]})  # type: ignore[attr-defined]
     data = file.getvalue()
     tracemalloc.start()
-    # The pieces are made one by one, as a file is read.
-    pieces = lambda: (data[at : at + 4096] for at in range(0, len(data), 4096))  # noqa: E731
+
+    def pieces() -> Iterator[bytes]:  # one by one, as a file is read
+        return (data[at : at + 4096] for at in range(0, len(data), 4096))
+
     value = load_plain(pieces, len(data), Taken)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()

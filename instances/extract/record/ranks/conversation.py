@@ -1,4 +1,4 @@
-"""What ranks tell one another that are traced at the same time.
+"""The messages between ranks that are traced at the same time.
 
 Note: which ranks are traced
 ----------------------------
