@@ -12,8 +12,6 @@ import pytest
 from planners.model.online_result import OnlineTerms
 from planners.online.online_run import run_online
 
-pytestmark = pytest.mark.torch
-
 NAMES = ("one-pool", "a-pool-each", "smallest-first", "blocks")
 RUN = """
 import json, sys, torch
@@ -40,6 +38,7 @@ def predicted(name: str, allocator: str) -> tuple[int, int]:
     return row.result.allocated_peak, row.result.reserved_peak
 
 
+@pytest.mark.torch
 def test_one_pool_takes_less_than_a_pool_each() -> None:
     one, each = (predicted(name, "pytorch-caching")[1] for name in NAMES[:2])
     assert one < each
