@@ -318,7 +318,7 @@ def test_local_search_never_answers_less_than_those_it_starts_from(
 
 def test_the_planning_of_addresses_has_a_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     step = small_step(1, layers=8, operations=2)
-    asked = Budget(time_limit_seconds=1, seed=7)
+    asked = Budget(time_limit_seconds=100, seed=7)
     question = replace(question_of(step, limits(step)[4]), budget=asked)
     given: list[Budget] = []
     run = limit_result.run
@@ -330,7 +330,7 @@ def test_the_planning_of_addresses_has_a_share_of_the_time(monkeypatch: pytest.M
     monkeypatch.setattr(limit_result, "run", noted)
     (greedy,) = choose_planners("greedy")
     run_under_limit(question, greedy)
-    assert 0 < given[0].time_limit_seconds <= 0.5
+    assert 0 < given[0].time_limit_seconds <= 50
     assert given[0].seed == 7
 
 
