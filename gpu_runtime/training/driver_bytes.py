@@ -7,15 +7,18 @@ from importlib import import_module
 from typing import Any
 
 
-def driver_bytes(ordinal: int) -> int | None:
-    """Return the bytes on a GPU; None where the driver does not tell, or its library is missing."""
+def driver_bytes(uuid: str) -> int | None:
+    """Return the bytes on a GPU; None where the driver does not tell, or its library is missing.
+
+    The library counts all GPUs of the machine and CUDA the visible ones, so a number names no GPU.
+    """
     try:
         nvml: Any = import_module("pynvml")
     except ImportError:
         return None
     try:
         nvml.nvmlInit()
-        device = nvml.nvmlDeviceGetHandleByIndex(ordinal)
+        device = nvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}")
         running = nvml.nvmlDeviceGetComputeRunningProcesses(device)
     except nvml.NVMLError:
         return None

@@ -217,7 +217,7 @@ class Scene:
         if not self.is_cuda:
             return None
         free, total = torch.cuda.mem_get_info(self.device)  # makes the context
-        of_process = driver_bytes(self.device.index)
+        of_process = driver_bytes(str(torch.cuda.get_device_properties(self.device).uuid))
         return total - free if of_process is None else of_process
 
     def _settle(self) -> None:

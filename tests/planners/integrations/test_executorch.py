@@ -121,7 +121,7 @@ def test_branches_keep_their_memory() -> None:
             assert torch.equal(mine, its)
 
 
-@pytest.mark.parametrize("inside", itertools.product([False, True], repeat=2))
+@pytest.mark.parametrize("inside", list(itertools.product([False, True], repeat=2)))
 def test_inputs_and_outputs_of_the_user_are_left_to_him(inside: tuple[bool, bool]) -> None:
     import torch
     from executorch.exir.memory_planning import greedy
