@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,37 @@ def test_the_commands_of_the_page_on_ci_give_its_tables(tmp_path: Path) -> None:
     assert answer.returncode == 1
     for line in answer.stdout.splitlines():
         assert f"    {line}\n" in page or not line
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(
+    ("row", "options", "figure"),
+    [
+        (
+            "`seven_billion optimizer=sgd in_backward=True`", "optimizer=sgd in_backward=True",
+            lambda rows: f"{rows['live'] / 1e9:.2f}",
+        ),
+        (
+            "the same with checkpointing",
+            "max_steps=3 per_device_train_batch_size=1 gradient_accumulation_steps=4 "
+            "gradient_checkpointing=True",
+            lambda rows: f"{rows['pytorch-caching'] >> 20:,}",
+        ),
+    ],
+    ids=["live", "reserved"],
+)  # fmt: skip
+def test_trainings_that_others_reported_are_predicted_as_the_page_says(
+    row: str, options: str, figure: Callable[[dict[str, int]], str], tmp_path: Path
+) -> None:
+    page = (ROOT / "docs" / "studies" / "fit-against-reality.md").read_text(encoding="utf-8")
+    (predicted,) = re.findall(rf"^\| {re.escape(row)} \|.*\| ([\d.,]+) \| [^|]*\|$", page, re.M)
+    name = "seven_billion" if "seven" in row else "sequence_classes"
+    asked = [f"{ROOT}/evaluation/programs/published.py:{name}"]
+    sets = [word for option in options.split() for word in ("--set", option)]
+    answer = ran(["fit", *asked, *sets], tmp_path)
+    of_row = re.compile(r"^[ *]*(live|pytorch-caching) .* ([\d,]+)  +\S+(?: %)?$", re.M)
+    rows = {name: int(count.replace(",", "")) for name, count in of_row.findall(answer.stdout)}
+    assert figure(rows) == predicted
 
 
 def ran(words: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
