@@ -8,10 +8,7 @@ from typing import Any
 
 
 def driver_bytes(uuid: str) -> int | None:
-    """Return the bytes on a GPU; None where the driver does not tell, or its library is missing.
-
-    The library counts all GPUs of the machine and CUDA the visible ones, so a number names no GPU.
-    """
+    """Return the bytes on a GPU; None where the driver does not tell, or its library is missing."""
     try:
         nvml: Any = import_module("pynvml")
     except ImportError:
