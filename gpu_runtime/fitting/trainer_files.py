@@ -12,7 +12,7 @@ well. The precision and the parallelism follow from all of them together, as eac
 them. Each key of a value that is in none of the tables is a line of the answer.
 
 Limits. The defaults are those of axolotl 0.12, LLaMA-Factory 0.9 and transformers 5. A batch is as
-long as the file allows. Weights in 4 or 8 bits count in 16.
+long as the file allows. Weights in 8 bits count in 16, and so do weights in 4 without LoRA.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from typing import Any
 
 from gpu_runtime.fitting.eight_bit_states import FLOAT32_BYTES
 from gpu_runtime.fitting.sharded_states import HALF_BYTES, StateLayout
-from instances.extract.record.trace_settings import AUTOCAST_BFLOAT16
+from instances.extract.record.trace_settings import AUTOCAST_BFLOAT16, AUTOCAST_BFLOAT16_WEIGHTS
+from instances.extract.step_settings import LORA_BITS
 from planners.errors import InstanceError, MissingDependencyError, errors_at
 from planners.files.bounded_file import read_bounded
 from planners.files.json_file import parse_json
@@ -206,7 +207,7 @@ class _Reading:
             settings["precision"] = self._precision(is_lora, of_axolotl, bool(zero))
         self._decide_optimizer()
         for key in ("load_in_4bit", "load_in_8bit", "quantization_bit"):
-            if key in given:
+            if key in given and not (is_lora and self._is_in_four_bits(key)):
                 notes.append(f"{key}: its weights count in 16 bits here, and take less so")
         stage = given.get("rl") or given.get("stage", "sft")
         if stage not in SUPERVISED:
@@ -223,7 +224,12 @@ class _Reading:
             names = value.split(",") if isinstance(value, str) and "," in value else value
             if isinstance(names, list):
                 found[name] = f"[{','.join(map(str, names))}]"
+        if any(map(self._is_in_four_bits, ("load_in_4bit", "quantization_bit"))):
+            found[LORA_BITS] = 4
         return ",".join(f"{name}={value}" for name, value in found.items() if value is not None)
+
+    def _is_in_four_bits(self, key: str) -> bool:
+        return key in self.given and (key == "load_in_4bit" or self.given[key] == 4)
 
     def _precision(self, is_lora: bool, of_axolotl: bool, is_zero: bool) -> str:
         def is_half(key: str) -> bool:
@@ -237,8 +243,11 @@ class _Reading:
         if any("fp16" in (key, self.given[key]) for key in halves) and "bf16" not in halves:
             self.request.notes.append("fp16: traced as bfloat16, whose elements are as large")
         of_weights = not set(halves).isdisjoint(KNOWN["half_weights"])
-        in_half = is_lora or of_axolotl or is_zero or of_weights
-        return "bfloat16" if in_half else AUTOCAST_BFLOAT16
+        if not (is_lora or of_axolotl or is_zero or of_weights):
+            return AUTOCAST_BFLOAT16
+        # DeepSpeed casts by itself; a Trainer runs under autocast, also around weights of 16 bits.
+        is_plain = is_zero or set(KNOWN["halves"]).isdisjoint(halves) or "pure_bf16" in halves
+        return "bfloat16" if is_plain else AUTOCAST_BFLOAT16_WEIGHTS
 
     def _decide_optimizer(self) -> None:
         value = self.given.get("optimizer", self.given.get("optim", "adamw_torch"))

@@ -52,6 +52,9 @@ WORDS = {
     "parallel": (REPLICATED, SHARDED),
 }
 
+# The argument of `lora` that is not peft's: the bits of the model's own weights.
+LORA_BITS = "bits"
+
 # Settings that matter in training only.
 TRAINING_SETTINGS = (
     "optimizer", "clip_norm", "bucket_mb", "checkpointing", "selective", "parallel", "lora",
@@ -97,7 +100,7 @@ class StepSettings:
     # Number of ranks. Shards, and the experts of a mixture, are divided among them.
     ranks: int = 8
     # Arguments of ``peft.LoraConfig``, ``"r=16"`` say, for weights that are trained beside frozen
-    # ones; None if all weights are trained.
+    # ones, which ``"r=16,bits=4"`` packs; None if all weights are trained.
     lora: str | None = None
 
     def __post_init__(self) -> None:

@@ -9,7 +9,9 @@ from unittest import mock
 
 from torch.nn import Module
 
+from instances.extract.models.four_bit_linear import pack_linear_layers
 from instances.extract.own.own_function import parse_argument
+from instances.extract.step_settings import LORA_BITS
 from planners.errors import InstanceError, MissingDependencyError
 from planners.text.plain_text import describe_error
 
@@ -22,9 +24,16 @@ def with_lora(module: Module, settings: str) -> Module:
     """Return a model with the weights that ``peft.LoraConfig`` of these settings adds.
 
     Settings are ``r=16,target_modules=[q_proj,v_proj]``. The weights are of float32, as peft makes
-    them.
+    them. With ``bits=4`` the model's own have 4 bits, as in QLoRA.
     """
     given: dict[str, Any] = dict(parse_argument(LORA, one) for one in _BETWEEN.split(settings))
+    bits = given.pop(LORA_BITS, None)
+    if bits not in (None, 4):
+        raise InstanceError(
+            f"{LORA} {settings}: {LORA_BITS}: 4 or nothing is needed, found {bits!r}"
+        )
+    if bits:
+        pack_linear_layers(module, _output_of(module))
     try:
         from peft import LoraConfig, get_peft_model
     except ImportError as error:
@@ -42,6 +51,13 @@ def with_lora(module: Module, settings: str) -> Module:
     except (TypeError, ValueError) as error:
         raise InstanceError(f"{LORA} {settings}: peft: {describe_error(error)}") from error
     return made
+
+
+def _output_of(module: Module) -> Module | None:
+    """Return the layer that trainers leave as it is."""
+    of_model = getattr(module, "get_output_embeddings", None)
+    found: Module | None = None if of_model is None else of_model()
+    return found
 
 
 def _listed(configuration: Any, name: str, value: Any) -> Any:

@@ -10,7 +10,8 @@ import typer
 from planners.errors import InstanceError, near_names
 
 AUTOCAST_BFLOAT16 = "autocast-bfloat16"
-PRECISIONS = (AUTOCAST_BFLOAT16, "float32", "bfloat16")
+AUTOCAST_BFLOAT16_WEIGHTS = "autocast-bfloat16-weights"
+PRECISIONS = (AUTOCAST_BFLOAT16, AUTOCAST_BFLOAT16_WEIGHTS, "float32", "bfloat16")
 LOOP_OPTIMIZERS = ("adamw", "sgd")
 
 
@@ -22,8 +23,8 @@ class TraceSettings:
     steps: int = 3
     # Forward and backward passes of an iteration, whose gradients add up.
     microbatches: int = 1
-    # ``"autocast-bfloat16"``, weights in float32 and CUDA's casts around them, or weights and all
-    # in ``"float32"`` or ``"bfloat16"``.
+    # ``"autocast-bfloat16"``, weights in float32 and CUDA's casts around them; the same casts
+    # around weights in bfloat16; or weights and all in ``"float32"`` or ``"bfloat16"``.
     precision: str = AUTOCAST_BFLOAT16
     # ``"adamw"``, or ``"sgd"`` with momentum, in the implementation that PyTorch chooses on CUDA
     # (``foreach``).
@@ -43,7 +44,14 @@ class TraceSettings:
     @property
     def weights_precision(self) -> str:
         """The dtype of the weights."""
-        return "float32" if self.precision == AUTOCAST_BFLOAT16 else self.precision
+        if self.precision == AUTOCAST_BFLOAT16:
+            return "float32"
+        return "bfloat16" if self.is_autocast else self.precision
+
+    @property
+    def is_autocast(self) -> bool:
+        """Return True if forward passes run under CUDA's autocast."""
+        return self.precision in (AUTOCAST_BFLOAT16, AUTOCAST_BFLOAT16_WEIGHTS)
 
 
 Batch = Annotated[int | None, typer.Option(help="Sequences or images in a microbatch.")]
@@ -67,7 +75,8 @@ Microbatches = Annotated[
     typer.Option(help="Forward and backward passes for each step of the optimizer; 1 by default."),
 ]
 Precision = Annotated[
-    str | None, typer.Option(help="autocast-bfloat16, the default, float32 or bfloat16.")
+    str | None,
+    typer.Option(help=f"{AUTOCAST_BFLOAT16}, the default, or {', '.join(PRECISIONS[1:])}."),
 ]
 Optimizer = Annotated[str | None, typer.Option(help="adamw, the default, or sgd.")]
 Set = Annotated[

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from instances.extract.record.ranks.parallel_model import of_one_kind
-from instances.extract.record.trace_settings import AUTOCAST_BFLOAT16, TraceSettings
+from instances.extract.record.trace_settings import TraceSettings
 from instances.traces.allocation_trace import Phase
 from planners.errors import InstanceError
 
@@ -71,7 +71,7 @@ class TrainingLoop:
         with torch.autocast(
             self.device,
             dtype=torch.bfloat16,
-            enabled=self.settings.precision == AUTOCAST_BFLOAT16,
+            enabled=self.settings.is_autocast,
         ):
             loss = self.module(**inputs).loss
         if loss is None:

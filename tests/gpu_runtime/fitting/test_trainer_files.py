@@ -12,6 +12,7 @@ from gpu_runtime.fitting.sharded_states import StateLayout
 from gpu_runtime.fitting.trainer_files import TrainerRequest, is_trainer_file, read_request
 from planners.errors import InstanceError
 
+HALF = "autocast-bfloat16-weights"
 AXOLOTL = """
 base_model: some/model
 sequence_len: 4096
@@ -67,7 +68,7 @@ def test_axolotl(tmp_path: Path) -> None:
     found = read(tmp_path, AXOLOTL)
     assert found.model == str(tmp_path / "config.json")
     assert found.settings == {
-        "seq": 4096, "batch": 2, "microbatches": 4, "checkpointing": True, "precision": "bfloat16",
+        "seq": 4096, "batch": 2, "microbatches": 4, "checkpointing": True, "precision": HALF,
         "optimizer": "adamw",
         "lora": "r=32,lora_dropout=0.05,modules_to_save=[embed_tokens,lm_head],"
         "target_modules=all-linear",
@@ -83,14 +84,36 @@ def test_factory_trains_all_weights_in_float32_and_recomputes(tmp_path: Path) ->
         "optimizer": "adamw",
     }  # fmt: skip
     lora = read(tmp_path, FACTORY.replace("full", "lora")).settings
-    assert (lora["lora"], lora["precision"]) == ("r=8,target_modules=all-linear", "bfloat16")
+    assert (lora["lora"], lora["precision"]) == ("r=8,target_modules=all-linear", HALF)
+    pure = FACTORY.replace("bf16: true", "pure_bf16: true")
+    assert read(tmp_path, pure).settings["precision"] == "bfloat16"
     assert not found.notes
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (AXOLOTL.replace("adapter: lora", "adapter: qlora\nload_in_4bit: true"), "32"),
+        (
+            FACTORY.replace("finetuning_type: full", "finetuning_type: lora\nquantization_bit: 4"),
+            "8",
+        ),
+    ],
+)
+def test_weights_in_four_bits_beside_those_of_lora(text: str, words: str, tmp_path: Path) -> None:
+    found = read(tmp_path, text)
+    assert found.settings["lora"].startswith(f"r={words},")
+    assert found.settings["lora"].endswith(",target_modules=all-linear,bits=4")
+    assert not [line for line in found.notes if "bit" in line]
+    eight = read(tmp_path, text.replace("4bit", "8bit").replace("bit: 4", "bit: 8"))
+    assert "bits" not in eight.settings["lora"]
+    assert [line for line in eight.notes if "count in 16 bits" in line]
 
 
 def test_peft_and_accelerate_add_to_a_model(tmp_path: Path) -> None:
     found = read(tmp_path, ADAPTER, ACCELERATE)
     assert found.settings["lora"] == "r=16,target_modules=[v_proj,q_proj]"
-    assert found.settings["precision"] == "bfloat16"
+    assert found.settings["precision"] == HALF
     assert (found.parallel, found.ranks) == ("fsdp2", 2)
     assert found.layout == StateLayout(3, 2, True, True)
     assert not found.notes

@@ -10,12 +10,17 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from instances.extract.models import find_model
 from instances.extract.record.recording import record
 from instances.extract.record.trace_settings import TraceSettings
+from instances.traces.allocation_trace import AllocationTrace
 from planners.errors import GaplessError, InstanceError
 
 pytestmark = pytest.mark.torch
 
 SETTINGS = TraceSettings(steps=2, precision="bfloat16")
 SHAPE = {"layers": 2, "batch": 2, "seq": 64}
+
+
+def bytes_of_weights(trace: AllocationTrace) -> int:
+    return int(trace.size[trace.alloc < trace.mark_event[0]].sum())
 
 
 def test_only_the_added_weights_are_trained() -> None:
@@ -35,12 +40,32 @@ def test_only_the_added_weights_are_trained() -> None:
 @pytest.mark.parametrize("name", ["llama-1b", "bert-base"])
 def test_frozen_weights_have_no_gradients_and_no_state(name: str) -> None:
     plain, added = (record(name, SETTINGS, lora=lora, **SHAPE) for lora in (None, "r=4"))
-    before = int(plain.size[plain.before].sum())
     # Gradients and two moments of all weights are requested in the first step.
-    assert int(plain.size.sum()) - int(added.size.sum()) > 3 * before
+    assert int(plain.size.sum()) - int(added.size.sum()) > 3 * bytes_of_weights(plain) > 0
     assert added.origin["lora"] == "r=4"
     assert "--lora r=4" in str(added.origin["command"])
     assert "lora" not in plain.origin
+
+
+def test_weights_of_four_bits_are_written_down_in_both_passes() -> None:
+    settings = TraceSettings(steps=2, precision="autocast-bfloat16-weights")
+    lora = "r=4,target_modules=all-linear"
+    wide, packed = (
+        record("llama-1b", settings, lora=lora + bits, **SHAPE) for bits in ("", ",bits=4")
+    )
+    # Of each of the two layers: queries and the output, keys and values, and the perceptron.
+    weights = 2 * (2 * 2048**2 + 2 * 512 * 2048 + 3 * 8192 * 2048)
+    scales = weights // 64
+    assert (
+        bytes_of_weights(wide) - bytes_of_weights(packed)
+        == 2 * weights - weights // 2 - scales - 4 * scales // 256
+    )
+    largest = 2 * 8192 * 2048
+    steps = packed.size[packed.alloc > packed.mark_event[0]]
+    # Three layers of two write as many bytes, forward and backward, in each of two steps.
+    assert np.count_nonzero(steps == largest) >= 2 * 3 * 2 * 2
+    with pytest.raises(InstanceError, match="bits: 4 or nothing is needed, found 8"):
+        record("llama-1b", settings, lora="r=4,bits=8", **SHAPE)
 
 
 def test_names_are_listed_or_one_alone() -> None:
