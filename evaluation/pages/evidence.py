@@ -50,8 +50,8 @@ def claims_table(judged: Sequence[JudgedClaim]) -> str:
 
 
 def figures_table(judged: Sequence[JudgedClaim]) -> str:
-    """Return the figures of the false claims, case by case; figures that disagree are bold."""
-    false = [each.ours for each in judged if each.ours.holds is False]
+    """Return the figures of claims that do not hold, case by case; those that disagree are bold."""
+    false = [each.ours for each in judged if each.ours.holds is False and not each.claim.reason]
     cases = dict.fromkeys(case for outcome in false for case in outcome.figures)
     rows = [Row((case, *(_cell(outcome, case) for outcome in false))) for case in cases]
     if not rows:
@@ -103,15 +103,17 @@ def _cell(outcome: Outcome, case: str) -> str:
 
 
 def _word(outcome: Outcome) -> str:
-    """Return the outcome in words; a outcome on few cases says their number."""
-    if outcome.holds is None:
+    """Return the outcome in words; an outcome on few cases says their number."""
+    claim = outcome.claim
+    if outcome.holds is None or claim.reason:
         return "not measured"
-    word = "true" if outcome.holds else "**false**"
+    word = f"not here: {claim.unlike}" if claim.unlike else "**false**"
+    word = "true" if outcome.holds else word
     few = len(outcome.figures)
     return Markdown(word if few >= MANY_CASES else f"{word}, on {counted(few, 'run')} only")
 
 
-# A outcome on fewer cases says how few they are.
+# An outcome on fewer cases says how few they are.
 MANY_CASES = 5
 # The frame of the rows of the evidence that is being judged.
 ROWS = "evidence"
