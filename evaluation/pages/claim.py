@@ -7,6 +7,9 @@ figure, comparison. The comparison is ``FIGURE SIGN NUMBER``, such as ``saved >=
 may stand ``mean of``, or a number of cases that have to agree; without either, all have to. Behind
 it may stand ``in`` or ``but`` and the cases that the claim is about or not about. A figure that
 nothing here measures has ``not measured: REASON`` in place of a comparison.
+
+A sixth text says what is unlike the paper, such as ``on our runs``: a figure that disagrees then
+makes nothing false. If it is ``not measured: REASON``, our figure is shown and decides nothing.
 """
 
 from __future__ import annotations
@@ -94,8 +97,10 @@ class PaperClaim:
     where: str
     paper: str
     condition: Condition | None
-    # The reason why nothing here measures the figure.
+    # The reason why nothing here decides the claim.
     reason: str = ""
+    # What is unlike the paper, if our figure can disagree for that.
+    unlike: str = ""
 
     def judge(self, figures: Figures) -> Outcome:
         """Return the outcome from the figures of cases."""
@@ -148,11 +153,16 @@ def claims_of(page: Mapping[str, Any]) -> tuple[PaperClaim, ...]:
 
 def _claim(row: list[str]) -> PaperClaim:
     with errors_at(f"page.claims, {row[0] if row else 'a row'}"):
-        if len(row) != 5 or not all(row):
+        if len(row) not in (5, 6) or not all(row):
             raise InstanceError(
                 f"name, sentence, section, figure and comparison are needed, found {row!r}"
             )
-        key, says, where, paper, text = row
-        if text.startswith(NOT_MEASURED) and text != NOT_MEASURED:
-            return PaperClaim(key, says, where, paper, None, text.removeprefix(NOT_MEASURED))
-        return PaperClaim(key, says, where, paper, Condition.read(text))
+        key, says, where, paper, text = row[:5]
+        reason, unlike = _reason(row[-1]), "".join(row[5:])
+        rule = None if _reason(text) else Condition.read(text)
+        return PaperClaim(key, says, where, paper, rule, reason, "" if reason else unlike)
+
+
+def _reason(text: str) -> str:
+    """Return the reason in ``not measured: REASON``; empty for other texts."""
+    return text.removeprefix(NOT_MEASURED) if text.startswith(NOT_MEASURED) else ""

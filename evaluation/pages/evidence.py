@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean
 
@@ -50,9 +50,9 @@ def claims_table(judged: Sequence[JudgedClaim]) -> str:
 
 
 def figures_table(judged: Sequence[JudgedClaim]) -> str:
-    """Return the figures of the false claims, case by case; figures that disagree are bold."""
-    false = [each.ours for each in judged if each.ours.holds is False]
-    cases = dict.fromkeys(case for outcome in false for case in outcome.figures)
+    """Return the figures that disagree with claims, in bold, and others of the same cases."""
+    false = [each.ours for each in judged if each.ours.holds is False and not each.claim.reason]
+    cases = dict.fromkeys(case for its in false for case in its.figures if case not in its.agreeing)
     rows = [Row((case, *(_cell(outcome, case) for outcome in false))) for case in cases]
     if not rows:
         return ""
@@ -103,15 +103,17 @@ def _cell(outcome: Outcome, case: str) -> str:
 
 
 def _word(outcome: Outcome) -> str:
-    """Return the outcome in words; a outcome on few cases says their number."""
-    if outcome.holds is None:
+    """Return the outcome in words; an outcome on few cases says their number."""
+    claim = outcome.claim
+    if outcome.holds is None or claim.reason:
         return "not measured"
-    word = "true" if outcome.holds else "**false**"
+    word = f"not {claim.unlike}" if claim.unlike else "**false**"
+    word = "true" if outcome.holds else word
     few = len(outcome.figures)
     return Markdown(word if few >= MANY_CASES else f"{word}, on {counted(few, 'run')} only")
 
 
-# A outcome on fewer cases says how few they are.
+# An outcome on fewer cases says how few they are.
 MANY_CASES = 5
 # The frame of the rows of the evidence that is being judged.
 ROWS = "evidence"
@@ -180,20 +182,8 @@ def _judged(claim: PaperClaim, evidence: Sequence[Evidence]) -> JudgedClaim:
         )
 
 
-def _claims(material: PageMaterial) -> str:
-    return claims_table(judged_claims(material))
-
-
-def _claim_figures(material: PageMaterial) -> str:
-    return figures_table(judged_claims(material))
-
-
-def _claims_not_measured(material: PageMaterial) -> str:
-    return reasons_list(judged_claims(material))
-
-
-CLAIM_SLOTS = {
-    "claims": _claims,
-    "claim-figures": _claim_figures,
-    "claims-not-measured": _claims_not_measured,
+CLAIM_SLOTS: Mapping[str, Callable[[PageMaterial], str]] = {
+    "claims": lambda material: claims_table(judged_claims(material)),
+    "claim-figures": lambda material: figures_table(judged_claims(material)),
+    "claims-not-measured": lambda material: reasons_list(judged_claims(material)),
 }
