@@ -1,4 +1,4 @@
-"""The picture of reserved and allocated bytes: a panel each, and no peak lost."""
+"""The picture of bytes in use and reserved bytes: a line each, and no peak lost."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ def row(label: str, reserved: IntColumn) -> OnlineRow:
     )
 
 
-def test_each_allocator_has_a_panel_with_its_peaks() -> None:
+def test_each_allocator_has_a_line_and_a_label_from_the_most_to_the_least() -> None:
     rows = (
         row("first", np.array([1, 5, 2]) * MIB), OnlineRow("failed", None, "why"),
         row("second", np.array([1, 8, 2]) * MIB),
     )  # fmt: skip
-    panels = memory_figure(run(*rows)).axes
-    assert [axes.get_title(loc="left") for axes in panels] == [
-        "first  ·  reserved 5.000 MiB, allocated 2.500 MiB, efficiency 50.0 %",
-        "second  ·  reserved 8.000 MiB, allocated 4.000 MiB, efficiency 50.0 %",
-    ]
-    assert panels[0].get_ylim() == panels[1].get_ylim()
-    assert panels[0].get_ylim()[1] > 8
+    (axes,) = memory_figure(run(*rows)).axes
+    assert [text.get_text() for text in axes.texts] == [
+        "reserved by second: 8.000 MiB", "reserved by first: 5.000 MiB", "in use: 2.500 MiB",
+    ]  # fmt: skip
+    first, second = axes.lines
+    assert [np.max(np.asarray(line.get_ydata())) for line in (first, second)] == [5, 8]
+    assert axes.texts[0].get_color() == second.get_color() != first.get_color()
 
 
 @pytest.mark.parametrize("count", [1, MOST_POINTS, MOST_POINTS + 1, 7 * MOST_POINTS + 3])
