@@ -50,7 +50,7 @@ def _made_on(material: PageMaterial) -> str:
         for record in material.records
         for name, version in record.versions.items()
     }
-    commits = {f"commit {record.commit}": None for record in material.records if record.commit}
+    commits = {f"commit {record.commit or 'unknown'}": None for record in material.records}
     day = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
     return "; ".join([day, *machines, ", ".join(versions), *commits])
 

@@ -52,6 +52,6 @@ def versions() -> Mapping[str, str]:
 
 @cache
 def commit() -> str | None:
-    """Return the commit of the sources, or None if they are not a checkout."""
-    found = git_commit()
+    """Return the commit, marked if sources differ from it, or None if they are not a checkout."""
+    found = git_commit("instances", "gpu_runtime", "evaluation", ":!evaluation/records")
     return None if found == "unknown" else found

@@ -74,8 +74,8 @@ def merge(recorded: Best, found: Best) -> Best:
     return replace(best, status=(Status.OPTIMAL if proven else Status.FEASIBLE).value)
 
 
-def git_commit() -> str:
-    """Return the commit of the sources, with ``+changes`` if the planners differ from it."""
+def git_commit(*also: str) -> str:
+    """Return the commit, with ``+changes`` if the planners, or other folders, differ from it."""
 
     def git(*arguments: str) -> str:
         command = ["git", "-C", str(FOLDER.parent), *arguments]
@@ -83,7 +83,7 @@ def git_commit() -> str:
 
     try:
         commit = git("rev-parse", "--short=12", "HEAD")
-        return f"{commit}+changes" if git("status", "--porcelain", "--", "planners") else commit
+        return commit + "+changes" * bool(git("status", "--porcelain", "--", "planners", *also))
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
 

@@ -61,18 +61,17 @@ def test_a_plan_below_a_claimed_optimum_refutes_the_claim() -> None:
         find_best(problem, wrong, "auto")
 
 
-def test_the_commit_says_whether_the_planners_were_changed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    answers = {"rev-parse": "0123456789ab\n", "status": " M planners/run.py\n"}
+def test_the_commit_says_what_was_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = {"HEAD": "0123456789ab\n", "gpu_runtime": " M gpu_runtime/fit.py\n"}
 
     def git(command: list[str], **_settings: Any) -> CompletedProcess[str]:
-        return CompletedProcess(command, 0, stdout=answers[command[3]])
+        return CompletedProcess(command, 0, stdout=answers.get(command[-1], ""))
 
     monkeypatch.setattr(subprocess, "run", git)
-    assert git_commit() == "0123456789ab+changes"
-    answers["status"] = ""
+    assert git_commit("gpu_runtime") == "0123456789ab+changes"
     assert git_commit() == "0123456789ab"
+    answers["planners"] = " M planners/run.py\n"
+    assert git_commit() == "0123456789ab+changes"
 
     def no_git(*_command: object, **_settings: object) -> CompletedProcess[str]:
         raise FileNotFoundError
