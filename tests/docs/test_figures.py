@@ -22,6 +22,7 @@ def shares_of(text: str) -> list[str]:
         ("homosize.md", "## What the text leaves open", "studies/homosize.md"),
         ("compilers.md", "### The evidence", "studies/production-planners.md"),
         ("recording.md", "#### Nodes a stream", "studies/streams.md"),
+        ("fit.md", "## Held against an H200", "studies/fit-against-reality.md"),
         ("choosing-a-planner.md", "## How far from the least peak", "studies/gap-to-optimal.md"),
     ],
 )
