@@ -8,7 +8,7 @@ may stand ``mean of``, or a number of cases that have to agree; without either, 
 it may stand ``in`` or ``but`` and the cases that the claim is about or not about. A figure that
 nothing here measures has ``not measured: REASON`` in place of a comparison.
 
-A sixth text says what is unlike the paper, such as ``other networks``: a figure that disagrees then
+A sixth text says what is unlike the paper, such as ``on our runs``: a figure that disagrees then
 makes nothing false. If it is ``not measured: REASON``, our figure is shown and decides nothing.
 """
 

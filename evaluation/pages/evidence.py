@@ -107,7 +107,7 @@ def _word(outcome: Outcome) -> str:
     claim = outcome.claim
     if outcome.holds is None or claim.reason:
         return "not measured"
-    word = f"not here: {claim.unlike}" if claim.unlike else "**false**"
+    word = f"not {claim.unlike}" if claim.unlike else "**false**"
     word = "true" if outcome.holds else word
     few = len(outcome.figures)
     return Markdown(word if few >= MANY_CASES else f"{word}, on {counted(few, 'run')} only")

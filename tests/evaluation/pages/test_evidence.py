@@ -192,7 +192,7 @@ def test_a_false_claim_is_shown_with_every_case() -> None:
     assert "| 12 | **false**, on 1 run only |" in text
     assert "| a | **12** |" in text
     assert "**false**" not in claims_of_page("peak <= 12", {})
-    assert "not here: other runs, on 1 run only" in claims_of_page("peak <= 1", {}, "other runs")
+    assert "not on our runs, on 1 run only" in claims_of_page("peak <= 1", {}, "on our runs")
     assert "   12 | not measured |" in claims_of_page("peak <= 1", {}, "not measured: a time")
 
 
