@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
+from evaluation.study.study_file import find_study
 from tests.repository import ROOT
 
 DOCS = ROOT / "docs"
@@ -51,6 +53,19 @@ def test_rows_of_instances_are_as_measured() -> None:
     of_these = [[row[column] for column in (0, 1, 3, 5, 6, 7)] for row in rows]
     for row in chosen:
         assert row in of_these
+
+
+@pytest.mark.parametrize(
+    "page", sorted((DOCS / "studies").glob("paper-*.md")), ids=lambda page: page.stem
+)
+def test_claims_on_a_paper_are_those_of_its_study(page: Path) -> None:
+    rows = {row[0]: row for row in reversed(_rows(page.read_text(encoding="utf-8")))}
+    for name, says, where, figure, *rule in find_study(page.stem).page["claims"]:
+        _, *words, verdict = rows[name]
+        assert words[:3] == [says, where, figure]
+        decided = {"true", f"not {rule[1]}" if rule[1:] else "**false**"}
+        measured = not rule[-1].startswith("not measured")
+        assert verdict.partition(", on ")[0] in (decided if measured else {"not measured"})
 
 
 def _rows(text: str) -> list[list[str]]:

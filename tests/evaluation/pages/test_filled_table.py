@@ -165,7 +165,7 @@ def test_one_run_alone_tells_nothing() -> None:
 
 
 def test_numbers_of_a_page_are_numbers() -> None:
-    rows = rows_of_page("programs.md", "Online allocators")
+    rows = rows_of_page("programs.md", "Other allocators")
     assert {row["allocator"] for row in rows} == {"gmlake", "vpmm"}
     assert all(isinstance(row["to faster"], float) for row in rows)
     for study in ("paper-gmlake", "paper-vpmm"):
@@ -175,7 +175,7 @@ def test_numbers_of_a_page_are_numbers() -> None:
 
 
 def test_a_missing_page_or_heading_is_named() -> None:
-    with pytest.raises(GaplessError, match="did you mean 'Online allocators'"):
+    with pytest.raises(GaplessError, match="did you mean 'Other allocators'"):
         rows_of_page("programs.md", "Online allocator")
     with pytest.raises(GaplessError, match="the page is needed"):
-        rows_of_page("program.md", "Online allocators")
+        rows_of_page("program.md", "Other allocators")
