@@ -47,12 +47,7 @@ def judge_results(
 
     The referee judges every plan. A line is refused if its plan is invalid, or if its claimed bound
     is above the peak of a valid plan, be it of the catalogue or of this file. A bound that no plan
-    refutes is still no proof, and is not recorded.
-
-    Raises
-    ------
-    InstanceError
-        A line names an unknown instance or another digest, or the file of an instance is not here.
+    refutes is still no proof, and is not recorded. A line of an unknown instance is an error.
     """
     by_instance: dict[str, list[FoundPlan]] = {}
     for found in results:
