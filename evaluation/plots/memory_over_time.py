@@ -31,20 +31,7 @@ MOST_POINTS = 2000
 
 
 def draw_memory_over_time(run: OnlineRun, path: Path) -> None:
-    """Draw the reserved and the allocated bytes of each allocator, event by event.
-
-    Parameters
-    ----------
-    run
-        Its results have series.
-    path
-        Target; its suffix says the format.
-
-    Raises
-    ------
-    GaplessError
-        No allocator has a series, or the picture cannot be written.
-    """
+    """Draw the reserved and the allocated bytes of each allocator that has a series."""
     save_figure(memory_figure(run), path)
 
 

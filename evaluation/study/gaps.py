@@ -45,29 +45,20 @@ class ContradictionError(GaplessError):
 
 @dataclass(frozen=True)
 class InstanceFacts:
-    """The facts of an instance, from all of its records and the catalogue.
+    """The facts of an instance, from all of its records and the catalogue."""
 
-    Parameters
-    ----------
-    instance, subject, tensors, family
-        A name that no other instance has, the name, digest and capacity of its records, its number
-        of tensors, and its generator; None for a file.
-    lower_bound, certificate
-        The best proven bound in bytes, and the name of its proof; 0 and "" without one.
-    optimum
-        Bytes of the proven smallest peak; None without a proof.
-    best_known, best_planner
-        Bytes of the smallest peak of any valid plan, and the first planner that reached it; None
-        without one.
-    """
-
+    # A name that no other instance has; and the name, digest and capacity of its records.
     instance: str
     subject: Subject
     tensors: int
+    # Its generator; None for a file.
     family: str | None
+    # The best proven bound in bytes, and the name of its proof; 0 and "" without one.
     lower_bound: int
     certificate: str
+    # Bytes of the proven smallest peak; None without a proof.
     optimum: int | None
+    # Bytes of the smallest peak of any valid plan, and the first planner that reached it.
     best_known: int | None
     best_planner: str | None
 
@@ -93,13 +84,7 @@ NO_GAPS = Gaps(None, None, None)
 
 
 def facts_of(records: Iterable[Record]) -> dict[Subject, InstanceFacts]:
-    """Return the best bound, best plan and optimum of each instance, from all records together.
-
-    Raises
-    ------
-    ContradictionError
-        A valid plan is below a proven bound.
-    """
+    """Return the best bound, best plan and optimum of each instance, from all records together."""
     by_digest: dict[str, list[Record]] = {}
     subjects: dict[Subject, Record] = {}
     for record in records:

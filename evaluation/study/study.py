@@ -217,26 +217,15 @@ InstanceChoice = CatalogueChoice | FamilyChoice | FileChoice | ExtractionChoice 
 
 @dataclass(frozen=True)
 class RunLimits:
-    """The limits of each run.
+    """The limits of each run."""
 
-    Parameters
-    ----------
-    budget_seconds
-        Time limit that the planner is told; None for no limit.
-    node_limit
-        Limit on search nodes that the planner is told, for answers that repeat exactly.
-    threads
-        Threads that a planner may use.
-    memory_bytes
-        Address space that the process of a run may take beyond its initial one.
-    seconds
-        Time after which the process of a run is killed.
-    """
-
+    # Told to the planner: a time limit, and one on search nodes for answers that repeat exactly.
     budget_seconds: float | None
     node_limit: int | None
     threads: int
+    # Address space that the process of a run may take beyond its initial one.
     memory_bytes: int
+    # Time after which the process of a run is killed.
     seconds: float
 
 
@@ -329,15 +318,7 @@ class Grid(GridSettings, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class Plugin:
-    """A Python file that registers planners, in the form that travels to workers.
-
-    Parameters
-    ----------
-    name, source
-        Name and text of the file.
-    path
-        Path from which it was read.
-    """
+    """A Python file that registers planners, in the form that travels to workers."""
 
     name: str
     source: str

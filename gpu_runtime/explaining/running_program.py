@@ -27,13 +27,12 @@ def explain_memory(of: PlannedMemory | int | None = None) -> RunningExplanation:
 
     It is the failure if the program has requested nothing since, as in an ``except`` block. The
     failure, places, and what would have been are known if PyTorch records its history:
-    ``torch.cuda.memory._record_memory_history()``. Of planned memory, what PyTorch's allocators
-    would hold takes the place of what would have been.
+    ``torch.cuda.memory._record_memory_history()``.
 
     Parameters
     ----------
     of
-        Planned memory, or the number of a CUDA device; by default the current device.
+        Planned memory, or a CUDA device's number, by default of the current one.
 
     Returns
     -------
