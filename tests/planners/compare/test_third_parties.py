@@ -123,7 +123,7 @@ def test_whatever_third_parties_do_in_isolation_the_rest_goes_on(
 def test_a_plugin_that_leaves_while_it_loads_is_an_error(
     compare: Compare, small: Path, plugin: Plugin
 ) -> None:
-    path = plugin("from planners import registry\nregistry.remove('naive')\nsys.exit(0)")
+    path = plugin("from planners import registry\ndel registry.PLANNERS['naive']\nsys.exit(0)")
     answer = compare(small, "--plugin", path)
     assert answer.exit_code == 2
     assert answer.stderr.endswith(": SystemExit: 0\n")
