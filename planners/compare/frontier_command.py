@@ -53,24 +53,21 @@ def show_frontier(
     problem: Problem, file: Path, count: int, budget: Budget, *, as_json: bool
 ) -> int:
     """Find and show the frontier of a problem, and return the exit status."""
-    points: list[tuple[int, Result]] = []
-    try:
-        with standard_output.kept_for_the_answer():
-            for capacity, result in cost_frontier(problem, count, budget):
-                points.append((capacity, result))
-                show_progress(f"{problem.name}: {both_bytes(capacity)}, cost {result.cost}")
-                if Interrupt.has_come():
-                    break
-    except KeyboardInterrupt:
-        pass
-    finally:
-        show_progress("")
+    points, is_interrupted = standard_output.kept_until_ctrl_c(_points(problem, count, budget))
     if as_json:
         fields = {"file": str(file), "instance": problem.name, "points": _records(points)}
         standard_output.write(json.dumps(fields, indent=1) + "\n")
     else:
         standard_output.write_table(_table(points), "", "")
-    return EXIT_INTERRUPTED if Interrupt.has_come() else 0
+    return EXIT_INTERRUPTED if is_interrupted else 0
+
+
+def _points(problem: Problem, count: int, budget: Budget) -> Iterator[tuple[int, Result]]:
+    for capacity, result in cost_frontier(problem, count, budget):
+        yield capacity, result
+        show_progress(f"{problem.name}: {both_bytes(capacity)}, cost {result.cost}")
+        if Interrupt.has_come():
+            raise KeyboardInterrupt
 
 
 def _records(points: Sequence[tuple[int, Result]]) -> list[dict[str, object]]:

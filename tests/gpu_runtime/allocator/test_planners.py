@@ -42,10 +42,7 @@ def small_program(wrapping: bool) -> Program:
 
 
 @pytest.fixture
-def own(
-    request: pytest.FixtureRequest,
-    own_registry: None,  # noqa: ARG001
-) -> Callable[[PlannerFunction], str]:
+def own(request: pytest.FixtureRequest, own_registry: None) -> Callable[[PlannerFunction], str]:  # noqa: ARG001
     """Register a planner for one test."""
     name = "own-planner"
 
