@@ -244,6 +244,8 @@ class GridSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         Limits of each run, as in :class:`RunLimits`.
     device
         Device from which allocators take memory; its times count, except on the ledger.
+    instances
+        Instances of the catalogue, of synthetic families, of models, or in files.
     """
 
     planners: Texts = ()
@@ -259,16 +261,11 @@ class GridSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     memory: str = "4GiB"
     seconds: Seconds | None = None
     device: OnlineDevice = OnlineDevice.LEDGER
+    instances: tuple[InstanceChoice, ...] = ()
 
 
 class Grid(GridSettings, frozen=True, kw_only=True):
-    """Every planner on every instance, with every seed, ``repetitions`` times.
-
-    Parameters
-    ----------
-    instances
-        Instances of the catalogue, of synthetic families, of models, or in files.
-    """
+    """Every planner on every instance, with every seed, ``repetitions`` times."""
 
     instances: Annotated[
         tuple[InstanceChoice, ...], Meta(min_length=1, description="a list of tables")

@@ -158,7 +158,8 @@ def schema_of(what: Typed) -> dict[str, Any]:
     """Return the JSON schema of a record, or of a study's file, which is TOML."""
     schema = msgspec.json.schema(AnyRecord if what is Typed.RECORD else StudyFile)
     for its in schema["$defs"].values():
-        # A file does not name the kind of a choice: its other keys tell the kind.
-        if "choice" in its.get("required", ()):
-            its["required"].remove("choice")
+        # A file does not name the kind of a choice: its other keys tell the kind. The instances of
+        # a grid may be those of its study.
+        if "required" in its:
+            its["required"] = [key for key in its["required"] if key not in ("choice", "instances")]
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
