@@ -272,14 +272,6 @@ def test_the_best_plan_is_saved_and_read_back(small: Path, tmp_path: Path) -> No
     )  # fmt: skip
 
 
-def test_a_csv_of_minimalloc_is_compared(tmp_path: Path) -> None:
-    path = tmp_path / "tiny.12.csv"
-    path.write_text("id,lower,upper,size\na,0,2,4\nb,1,3,5\n")
-    answer = compare(path, "--planners", "greedy-size-first")
-    assert answer.stdout.startswith("tiny.12: 2 tensors, 1 stream, 0 chains; 100.0 % of pairs ")
-    assert "capacity" not in answer.stdout
-
-
 def test_instances_and_files_of_one_name_are_told_apart(
     small: Path, empty: Path, tmp_path: Path
 ) -> None:

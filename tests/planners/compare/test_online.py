@@ -113,12 +113,6 @@ def test_a_capacity_counts_for_them_too(recording: Path) -> None:
     )
 
 
-def test_an_unknown_name_lists_near_ones(recording: Path) -> None:
-    answer = compare(recording, "--online", "pytorch-cashing")
-    assert answer.exit_code == 2
-    assert "did you mean 'pytorch-caching'" in answer.stderr
-
-
 def test_a_third_party_brings_its_own(recording: Path, plugin: Callable[[str], Path]) -> None:
     path = plugin(
         "from planners.model.online_result import OnlineResult\n"
