@@ -32,6 +32,7 @@ from evaluation.study.record import (
 from instances.catalogue.catalogue_entry import Best
 from instances.catalogue.catalogue_file import read_catalogue
 from planners.errors import GaplessError
+from planners.model.plan import gap_above
 
 # Characters of a digest that a label shows: "sha256:" and 8 hexadecimal digits. They tell problems
 # with the same name apart.
@@ -134,9 +135,9 @@ def gaps_of(record: Record, facts: InstanceFacts) -> Gaps:
 def gaps_of_peak(peak: int, facts: InstanceFacts) -> Gaps:
     """Return the gaps of a peak."""
     return Gaps(
-        _gap(peak, facts.lower_bound or None),
-        _gap(peak, facts.optimum),
-        _gap(peak, facts.best_known),
+        gap_above(peak, facts.lower_bound or None),
+        gap_above(peak, facts.optimum),
+        gap_above(peak, facts.best_known),
     )
 
 
@@ -196,9 +197,3 @@ def _own_bound(record: InstanceRecord) -> list[tuple[str, int]]:
     if record.lower_bound is None:
         return []
     return [(record.certificate or record.planner, record.lower_bound)]
-
-
-def _gap(peak: int, reference: int | None) -> float | None:
-    if reference is None or (reference == 0 and peak > 0):
-        return None
-    return 0.0 if reference == 0 else peak / reference - 1

@@ -13,7 +13,7 @@ from planners.compare.report import percent
 from planners.errors import GaplessError, InstanceError
 from planners.judged_run import run, solve
 from planners.model.budget import Budget
-from planners.model.plan import Result
+from planners.model.plan import Result, gap_above
 from planners.model.problem import Problem
 from planners.processes import standard_output
 from planners.processes.interrupt import Interrupt
@@ -83,9 +83,8 @@ def _table(points: Sequence[tuple[int, Result]]) -> Table:
     rows = []
     for capacity, result in points:
         bound = result.cost_bound
-        gap = None if not bound or result.cost is None else result.cost / bound - 1
+        gap = gap_above(result.cost, bound)
         cost = "-" if result.cost is None else f"{result.cost:,}"
-        gap = 0.0 if result.cost == bound else gap
         cells = (
             human_bytes(capacity), exact_bytes(capacity), result.status.value, cost, f"{bound:,}",
             percent(gap), f"{result.seconds:.3f}",
