@@ -94,20 +94,7 @@ def close_names(name: str, known: Iterable[str]) -> list[str]:
 
 
 def near_names(name: str, known: Iterable[str]) -> str:
-    """Return the part of a message that suggests known names for an unknown one.
-
-    Parameters
-    ----------
-    name
-        The user's word.
-    known
-        All known names.
-
-    Returns
-    -------
-    str
-        ``"did you mean 'a' or 'b'?"``, or the list of known names if none is near.
-    """
+    """Return ``"did you mean 'a' or 'b'?"``, or the list of known names if none is near."""
     candidates = sorted(known)
     near = close_names(name, candidates)
     if near:

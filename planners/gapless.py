@@ -34,13 +34,7 @@ def commands() -> Mapping[str, Command]:
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    """Run the command that the first word names.
-
-    Parameters
-    ----------
-    args
-        The words behind ``gapless``; by default the arguments of the process.
-    """
+    """Run the command that the first word names."""
     words = list(sys.argv[1:] if args is None else args)
     if words[:1] == ["help"]:
         words = [*words[1:], "--help"]

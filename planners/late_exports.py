@@ -11,12 +11,7 @@ from gapless_siblings import import_ours
 def late_exports(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
     """Return the ``__getattr__`` of a package whose modules take long to import.
 
-    Parameters
-    ----------
-    package
-        Its name.
-    homes
-        For each exported name, the module below the package that defines it.
+    ``homes`` has the module below the package that defines each exported name.
     """
 
     def exported(name: str) -> Any:

@@ -59,7 +59,7 @@ ROOMS = {
     "evaluation/study": "measuring peers programs recordings",
     "evaluation/pages": "plots study",
     "gpu_runtime/allocator": "_core verification",
-    "gpu_runtime/explaining": "_core fitting online replaying",
+    "gpu_runtime/explaining": "_core allocator fitting online replaying",
     "gpu_runtime/fitting": "",
     "gpu_runtime/integrations": "allocator",
     "gpu_runtime/online": "_core allocator replaying",

@@ -19,32 +19,19 @@ _FROM_BEST = (
 
 @dataclass(frozen=True)
 class Case:
-    """The runs of one planner, with its parameters and its budget, on one instance.
-
-    Parameters
-    ----------
-    facts
-        Bound, best plan and other facts on the instance, from all records and the catalogue.
-    label
-        The planner, with the parameters and the budget in which its runs differ.
-    records
-        One for each seed and repetition.
-    status
-        The worst status of the records.
-    peak
-        Median peak in bytes; of two middle peaks the lower. None if any run has no plan.
-    gaps
-        Gaps of that peak to its references.
-    seconds
-        Median processor time of the timed runs; None if no run was timed.
-    """
+    """The runs of one planner, with its parameters and its budget, on one instance."""
 
     facts: InstanceFacts
+    # The planner, with the parameters and the budget in which its runs differ.
     label: str
+    # One for each seed and repetition.
     records: Sequence[Record]
+    # The worst one.
     status: RunStatus
+    # Median in bytes; of two middle peaks the lower. None if any run has no plan.
     peak: int | None
     gaps: Gaps
+    # Median processor time of the timed runs; None if no run was timed.
     seconds: float | None
 
     @property
@@ -54,23 +41,7 @@ class Case:
 
 
 def cases_of(records: Sequence[Record]) -> list[Case]:
-    """Return the cases of records, sorted by the first appearance of their instance.
-
-    Parameters
-    ----------
-    records
-        Records of any studies.
-
-    Returns
-    -------
-    list of Case
-        One for each instance, planner, parameters and budget.
-
-    Raises
-    ------
-    ContradictionError
-        The records contradict each other.
-    """
+    """Return a case for each instance, planner, parameters and budget, instance by instance."""
     facts = facts_of(records)
     labels = _labels(records)
     grouped: dict[tuple[Subject, str], list[Record]] = {}

@@ -71,15 +71,7 @@ LEAST_WIDTH = 2 * POINTER_WIDTH
 
 @dataclass(frozen=True)
 class MappedPlan:
-    """A plan under the name by which a reader chooses it.
-
-    Parameters
-    ----------
-    label
-        That name, such as the name of the planner.
-    result
-        With a plan.
-    """
+    """A plan under the label by which a reader chooses it."""
 
     label: str
     result: Result
@@ -94,27 +86,10 @@ def memory_map(
     first: TensorClasses | None = None,
     moment: int | None = None,
 ) -> UIElement:
-    """Return the map of the plans of one problem; the first plan is shown at the beginning.
+    """Return the map of the plans of a problem with lifetimes, for Bokeh; the first plan is shown.
 
-    Parameters
-    ----------
-    problem
-        With lifetimes, given or from its graph.
-    plans
-        At least one, each with a plan.
-    bounds
-        Lower bounds of the problem; those of the results count as well.
-    name
-        Name of this map, unique on its page.
-    first
-        Classes of the tensors by which they are coloured first; by default those of the problem.
-    moment
-        Step that a line marks.
-
-    Returns
-    -------
-    UIElement
-        The drawing with its controls, for Bokeh.
+    The bounds of the results count as well. The name is unique on the page. Tensors are coloured by
+    the classes ``first``, by default by those of the problem. A line marks the moment, a step.
     """
     placed = [(mapped, _plan_of(mapped)) for mapped in plans]
     bound_name, bound = best_bound([mapped.result for mapped in plans], bounds)

@@ -15,20 +15,12 @@ from evaluation.study.record import Record
 
 @dataclass(frozen=True)
 class PageMaterial:
-    """The material from which slots are filled.
+    """The material from which slots are filled."""
 
-    Parameters
-    ----------
-    name
-        Name of the study; the names of pictures begin with it.
-    records
-        All records of the page.
-    words
-        The parts of the study's file beside its grid, such as its question and its claims.
-    """
-
+    # Name of the study; the names of pictures begin with it.
     name: str
     records: Sequence[Record]
+    # The parts of the study's file beside its grid, such as its question and its claims.
     words: Mapping[str, Any] = field(default_factory=dict)
     # Pictures that slots drew: by file name, as PNG or SVG.
     pictures: dict[str, bytes] = field(default_factory=dict)
@@ -49,17 +41,7 @@ class PageMaterial:
         return Frames(self.cases, self.words)
 
     def picture(self, name: str, data: bytes, says: str, suffix: str = "png") -> str:
-        """Keep a picture, and return the Markdown that shows it.
-
-        Parameters
-        ----------
-        name
-            Unique among the pictures of the page.
-        data
-            The file.
-        says
-            Text in place of the picture, for readers who cannot see it.
-        """
+        """Keep a picture, and return the Markdown that shows it; ``says`` is the text for it."""
         file = f"{self.file_name}-{name}.{suffix}"
         self.pictures[file] = data
         return f"![{says}](images/{file})"

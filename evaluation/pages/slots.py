@@ -68,26 +68,10 @@ def _sections_of(words: str) -> list[str]:
 
 
 def fill(words: str, material: PageMaterial, where: Path | str) -> str:
-    """Return the words with every slot filled, each function called once.
+    """Return Markdown with every slot filled, each function called once.
 
-    Parameters
-    ----------
-    words
-        Markdown with slots.
-    material
-        Material of the slots; it takes the pictures.
-    where
-        File of the words, for the message of an error.
-
-    Returns
-    -------
-    str
-        Markdown, without the sections whose slots are all empty.
-
-    Raises
-    ------
-    GaplessError
-        A slot has no function, or the records contradict each other.
+    Sections whose slots are all empty are left out. ``where`` is the file, for the message of an
+    error.
     """
     return _filled(words, fillers_of(material), where)
 

@@ -12,13 +12,8 @@ from gpu_runtime.fitting.fit_answer import FitAnswer, FitPicture
 from gpu_runtime.fitting.frontier import Frontier
 
 
-def draw_frontier(frontier: Frontier, path: Path) -> None:
-    """Draw the largest value that fits for each value of the other parameter."""
-    save_figure(frontier_figure(frontier), path)
-
-
 def frontier_figure(frontier: Frontier) -> Figure:
-    """Return the picture, see :func:`draw_frontier`."""
+    """Return the picture of the largest value that fits for each value of the other parameter."""
     points = {
         label: {value: largest for value, found in frontier.found.items()
                 if (largest := found.largest(label))}
@@ -35,7 +30,7 @@ def frontier_figure(frontier: Frontier) -> Figure:
 
 def _draw(answer: FitAnswer, path: Path) -> None:
     if answer.frontier is not None and answer.frontier.fits:
-        draw_frontier(answer.frontier, path)
+        save_figure(frontier_figure(answer.frontier), path)
 
 
 FRONTIER = FitPicture(_draw, SUFFIXES)

@@ -50,21 +50,7 @@ MOST_TICKS = 9
 def draw_layout(problem: Problem, result: Result, bounds: Sequence[Bound], path: Path) -> None:
     """Draw a plan: steps of the global order by offset, with its peak and the best bound.
 
-    Parameters
-    ----------
-    problem
-        With lifetimes, given or from its graph.
-    result
-        With a plan.
-    bounds
-        Lower bounds of the problem; the result's own counts as well.
-    path
-        Target; its suffix says the format.
-
-    Raises
-    ------
-    GaplessError
-        The problem has explicit pairs only, or the picture cannot be written.
+    The result's own bounds count as well. A problem of explicit pairs alone is refused.
     """
     require_time(problem)
     save_figure(layout_figure(problem, result, bounds), path)

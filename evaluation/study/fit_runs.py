@@ -21,8 +21,7 @@ from evaluation.study.run_task import (
     Named,
     RunKind,
     RunTask,
-    found_in_a_process,
-    measured,
+    measured_apart,
 )
 from evaluation.study.sent_instance import Training
 from evaluation.study.study import RunLimits
@@ -88,14 +87,9 @@ class FitRuns(RunKind[FitRecord]):
         memory = task.named.parameters.get("memory")
         limit = None if memory is None else int(memory)
         if task.device is OnlineDevice.CUDA:
-            sent = found_in_a_process(
-                task.limits,
-                lambda: measured(lambda: _taken(training, planner, limit, task.seed)),
-            )
+            sent = measured_apart(task.limits, lambda: _taken(training, planner, limit, task.seed))
         elif planner in ESTIMATORS:
-            sent = found_in_a_process(
-                task.limits, lambda: measured(lambda: _estimated(training, planner))
-            )
+            sent = measured_apart(task.limits, lambda: _estimated(training, planner))
         else:
             asked = planner if planner == "planned" else PYTORCH
             sent = _predicted(training, asked, limit, task.limits)
@@ -112,7 +106,7 @@ def _predicted(
     training: str, allocators: str, limit: int | None, limits: RunLimits
 ) -> tuple[Cost, Found] | Ended:
     """Ask ``gpu_runtime.fit``, which sees no GPU, once for all allocators of a training."""
-    return found_in_a_process(limits, lambda: measured(lambda: _asked(training, allocators, limit)))
+    return measured_apart(limits, lambda: _asked(training, allocators, limit))
 
 
 def _asked(training: str, allocators: str, limit: int | None) -> Found:

@@ -32,6 +32,7 @@ from evaluation.study.record import (
 from instances.catalogue.catalogue_entry import Best
 from instances.catalogue.catalogue_file import read_catalogue
 from planners.errors import GaplessError
+from planners.model.plan import gap_above
 
 # Characters of a digest that a label shows: "sha256:" and 8 hexadecimal digits. They tell problems
 # with the same name apart.
@@ -45,29 +46,20 @@ class ContradictionError(GaplessError):
 
 @dataclass(frozen=True)
 class InstanceFacts:
-    """The facts of an instance, from all of its records and the catalogue.
+    """The facts of an instance, from all of its records and the catalogue."""
 
-    Parameters
-    ----------
-    instance, subject, tensors, family
-        A name that no other instance has, the name, digest and capacity of its records, its number
-        of tensors, and its generator; None for a file.
-    lower_bound, certificate
-        The best proven bound in bytes, and the name of its proof; 0 and "" without one.
-    optimum
-        Bytes of the proven smallest peak; None without a proof.
-    best_known, best_planner
-        Bytes of the smallest peak of any valid plan, and the first planner that reached it; None
-        without one.
-    """
-
+    # A name that no other instance has; and the name, digest and capacity of its records.
     instance: str
     subject: Subject
     tensors: int
+    # Its generator; None for a file.
     family: str | None
+    # The best proven bound in bytes, and the name of its proof; 0 and "" without one.
     lower_bound: int
     certificate: str
+    # Bytes of the proven smallest peak; None without a proof.
     optimum: int | None
+    # Bytes of the smallest peak of any valid plan, and the first planner that reached it.
     best_known: int | None
     best_planner: str | None
 
@@ -93,13 +85,7 @@ NO_GAPS = Gaps(None, None, None)
 
 
 def facts_of(records: Iterable[Record]) -> dict[Subject, InstanceFacts]:
-    """Return the best bound, best plan and optimum of each instance, from all records together.
-
-    Raises
-    ------
-    ContradictionError
-        A valid plan is below a proven bound.
-    """
+    """Return the best bound, best plan and optimum of each instance, from all records together."""
     by_digest: dict[str, list[Record]] = {}
     subjects: dict[Subject, Record] = {}
     for record in records:
@@ -149,9 +135,9 @@ def gaps_of(record: Record, facts: InstanceFacts) -> Gaps:
 def gaps_of_peak(peak: int, facts: InstanceFacts) -> Gaps:
     """Return the gaps of a peak."""
     return Gaps(
-        _gap(peak, facts.lower_bound or None),
-        _gap(peak, facts.optimum),
-        _gap(peak, facts.best_known),
+        gap_above(peak, facts.lower_bound or None),
+        gap_above(peak, facts.optimum),
+        gap_above(peak, facts.best_known),
     )
 
 
@@ -211,9 +197,3 @@ def _own_bound(record: InstanceRecord) -> list[tuple[str, int]]:
     if record.lower_bound is None:
         return []
     return [(record.certificate or record.planner, record.lower_bound)]
-
-
-def _gap(peak: int, reference: int | None) -> float | None:
-    if reference is None or (reference == 0 and peak > 0):
-        return None
-    return 0.0 if reference == 0 else peak / reference - 1

@@ -12,8 +12,7 @@ from evaluation.study.run_task import (
     Named,
     RunKind,
     RunTask,
-    found_in_a_process,
-    measured,
+    measured_apart,
 )
 from evaluation.study.sent_instance import Training
 from planners.errors import GaplessError, InstanceError
@@ -49,9 +48,7 @@ class LimitedRuns(RunKind[LimitedRecord]):
         return [Named(found["way"].partition(":")[0], text, {**limit, "memory": memory})]
 
     def carry_out(self, task: RunTask, moment: datetime) -> LimitedRecord:
-        return self.recorded(
-            task, moment, found_in_a_process(task.limits, lambda: measured(lambda: _ran(task)))
-        )
+        return self.recorded(task, moment, measured_apart(task.limits, lambda: _ran(task)))
 
 
 def _ran(task: RunTask) -> Found:

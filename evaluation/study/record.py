@@ -192,25 +192,7 @@ class Record(
 
     @staticmethod
     def from_json(text: str | bytes, where: object) -> AnyRecord:
-        """Read a record from its line.
-
-        Parameters
-        ----------
-        text
-            The line.
-        where
-            File and line, which begin the message of an error.
-
-        Returns
-        -------
-        Record
-            A record of the kind that the line names, with a value of the right type in every field.
-
-        Raises
-        ------
-        InstanceError
-            The line is not a record; the message says which rule it breaks.
-        """
+        """Read a record of any kind from its line; file and line begin the message of an error."""
         try:
             return _DECODER.decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

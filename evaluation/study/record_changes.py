@@ -154,13 +154,7 @@ class _Run:
 
 
 def changes_between(old: Iterable[Record], new: Iterable[Record]) -> Changes:
-    """Return the changes from the old records to the new ones.
-
-    Raises
-    ------
-    GaplessError
-        They have no run in common.
-    """
+    """Return the changes from the old records to the new ones, which need a run in common."""
     before, after = _runs(old), _runs(new)
     common = [key for key in before if key in after]
     if not common:

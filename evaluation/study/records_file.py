@@ -46,23 +46,7 @@ class KnownRecord:
 
 
 def read_records(path: Path) -> Iterator[AnyRecord]:
-    """Read the records of a file, whole lines only.
-
-    Parameters
-    ----------
-    path
-        File that ``python -m evaluation.study run`` wrote, or is still writing.
-
-    Yields
-    ------
-    Record
-        In the order in which runs ended.
-
-    Raises
-    ------
-    InstanceError
-        A line is not a record; the message has its number.
-    """
+    """Read the records of a file in the order in which runs ended, whole lines only."""
     for where, line in _lines(path):
         if line.endswith(b"\n"):
             yield Record.from_json(line, where)

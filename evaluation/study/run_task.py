@@ -174,6 +174,11 @@ def found_in_a_process(
     return sent if isinstance(sent, Ended) else (sent[0], json.loads(sent[1]))
 
 
+def measured_apart(limits: RunLimits, call: Callable[[], Found]) -> tuple[Cost, Found] | Ended:
+    """Measure a call in a process of its own, as :func:`found_in_a_process` makes one."""
+    return found_in_a_process(limits, lambda: measured(call))
+
+
 def measured(call: Callable[[], Value]) -> tuple[Cost, Value]:
     """Return the cost of a call, and its value."""
     give_back_free_memory()

@@ -217,26 +217,15 @@ InstanceChoice = CatalogueChoice | FamilyChoice | FileChoice | ExtractionChoice 
 
 @dataclass(frozen=True)
 class RunLimits:
-    """The limits of each run.
+    """The limits of each run."""
 
-    Parameters
-    ----------
-    budget_seconds
-        Time limit that the planner is told; None for no limit.
-    node_limit
-        Limit on search nodes that the planner is told, for answers that repeat exactly.
-    threads
-        Threads that a planner may use.
-    memory_bytes
-        Address space that the process of a run may take beyond its initial one.
-    seconds
-        Time after which the process of a run is killed.
-    """
-
+    # Told to the planner: a time limit, and one on search nodes for answers that repeat exactly.
     budget_seconds: float | None
     node_limit: int | None
     threads: int
+    # Address space that the process of a run may take beyond its initial one.
     memory_bytes: int
+    # Time after which the process of a run is killed.
     seconds: float
 
 
@@ -255,6 +244,8 @@ class GridSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         Limits of each run, as in :class:`RunLimits`.
     device
         Device from which allocators take memory; its times count, except on the ledger.
+    instances
+        Instances of the catalogue, of synthetic families, of models, or in files.
     """
 
     planners: Texts = ()
@@ -270,16 +261,11 @@ class GridSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     memory: str = "4GiB"
     seconds: Seconds | None = None
     device: OnlineDevice = OnlineDevice.LEDGER
+    instances: tuple[InstanceChoice, ...] = ()
 
 
 class Grid(GridSettings, frozen=True, kw_only=True):
-    """Every planner on every instance, with every seed, ``repetitions`` times.
-
-    Parameters
-    ----------
-    instances
-        Instances of the catalogue, of synthetic families, of models, or in files.
-    """
+    """Every planner on every instance, with every seed, ``repetitions`` times."""
 
     instances: Annotated[
         tuple[InstanceChoice, ...], Meta(min_length=1, description="a list of tables")
@@ -329,15 +315,7 @@ class Grid(GridSettings, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class Plugin:
-    """A Python file that registers planners, in the form that travels to workers.
-
-    Parameters
-    ----------
-    name, source
-        Name and text of the file.
-    path
-        Path from which it was read.
-    """
+    """A Python file that registers planners, in the form that travels to workers."""
 
     name: str
     source: str

@@ -46,25 +46,7 @@ def studies() -> dict[str, Path]:
 
 
 def find_study(name_or_file: str) -> Study:
-    """Read a study by its name, or from a file of its own.
-
-    Parameters
-    ----------
-    name_or_file
-        One of :func:`studies`, or the path of a file that ends in ``.toml``.
-
-    Returns
-    -------
-    Study
-        The checked content of the file.
-
-    Raises
-    ------
-    GaplessError
-        No study has this name; the message has near ones.
-    InstanceError
-        The file is not a study; the message has the field, the value and the rule.
-    """
+    """Read a study by its name, one of :func:`studies`, or from a file that ends in ``.toml``."""
     if name_or_file.endswith(SUFFIX):
         return read_study(Path(name_or_file))
     known = studies()
@@ -77,23 +59,7 @@ def find_study(name_or_file: str) -> Study:
 
 
 def read_study(path: Path) -> Study:
-    """Read the file of a study, which has the name of its file.
-
-    Parameters
-    ----------
-    path
-        TOML; its plugins stand beside it.
-
-    Returns
-    -------
-    Study
-        The checked content of the file.
-
-    Raises
-    ------
-    InstanceError
-        The file is not a study; the message has the field, the value and the rule.
-    """
+    """Read the TOML of a study, which has the name of its file; its plugins stand beside it."""
     with errors_at(path):
         try:
             require_plain_file(path)
@@ -192,7 +158,8 @@ def schema_of(what: Typed) -> dict[str, Any]:
     """Return the JSON schema of a record, or of a study's file, which is TOML."""
     schema = msgspec.json.schema(AnyRecord if what is Typed.RECORD else StudyFile)
     for its in schema["$defs"].values():
-        # A file does not name the kind of a choice: its other keys tell the kind.
-        if "choice" in its.get("required", ()):
-            its["required"].remove("choice")
+        # A file does not name the kind of a choice: its other keys tell the kind. The instances of
+        # a grid may be those of its study.
+        if "required" in its:
+            its["required"] = [key for key in its["required"] if key not in ("choice", "instances")]
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}

@@ -48,9 +48,8 @@ def replay_changes(
     None if the file has no history, or the request alone is for more than PyTorch could reserve.
     """
     trace, failed, room = moment.trace, moment.failed, moment.room
-    if trace.before.sum() + (failed is not None) >= trace.request_count:
-        return None
-    if failed is not None and room is not None and failed.size > room:
+    has_none = trace.before.sum() + (failed is not None) >= trace.request_count
+    if has_none or (failed is not None and room is not None and failed.size > room):
         return None
     requests = requests_of_trace(trace)
     live_peak = int(requests.live_bytes(requests.size).max(initial=0))

@@ -13,9 +13,6 @@ from dataclasses import dataclass
 from instances.formats.pytorch_snapshot import AskedRequest
 from instances.traces.memory_state import PLANNED_POOL, SMALL_BYTES, Block, BlockState, Segment
 
-# Most segments that a cause names.
-MOST_HOLDERS = 3
-
 
 class Cause(enum.StrEnum):
     """Why a request could not have a byte that was reserved."""

@@ -23,13 +23,7 @@ from planners.errors import GaplessError
 
 
 def refuse_fully_sharded(label: str) -> None:
-    """Raise an error if a module is fully sharded; from now on, let the sharding of one raise it.
-
-    Parameters
-    ----------
-    label
-        The online allocator and its parameters.
-    """
+    """Raise an error if a module is fully sharded, now or at its sharding from now on."""
     if not torch.distributed.is_available():
         return
     from torch.distributed.fsdp import FSDPModule

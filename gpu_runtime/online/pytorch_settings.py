@@ -33,22 +33,10 @@ class SettingsError(GaplessError):
 def pytorch_settings(text: str) -> PytorchSettings:
     """Read a string in the format of ``PYTORCH_CUDA_ALLOC_CONF``, by the rules of PyTorch 2.13.
 
-    Parameters
-    ----------
-    text
-        ``key:value,key:value``; a list of divisions stands in brackets:
-        ``roundup_power2_divisions:[256:1,512:2,>:4]``. Later settings of a key win. Where colons
-        and commas already separate allocators and their parameters: ``key=value+key=value``.
-
-    Returns
-    -------
-    PytorchSettings
-        The settings; keys that do not change the places of blocks are ignored.
-
-    Raises
-    ------
-    SettingsError
-        A key is unknown (PyTorch ignores such a key), or a value has a wrong type or breaks a rule.
+    A list of divisions stands in brackets: ``roundup_power2_divisions:[256:1,512:2,>:4]``. Later
+    settings of a key win. Where colons and commas already separate allocators and their parameters:
+    ``key=value+key=value``. Keys that do not change the places of blocks are ignored. A key that
+    PyTorch does not know, which PyTorch ignores, is an error.
     """
     found: dict[str, Any] = {}
     for setting in BETWEEN_SETTINGS.split("".join(str(text).split())):

@@ -17,29 +17,18 @@ STATISTICS = frozenset({"running_mean", "running_var"})
 
 @dataclass(frozen=True)
 class Operator:
-    """Facts that the schema of an operator states.
+    """Facts that the schema of an operator states."""
 
-    Parameters
-    ----------
-    name
-        The name without namespace and overload, ``"mul"``.
-    is_kernel
-        Whether a call makes or changes tensors. Views and questions of the host do not.
-    written
-        Place and name of each argument that a call changes in place.
-    statistics
-        Place and name of each argument that holds running statistics of a batch norm.
-    is_random
-        Whether a call draws random numbers.
-    is_repeatable
-        Whether PyTorch says that two runs with the same inputs give the same bits.
-    """
-
+    # Without namespace and overload, "mul".
     name: str
+    # True if a call makes or changes tensors. Views and questions of the host do not.
     is_kernel: bool
+    # Place and name of each argument that a call changes in place, and of those that hold running
+    # statistics of a batch norm.
     written: tuple[tuple[int, str], ...]
     statistics: tuple[tuple[int, str], ...]
     is_random: bool
+    # True if PyTorch says that two runs with the same inputs give the same bits.
     is_repeatable: bool
 
     def written_tensors(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[Tensor]:

@@ -14,7 +14,7 @@ from instances.catalogue.update import merge
 from planners.compare.report import percent
 from planners.errors import InstanceError, near_names
 from planners.files.plan_file import write_plan
-from planners.model.plan import Plan, Result, Status
+from planners.model.plan import Plan, Result, Status, gap_above
 from planners.referee.fast import find_violation_fast
 from planners.text.byte_units import exact_bytes
 
@@ -47,12 +47,7 @@ def judge_results(
 
     The referee judges every plan. A line is refused if its plan is invalid, or if its claimed bound
     is above the peak of a valid plan, be it of the catalogue or of this file. A bound that no plan
-    refutes is still no proof, and is not recorded.
-
-    Raises
-    ------
-    InstanceError
-        A line names an unknown instance or another digest, or the file of an instance is not here.
+    refutes is still no proof, and is not recorded. A line of an unknown instance is an error.
     """
     by_instance: dict[str, list[FoundPlan]] = {}
     for found in results:
@@ -123,7 +118,7 @@ def _verdict(found: FoundPlan, fault: str | None, best: Best, lowest: Peak) -> L
             f"{exact_bytes(best.lower_bound)}; the record is wrong: please report it"
         )
         return LineVerdict(found, "refused", reason)
-    gap = found.peak / best.lower_bound - 1 if found.peak > best.lower_bound > 0 else 0.0
+    gap = gap_above(found.peak, best.lower_bound) or 0.0
     reason = (
         f"the best known plan has {exact_bytes(best.peak)}, by {best.planner}; "
         f"{percent(gap)} above the best bound"

@@ -17,21 +17,10 @@ def repeatable_step(
 ) -> Drawing:
     """Return a training step whose nodes have costs, and whose forward nodes may run again.
 
-    A forward sweep runs a few operations a layer. Every few layers an operation also reads what an
-    earlier layer made, and some operations change their input in place. The backward sweep reads
-    what each operation read or made, in reverse, and makes a gradient a layer for the optimizer.
-
-    Parameters
-    ----------
-    layers, operations
-        Number of layers, and operations of each, at least 1.
-    skip_every
-        Layers between two skip connections, at least 1.
-
-    Returns
-    -------
-    Problem
-        One stream. Sizes are multiples of 512 bytes, up to 32 KiB.
+    A forward sweep runs a few operations a layer. Every ``skip_every`` layers an operation also
+    reads what an earlier layer made, and some operations change their input in place. The backward
+    sweep reads what each operation read or made, in reverse, and makes a gradient a layer for the
+    optimizer. There is one stream. Sizes are multiples of 512 bytes, up to 32 KiB.
     """
     require_between("operations", operations, 1, max(1, MOST // layers))
     require_between("skip_every", skip_every, 1, MOST)

@@ -17,7 +17,7 @@ from planners.judged_run import answer_with, answered
 from planners.model.bounds import Bound, bounds_of
 from planners.model.budget import Budget
 from planners.model.findings import Findings, PlannerAnswer
-from planners.model.plan import Result, Status
+from planners.model.plan import Result, Status, gap_above
 from planners.model.problem import Problem
 from planners.model.reference import Reference, reference_of
 from planners.referee.judge import judge_all
@@ -47,12 +47,12 @@ class ComparisonRow:
     @property
     def gap_to_bound(self) -> float | None:
         """``peak / lower_bound - 1``; None without a valid plan, or if it is infinite."""
-        return _gap(_valid_peak(self.result), self.result.lower_bound)
+        return gap_above(_valid_peak(self.result), self.result.lower_bound)
 
     @property
     def gap_to_cost_bound(self) -> float | None:
         """``cost / cost_bound - 1`` of a valid plan; None without, or if it is infinite."""
-        return _gap(self.result.cost if self.result.valid else None, self.result.cost_bound)
+        return gap_above(self.result.cost if self.result.valid else None, self.result.cost_bound)
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,8 +127,8 @@ class Comparison:
             return ReferenceRow(self.reference, None, None, below_lifetime_bound=True)
         return ReferenceRow(
             self.reference,
-            _gap(reserved, self.best_bound[0]),
-            _gap(reserved, self.best.result.peak or 0) if self.best is not None else None,
+            gap_above(reserved, self.best_bound[0]),
+            gap_above(reserved, self.best.result.peak or 0) if self.best is not None else None,
         )
 
     @property
@@ -247,16 +247,10 @@ def _as_rows(
     peaks = [_valid_peak(result) for result in results]
     best = min((peak for peak in peaks if peak is not None), default=0)
     return tuple(
-        ComparisonRow(answer.label, result, _gap(peak, best))
+        ComparisonRow(answer.label, result, gap_above(peak, best))
         for answer, result, peak in zip(answers, results, peaks, strict=True)
     )
 
 
 def _valid_peak(result: Result) -> int | None:
     return result.peak if result.valid else None
-
-
-def _gap(peak: int | None, reference: int) -> float | None:
-    if peak is None or (reference == 0 and peak > 0):
-        return None
-    return 0.0 if reference == 0 else peak / reference - 1

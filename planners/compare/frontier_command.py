@@ -13,7 +13,7 @@ from planners.compare.report import percent
 from planners.errors import GaplessError, InstanceError
 from planners.judged_run import run, solve
 from planners.model.budget import Budget
-from planners.model.plan import Result
+from planners.model.plan import Result, gap_above
 from planners.model.problem import Problem
 from planners.processes import standard_output
 from planners.processes.interrupt import Interrupt
@@ -53,24 +53,21 @@ def show_frontier(
     problem: Problem, file: Path, count: int, budget: Budget, *, as_json: bool
 ) -> int:
     """Find and show the frontier of a problem, and return the exit status."""
-    points: list[tuple[int, Result]] = []
-    try:
-        with standard_output.kept_for_the_answer():
-            for capacity, result in cost_frontier(problem, count, budget):
-                points.append((capacity, result))
-                show_progress(f"{problem.name}: {both_bytes(capacity)}, cost {result.cost}")
-                if Interrupt.has_come():
-                    break
-    except KeyboardInterrupt:
-        pass
-    finally:
-        show_progress("")
+    points, is_interrupted = standard_output.kept_until_ctrl_c(_points(problem, count, budget))
     if as_json:
         fields = {"file": str(file), "instance": problem.name, "points": _records(points)}
         standard_output.write(json.dumps(fields, indent=1) + "\n")
     else:
         standard_output.write_table(_table(points), "", "")
-    return EXIT_INTERRUPTED if Interrupt.has_come() else 0
+    return EXIT_INTERRUPTED if is_interrupted else 0
+
+
+def _points(problem: Problem, count: int, budget: Budget) -> Iterator[tuple[int, Result]]:
+    for capacity, result in cost_frontier(problem, count, budget):
+        yield capacity, result
+        show_progress(f"{problem.name}: {both_bytes(capacity)}, cost {result.cost}")
+        if Interrupt.has_come():
+            raise KeyboardInterrupt
 
 
 def _records(points: Sequence[tuple[int, Result]]) -> list[dict[str, object]]:
@@ -86,9 +83,8 @@ def _table(points: Sequence[tuple[int, Result]]) -> Table:
     rows = []
     for capacity, result in points:
         bound = result.cost_bound
-        gap = None if not bound or result.cost is None else result.cost / bound - 1
+        gap = gap_above(result.cost, bound)
         cost = "-" if result.cost is None else f"{result.cost:,}"
-        gap = 0.0 if result.cost == bound else gap
         cells = (
             human_bytes(capacity), exact_bytes(capacity), result.status.value, cost, f"{bound:,}",
             percent(gap), f"{result.seconds:.3f}",

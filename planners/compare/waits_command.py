@@ -19,7 +19,7 @@ from planners.processes import standard_output
 from planners.text.plain_text import shown
 from planners.text.progress_line import show_progress
 from planners.waits import waits_report as report
-from planners.waits.waits_frontier import WaitsFrontier, WaitsPoint
+from planners.waits.waits_frontier import WaitsFrontier
 
 MOST_WAITS = 10_000
 
@@ -51,7 +51,11 @@ def show_waits(
         require_suffix("--plot", plot, "a picture", drawn.suffixes)
     require_targets(files, [file])
     frontier = WaitsFrontier(problem, budget)
-    points, is_interrupted = _points(frontier, counts)
+    points, is_interrupted = standard_output.kept_until_ctrl_c(
+        frontier.points(
+            counts, lambda count, what: show_progress(f"{problem.name}: {count} waits, {what}")
+        )
+    )
     if as_json:
         record = report.frontier_record(frontier, points, str(file))
         standard_output.write(json.dumps(record, indent=1, allow_nan=False) + "\n")
@@ -66,21 +70,3 @@ def show_waits(
     if points and plot is not None and drawn is not None:
         drawn.draw(points, plot)
     return EXIT_INTERRUPTED if is_interrupted else 0
-
-
-def _points(frontier: WaitsFrontier, counts: Sequence[int]) -> tuple[list[WaitsPoint], bool]:
-    """Return the points of the frontier, and whether Ctrl-C ended it."""
-    points: list[WaitsPoint] = []
-    name = frontier.streams.problem.name
-    try:
-        with standard_output.kept_for_the_answer():
-            points.extend(
-                frontier.points(
-                    counts, lambda count, what: show_progress(f"{name}: {count} waits, {what}")
-                )
-            )
-    except KeyboardInterrupt:
-        return points, True
-    finally:
-        show_progress("")
-    return points, False

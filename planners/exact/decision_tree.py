@@ -21,13 +21,7 @@ NODES_OF_TURNS = (1_000, 10_000, 100_000)
 def certify(
     problem: Problem, least: int, proven_by: str, plan: Plan | None, budget: Budget
 ) -> Certificate:
-    """Return a certificate of a lower bound in bytes; a bound without a witness is proven anew.
-
-    Raises
-    ------
-    GaplessError
-        The decisions on pairs do not prove the bound within the budget.
-    """
+    """Return a certificate of a lower bound in bytes; a bound without a witness is proven anew."""
     conflict = problem.core.conflicting_pins()
     if conflict is not None:
         return Certificate(None, [list(conflict)], [LEAF])

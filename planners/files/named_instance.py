@@ -12,13 +12,7 @@ ENTRY_POINT_GROUP = "gapless.instances"
 
 
 def instance_file(path: Path) -> Path:
-    """Return the path if it exists, else the file of the instance with this name, else the path.
-
-    Raises
-    ------
-    InstanceError
-        The name is that of an instance without a file; the message says how to make the file.
-    """
+    """Return the path if it exists, else the file of the instance with this name, else the path."""
     # A folder is not an instance, so a folder of the same name does not hide the instance.
     if path.name != str(path) or (os.path.lexists(path) and not path.is_dir()):
         return path

@@ -79,13 +79,7 @@ def is_plain(problem: Problem) -> bool:
 
 
 def plain_form(problem: Problem, *, memories: bool = False) -> PlainForm:
-    """Return the plain form of a problem; ``memories`` allows it to keep those that it has.
-
-    Raises
-    ------
-    NotPlainError
-        There is none.
-    """
+    """Return the plain form of a problem; ``memories`` allows it to keep those that it has."""
     fixed = 0
     if problem.has_classes:
         try:

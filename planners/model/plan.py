@@ -171,11 +171,15 @@ class Result:
     @property
     def gap_to_bound(self) -> float | None:
         """``peak / lower_bound - 1``; None without a plan, infinite if the lower bound is 0."""
-        if self.plan is None:
-            return None
-        if self.lower_bound == 0:
-            return 0.0 if self.plan.peak == 0 else float(np.inf)
-        return self.plan.peak / self.lower_bound - 1
+        gap = gap_above(self.peak, self.lower_bound)
+        return float(np.inf) if gap is None and self.plan is not None else gap
+
+
+def gap_above(value: int | None, reference: int | None) -> float | None:
+    """Return ``value / reference - 1``; None without one of the two, or if it is infinite."""
+    if value is None or reference is None or (reference == 0 and value > 0):
+        return None
+    return 0.0 if reference == 0 else value / reference - 1
 
 
 def optimal(plan: Plan, certificate: str) -> Result:

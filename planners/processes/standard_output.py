@@ -8,9 +8,13 @@ import os
 import sys
 import textwrap
 from collections.abc import Iterator
+from typing import TypeVar
 
 from planners.errors import GaplessError
+from planners.text.progress_line import show_progress
 from planners.text.table import Table
+
+Found = TypeVar("Found")
 
 # Descriptors of the real standard output, while descriptor 1 leads to standard error.
 _kept: list[int] = []
@@ -29,6 +33,19 @@ def kept_for_the_answer() -> Iterator[None]:
             os.dup2(2, 1)
             undo.callback(os.dup2, answer, 1)
         yield
+
+
+def kept_until_ctrl_c(found: Iterator[Found]) -> tuple[list[Found], bool]:
+    """Return all that is found until Ctrl-C comes, and whether it came."""
+    kept: list[Found] = []
+    try:
+        with kept_for_the_answer():
+            kept.extend(found)
+    except KeyboardInterrupt:
+        return kept, True
+    finally:
+        show_progress("")
+    return kept, False
 
 
 def leave_to_the_parent() -> None:

@@ -173,7 +173,9 @@ def keep_within(options: RecomputeOptions) -> None:
     if not options.as_json:
         standard_output.write(report.step_line(step) + "\n")
     with Interrupt():
-        found, is_interrupted = _search(step, limits, chosen, budget)
+        found, is_interrupted = standard_output.kept_until_ctrl_c(
+            frontier(step, limits, chosen, budget, _show)
+        )
         least = None if is_interrupted else _least(step, found, budget)
         if options.as_json:
             record = report.frontier_record(step, found, least, str(file))
@@ -185,22 +187,6 @@ def keep_within(options: RecomputeOptions) -> None:
         if options.plot is not None and drawn is not None and found:
             drawn.draw(step, found, options.planners is not None, options.plot)
         raise typer.Exit(EXIT_INTERRUPTED if is_interrupted else _exit_status(found))
-
-
-def _search(
-    step: RepeatableStep, limits: Sequence[int], chosen: Sequence[LimitPlanner], budget: Budget
-) -> tuple[list[FrontierPoint], bool]:
-    """Return the points of the frontier, and whether Ctrl-C ended the search for more."""
-    found: list[FrontierPoint] = []
-    is_interrupted = False
-    try:
-        with standard_output.kept_for_the_answer():
-            for point in frontier(step, limits, chosen, budget, _show):
-                found.append(point)
-    except KeyboardInterrupt:
-        is_interrupted = True
-    show_progress("")
-    return found, is_interrupted
 
 
 def _write_best(step: RepeatableStep, found: Sequence[FrontierPoint], output: Path) -> None:

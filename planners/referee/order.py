@@ -20,19 +20,7 @@ UNCHANGED = (
 def check_order(given: Problem, problem: Problem, order: IntColumn) -> None:
     """Raise unless a problem is another one with the nodes of its graph in another order.
 
-    Parameters
-    ----------
-    given
-        The problem as it was.
-    problem
-        The problem in the new order.
-    order
-        int64, one a node: the number that the node at each place had before.
-
-    Raises
-    ------
-    InvalidOrderError
-        The message has the node or tensor, and the right value.
+    ``order`` has, for each place, the number that the node there had before.
     """
     violation = find_changed_field(given, problem) or find_wrong_node(given, problem, order)
     if violation is not None:

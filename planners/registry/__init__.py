@@ -227,16 +227,6 @@ def add_online(info: OnlineInfo) -> None:
     ONLINE_ALLOCATORS.add(info.name, info)
 
 
-def remove(name: str) -> None:
-    """Take a planner out of the registry."""
-    del PLANNERS[PLANNERS.find(name).name]
-
-
-def remove_online(name: str) -> None:
-    """Take an online allocator out of the registry."""
-    del ONLINE_ALLOCATORS[name]
-
-
 def planners(patterns: str = "*") -> list[PlannerInfo]:
     """Return the registered planners whose names match, in the order of registration."""
     return [chosen.info for chosen in choose(patterns)]
@@ -349,5 +339,4 @@ __all__ = [
     "OnlineInfo", "PlannerInfo", "Registry", "Rule", "SomeOf", "UnsupportedProblemError",
     "WholeNumber", "add", "add_online", "choose", "choose_one", "choose_online", "get", "listing",
     "load_built_in", "load_entry_points", "load_plugin", "planners", "register", "register_online",
-    "remove", "remove_online",
 ]  # fmt: skip

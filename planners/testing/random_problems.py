@@ -47,25 +47,11 @@ def random_problem(
     *,
     features: frozenset[str] = FEATURES,
 ) -> Problem:
-    """Return a random problem.
+    """Return a valid random problem, infeasible only by ``conflicts`` or ``capacity``.
 
-    Parameters
-    ----------
-    rng
-        Source of every choice.
-    safety
-        What decides safety.
-    tensors
-        Number of tensors.
-    features
-        Which of ``FEATURES`` may occur. ``gaps`` need lifetimes and are left out elsewhere;
-        with ``conflicts``, pins need not leave any plan; a ``capacity`` may be too small; with
-        ``divisor``, all sizes may share one; ``zero`` allows tensors without bytes.
-
-    Returns
-    -------
-    Problem
-        Valid, and infeasible only through ``conflicts`` or ``capacity``.
+    Of the features, ``gaps`` need lifetimes and are left out elsewhere; with ``conflicts``, pins
+    need not leave any plan; a ``capacity`` may be too small; with ``divisor``, all sizes may share
+    one; ``zero`` allows tensors without bytes.
     """
     unknown = features - FEATURES
     if unknown:
@@ -150,24 +136,7 @@ def with_memories(rng: Random, problem: Problem, *, choice: bool = True) -> Prob
 def random_graph(
     rng: Random, tensors: Count = (0, 12), *, max_nodes: int = 9, max_streams: int = 4
 ) -> Graph:
-    """Return a graph with workspaces, unread tensors, control arcs and gaps in stream numbers.
-
-    Parameters
-    ----------
-    rng
-        Source of every choice.
-    tensors
-        Number of tensors.
-    max_nodes
-        The most nodes, at least 1.
-    max_streams
-        The most streams, 1 to 12.
-
-    Returns
-    -------
-    Graph
-        Valid, of at least one node.
-    """
+    """Return a graph with workspaces, unread tensors, control arcs and gaps in stream numbers."""
     nodes = rng.randint(1, max_nodes)
     streams = rng.sample(range(12), rng.randint(1, max_streams))
     producer = [rng.randrange(nodes) for _ in range(_draw_count(rng, tensors))]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from planners.judged_run import run
 from planners.model.budget import Budget
-from planners.model.plan import Result, Status
+from planners.model.plan import Result, Status, gap_above
 from planners.model.problem import Problem
 from planners.processes.interrupt import Interrupt
 from planners.waits.wait_proof import WaitProof
@@ -46,7 +46,7 @@ class WaitsPoint:
     @property
     def gap(self) -> float | None:
         """``peak / bound - 1``; None if it is infinite."""
-        return self.peak / self.bound - 1 if self.bound else None if self.peak else 0.0
+        return gap_above(self.peak, self.bound)
 
 
 class WaitsFrontier:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from planners.model.request_sequence import RequestSequence, requests_of_problem
 from planners.online.online_report import APART, FROM_LIFETIMES, online_notes
 from planners.online.online_run import OnlineRow, OnlineRun
 from planners.processes import standard_output
-from planners.registry import register_online, remove_online
+from planners.registry import register_online
 from tests.command_line import run_command
 from tests.gpu_runtime.replaying.recordings import MIB, caching_trace, random_trace
 
@@ -41,7 +40,7 @@ def recording(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def interrupted() -> Iterator[str]:
+def interrupted(own_registry: None) -> str:  # noqa: ARG001
     """Register an allocator at which Ctrl-C comes; return its name."""
 
     @register_online("interrupted-one")
@@ -49,8 +48,7 @@ def interrupted() -> Iterator[str]:
         """Never come to an end."""
         raise KeyboardInterrupt
 
-    yield "interrupted-one"
-    remove_online("interrupted-one")
+    return "interrupted-one"
 
 
 def replay(*arguments: str | Path) -> CommandResult:

@@ -161,6 +161,7 @@ def test_ctrl_c_at_once(graph: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.stdout.endswith("interrupted: no byte was lost in 0 trials\n")
 
 
+@pytest.mark.usefixtures("own_registry")
 def test_ctrl_c_while_planning_verifies_nothing(graph: Path) -> None:
     @registry.register("keeps-its-best", summary="answers Ctrl-C with a plan")
     def plan(problem: Problem, budget: Budget) -> Plan | Result:
@@ -168,10 +169,7 @@ def test_ctrl_c_while_planning_verifies_nothing(graph: Path) -> None:
             signal.raise_signal(signal.SIGINT)
         return get("naive").info.build()(problem, budget)
 
-    try:
-        result = verify(graph, "--planner", "keeps-its-best")
-    finally:
-        registry.remove("keeps-its-best")
+    result = verify(graph, "--planner", "keeps-its-best")
     assert result.exit_code == 130
     assert result.stdout == ""
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

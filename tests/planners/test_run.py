@@ -21,7 +21,6 @@ from planners import (
     bounds_of,
     get,
     register,
-    registry,
     run,
     solve,
 )  # fmt: skip
@@ -120,6 +119,7 @@ def test_a_proof_of_infeasibility_keeps_its_certificate() -> None:
         assert run(pins, other).certificate == "pinned"
 
 
+@pytest.mark.usefixtures("own_registry")
 @pytest.mark.parametrize("isolation", [None, Isolation()])
 def test_the_preparation_of_a_planner_does_not_count_as_its_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, isolation: Isolation | None
@@ -136,10 +136,7 @@ def test_the_preparation_of_a_planner_does_not_count_as_its_time(
         return Plan([0] * problem.tensor_count, 1)
 
     register("late", prepare=lambda: import_module("slow_to_import"))(late)
-    try:
-        result = run(Problem([1], [0], [1]), "late", isolation=isolation)
-    finally:
-        registry.remove("late")
+    result = run(Problem([1], [0], [1]), "late", isolation=isolation)
     assert result.valid, result.reason
     assert (slept, result.seconds) == ([1], 0)
 

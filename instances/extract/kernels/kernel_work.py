@@ -14,22 +14,13 @@ PHASES = tuple(StepPhase)
 def work_of_kernels(
     kernels: Sequence[Kernel], size: Sequence[int], persistent: Collection[int]
 ) -> Work | None:
-    """Return the work of the kernels; none if no effort was traced.
+    """Return the work of all kernels, in the order in which they run; none if no effort was traced.
 
     A kernel is repeatable unless it communicates, is the batch or the loss, writes a storage that
     lives from step to step, or reads one that a kernel before the optimizer changes later: a second
     run would find another value. The running statistics of a batch norm do not count as written,
     because PyTorch's ``native_batch_norm`` does not declare them, and its results do not depend on
     them.
-
-    Parameters
-    ----------
-    kernels
-        All of them, in the order in which they run.
-    size
-        Bytes of each storage.
-    persistent
-        Storages that live from step to step.
     """
     if all(kernel.effort is None for kernel in kernels):
         return None

@@ -248,19 +248,7 @@ def find_own_function(
 ) -> OwnFunction:
     """Find ``FILE.py:FUNCTION``, or ``FILE.py``; the file is run when the function is asked for.
 
-    Parameters
-    ----------
-    name
-        The file, a colon, the function. Without the colon the file is a script.
-    settings
-        Values of its parameters, ``batch=16`` each: bool, int, float or else text.
-    words
-        The arguments that the file finds on its command line.
-
-    Raises
-    ------
-    InstanceError
-        No such file, or a setting that is none.
+    Settings are values of its parameters, ``batch=16`` each: bool, int, float or else text.
     """
     file, _, function_name = (name, "", "") if name.endswith(".py") else name.rpartition(":")
     if not file.endswith(".py") or (_SEPARATOR in name and not function_name):

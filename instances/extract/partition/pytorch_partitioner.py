@@ -21,17 +21,10 @@ class Partition:
 
 
 def partition(joint: JointGraph, memory_budget: float, solver: str) -> Partition:
-    """Let PyTorch cut a joint graph in two.
+    """Let PyTorch cut a joint graph in two, by its solver ``dp``, ``greedy`` or ``ilp``.
 
-    Parameters
-    ----------
-    joint
-        The graph, which does not change.
-    memory_budget
-        PyTorch's ``activation_memory_budget``: 0 keeps nothing but arguments, 1 what a step without
-        a budget keeps. A value between is a part of the bytes that lie between the two.
-    solver
-        The name of PyTorch's solver of its knapsack: ``dp``, ``greedy`` or ``ilp``.
+    With a budget of 0 nothing but arguments is kept, with 1 what a step without a budget keeps. A
+    value between is a part of the bytes that lie between the two.
     """
     with config.patch(
         activation_memory_budget=memory_budget,

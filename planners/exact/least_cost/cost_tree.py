@@ -31,13 +31,7 @@ ROUNDING = 1e-6
 def certify_cost(
     problem: Problem, cost: int, plan: Plan, decide: Decide, budget: Budget
 ) -> CostCertificate:
-    """Return a certificate of what plans cost at least: a bound, or as much of it as it proves.
-
-    Raises
-    ------
-    GaplessError
-        The problem has too many pairs.
-    """
+    """Return a certificate of what plans cost at least: a bound, or as much of it as it proves."""
     budget = budget.started()
     proof = LeastCost(problem, decide)
     try:

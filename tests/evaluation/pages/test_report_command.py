@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
 from evaluation.pages import written_report
 from evaluation.pages.page_material import PageMaterial
@@ -17,10 +17,11 @@ from evaluation.study.__main__ import app
 from evaluation.study.record import Record, RunStatus
 from planners.files.problem_file import problem_digest, write_problem
 from planners.model.problem import Problem
+from tests.command_line import run_command
 from tests.evaluation.study.made_up_records import record
 from tests.without_packages import without_extras
 
-Report = Callable[..., Result]
+report = partial(run_command, app, "report")
 STUDY = """
 question = "What?"
 seconds = 5
@@ -33,12 +34,6 @@ instances = [{ names = ["bert"] }]
 by = ["planner"]
 columns = [["planner", "{planner}"]]
 """
-
-
-@pytest.fixture
-def report() -> Report:
-    runner = CliRunner()
-    return lambda *words: runner.invoke(app, ["report", *map(str, words)])
 
 
 def kept(records: Sequence[Record], path: Path) -> Path:
@@ -58,7 +53,7 @@ def results(tmp_path: Path) -> Path:
     return kept(records, tmp_path / "made-up.jsonl")
 
 
-def test_markdown_has_every_table_and_figure(report: Report, results: Path, tmp_path: Path) -> None:
+def test_markdown_has_every_table_and_figure(results: Path, tmp_path: Path) -> None:
     answer = report(results, "-o", tmp_path / "out")
     assert answer.exit_code == 0, answer.output
     text = (tmp_path / "out/report.md").read_text(encoding="utf-8")
@@ -88,9 +83,7 @@ def test_a_planner_without_a_plan_is_not_ahead_by_its_small_gaps() -> None:
     assert [line.split()[1] for line in lines] == ["**whole**", "worse", "partial"]
 
 
-def test_the_page_holds_its_pictures_and_loads_nothing(
-    report: Report, results: Path, tmp_path: Path
-) -> None:
+def test_the_page_holds_its_pictures_and_loads_nothing(results: Path, tmp_path: Path) -> None:
     assert report(results, "-o", tmp_path / "out").exit_code == 0
     page = (tmp_path / "out/report.html").read_text(encoding="utf-8")
     assert page.count('<img src="data:image/png;base64,') == 3
@@ -99,7 +92,7 @@ def test_the_page_holds_its_pictures_and_loads_nothing(
     assert "a|b*&lt;i&gt;" in page
 
 
-def test_the_name_of_a_study_is_neither_path_nor_tag(report: Report, tmp_path: Path) -> None:
+def test_the_name_of_a_study_is_neither_path_nor_tag(tmp_path: Path) -> None:
     records = [record("one", "greedy", study="../<script>x")]
     answer = report(kept(records, tmp_path / "r.jsonl"), "-o", tmp_path / "out")
     assert answer.exit_code == 0, answer.output
@@ -118,7 +111,7 @@ def test_a_question_is_escaped_on_the_page(tmp_path: Path) -> None:
     assert "Is &lt;b&gt;it&lt;/b&gt; so?" in page.read_text(encoding="utf-8")
 
 
-def test_a_map_is_of_the_instance_of_the_records(report: Report, tmp_path: Path) -> None:
+def test_a_map_is_of_the_instance_of_the_records(tmp_path: Path) -> None:
     problem = Problem(size=[4, 2], start=[0, 1], end=[4, 7], name="pair")
     write_problem(problem, tmp_path / "pair.json")
     of_pair = {"instance_digest": problem_digest(problem), "bounds": {"lifetime": 6}}
@@ -138,7 +131,7 @@ def test_a_map_is_of_the_instance_of_the_records(report: Report, tmp_path: Path)
     assert "not made again, for it took over 20 s: pressure" in page
 
 
-def test_a_map_takes_the_planners_of_plugins(report: Report, tmp_path: Path) -> None:
+def test_a_map_takes_the_planners_of_plugins(tmp_path: Path) -> None:
     problem = Problem(size=[4, 2], start=[0, 1], end=[4, 7], name="pair")
     write_problem(problem, tmp_path / "pair.json")
     of_pair = {"instance_digest": problem_digest(problem), "bounds": {"lifetime": 6}}
@@ -162,7 +155,7 @@ def test_a_map_takes_the_planners_of_plugins(report: Report, tmp_path: Path) -> 
     assert '"theirs-of-a-map"' in (tmp_path / "out/report.html").read_text(encoding="utf-8")
 
 
-def test_only_unproven_instances_are_open(report: Report, results: Path, tmp_path: Path) -> None:
+def test_only_unproven_instances_are_open(results: Path, tmp_path: Path) -> None:
     assert report(results, "-o", tmp_path / "out").exit_code == 0
     text = (tmp_path / "out/report.md").read_text(encoding="utf-8")
     section = text.split("## What is open")[1].split("\n## ")[0]
@@ -186,9 +179,7 @@ def test_without_bokeh_there_is_markdown(results: Path, tmp_path: Path) -> None:
     assert map_of.stderr.startswith("error: No module named 'bokeh'; install with: ")
 
 
-def test_a_map_of_another_instance_is_refused(
-    report: Report, results: Path, tmp_path: Path
-) -> None:
+def test_a_map_of_another_instance_is_refused(results: Path, tmp_path: Path) -> None:
     write_problem(Problem(size=[4], start=[0], end=[4]), tmp_path / "other.json")
     answer = report(results, "-o", tmp_path / "out", "--map", tmp_path / "other.json")
     assert answer.exit_code == 2
@@ -199,7 +190,7 @@ def test_a_map_of_another_instance_is_refused(
 
 @pytest.mark.parametrize("place", ["of Gapless", "beside its records", "the working folder"])
 def test_the_words_of_a_study_are_filled(
-    report: Report, results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+    results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     studies, docs = tmp_path / "studies", tmp_path / "docs"
     for folder in (studies, docs / "studies", docs / "images"):
@@ -239,7 +230,7 @@ def test_the_words_of_a_study_are_filled(
     ],
 )
 def test_each_fault_is_one_line(
-    report: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], line: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], line: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     kept([record("one", "greedy")], tmp_path / "results.jsonl")
@@ -254,7 +245,7 @@ def test_each_fault_is_one_line(
     assert answer.stderr.count("\n") == 1
 
 
-def test_records_that_contradict_each_other_make_no_page(report: Report, tmp_path: Path) -> None:
+def test_records_that_contradict_each_other_make_no_page(tmp_path: Path) -> None:
     records = [record("one", "greedy", 12), record("one", "liar", None, lower_bound=13)]
     answer = report(kept(records, tmp_path / "r.jsonl"), "-o", tmp_path / "out")
     assert answer.exit_code == 2

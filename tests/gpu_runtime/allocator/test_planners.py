@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 
@@ -42,7 +42,7 @@ def small_program(wrapping: bool) -> Program:
 
 
 @pytest.fixture
-def own(request: pytest.FixtureRequest) -> Iterator[Callable[[PlannerFunction], str]]:
+def own(request: pytest.FixtureRequest, own_registry: None) -> Callable[[PlannerFunction], str]:  # noqa: ARG001
     """Register a planner for one test."""
     name = "own-planner"
 
@@ -50,9 +50,7 @@ def own(request: pytest.FixtureRequest) -> Iterator[Callable[[PlannerFunction], 
         registry.register(name, summary=request.node.name)(plan)
         return name
 
-    yield add
-    if any(info.name == name for info in registry.planners()):
-        registry.remove(name)
+    return add
 
 
 def check_unplanned(training: Training, program: Program, reason: str) -> None:

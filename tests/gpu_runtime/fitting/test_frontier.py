@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.plots.frontier import draw_frontier, frontier_figure
+from evaluation.plots.frontier import FRONTIER, frontier_figure
 from gpu_runtime.fitting.fit_answer import FitAnswer
 from gpu_runtime.fitting.fit_report import fit_json, frontier_table
 from gpu_runtime.fitting.frontier import Frontier, search_frontier
@@ -80,5 +80,5 @@ def test_the_picture_has_a_line_for_each_allocator(tmp_path: Path) -> None:
     lines = {line.get_label(): line.get_xydata().tolist() for line in axes.lines}
     assert lines == {"lean": [[300, 11], [600, 5]], "greedy": [[300, 5], [600, 2]]}
     assert [text.get_text() for text in axes.get_xticklabels()] == ["300", "600", "1,200"]
-    draw_frontier(frontier, tmp_path / "frontier.svg")
+    FRONTIER.draw(FitAnswer([], frontier=frontier), tmp_path / "frontier.svg")
     assert "<svg" in (tmp_path / "frontier.svg").read_text(encoding="utf-8")

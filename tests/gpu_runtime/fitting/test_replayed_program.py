@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from gpu_runtime.fitting.rank_fit import LIVE, Fits, RankFit
@@ -13,7 +11,7 @@ from instances.traces.allocation_trace import AllocationTrace, Phase
 from planners.errors import GaplessError, InstanceError
 from planners.model.online_result import OnlineResult, OnlineTerms
 from planners.model.request_sequence import RequestSequence
-from planners.registry import choose_online, register_online, remove_online
+from planners.registry import choose_online, register_online
 from tests.gpu_runtime.replaying.recordings import MIB
 
 # Of a step: a block in whose place two others come, one of which fits there.
@@ -99,14 +97,13 @@ def test_refuses_a_trace_without_requests() -> None:
 
 
 @pytest.fixture
-def broken() -> Iterator[str]:
+def broken(own_registry: None) -> str:  # noqa: ARG001
     @register_online("broken-one")
     def broken_one(_requests: RequestSequence, _terms: OnlineTerms) -> OnlineResult:
         """Fail."""
         raise ValueError("no such pool")
 
-    yield "broken-one"
-    remove_online("broken-one")
+    return "broken-one"
 
 
 def test_an_allocator_that_fails_is_named(broken: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from itertools import pairwise
 from typing import Any
 
@@ -71,10 +71,18 @@ def below() -> tuple[OnlineMemory, ServingOnlineAllocator, StweaverProgram]:
 
 
 @contextmanager
-def allocating(serving: ServingOnlineAllocator, net: nn.Module) -> Iterator[AllocatingMode]:
-    with AllocatingMode(serving) as mode:
-        mode.adopt(net)
-        yield mode
+def allocating(
+    serving: ServingOnlineAllocator, program: StweaverProgram, net: nn.Module
+) -> Iterator[AllocatingMode]:
+    """Serve a program with hooks, which are gone at the end."""
+    hooks = ModuleHooks(program)
+    try:
+        with AllocatingMode(serving) as mode:
+            mode.adopt(net)
+            yield mode
+    finally:
+        hooks.close()
+    assert hooked(net) == []
 
 
 class Visits:
@@ -92,12 +100,8 @@ class Visits:
         monkeypatch.setattr(StweaverProgram, "_adopt", seen)
 
     def of(self, net: nn.Module, *, microbatches: int = 1) -> list[list[tuple[int, str]]]:
-        hooks = ModuleHooks(self.program)
-        try:
-            with allocating(self._serving, net):
-                train(net, 3, microbatches=microbatches)
-        finally:
-            hooks.close()
+        with allocating(self._serving, self.program, net):
+            train(net, 3, microbatches=microbatches)
         return self.iterations
 
 
@@ -194,36 +198,26 @@ def test_captured_calls_begin_no_visit(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_plan_of_static_requests_keeps_the_hook_of_the_outermost_module_alone() -> None:
     memory, serving, program = below()
     net = Net()
-    hooks = ModuleHooks(program)
-    try:
-        with allocating(serving, net) as mode:
-            train(net, 2)
-            assert has_global_hooks()
-            begun = len(mode.addresses)
-            train(net, 6)
+    with allocating(serving, program, net) as mode:
+        train(net, 2)
+        assert has_global_hooks()
+        begun = len(mode.addresses)
+        train(net, 6)
         assert memory.report().note.startswith("a static pool of ")
         assert program.told_apart == frozenset()
         assert hooked(net) == [""]
         assert not has_global_hooks()
         assert sum(address in program.pool for address in mode.addresses[begun:]) > 50
-    finally:
-        hooks.close()
-    assert hooked(net) == []
 
 
 def test_a_plan_of_a_mixture_keeps_hooks_on_its_experts() -> None:
     memory, serving, program = below()
     net = Mixture()
-    hooks = ModuleHooks(program)
-    try:
-        with allocating(serving, net):
-            train(net, 8)
+    with allocating(serving, program, net):
+        train(net, 8)
         assert memory.report().note.startswith("a static pool of ")
         assert {"experts.0", "experts.1", "experts.2"} <= set(hooked(net))
         assert not {"before", "after"} & set(hooked(net))
-    finally:
-        hooks.close()
-    assert hooked(net) == []
     serving.check()
 
 
@@ -235,12 +229,8 @@ def test_bits_are_equal(kind: type[nn.Module]) -> None:
         net = kind()
         if is_below:
             _, serving, program = below()
-            hooks = ModuleHooks(program)
-            try:
-                with allocating(serving, net):
-                    losses = train(net, 8)
-            finally:
-                hooks.close()
+            with allocating(serving, program, net):
+                losses = train(net, 8)
         else:
             losses = train(net, 8)
         found.append((losses, [its.detach().numpy().tobytes() for its in net.parameters()]))
@@ -250,15 +240,12 @@ def test_bits_are_equal(kind: type[nn.Module]) -> None:
 def test_nothing_to_plan_leaves_no_hook() -> None:
     memory, _, program = below()
     net = Net()
-    hooks = ModuleHooks(program)
-    try:
+    with closing(ModuleHooks(program)):
         # No request comes, so none is static.
         train(net, 3)
         assert memory.report().note.startswith("planned nothing")
         assert hooked(net) == []
         assert not has_global_hooks()
-    finally:
-        hooks.close()
 
 
 @pytest.mark.filterwarnings("ignore:Using `torch.compile")
@@ -266,8 +253,7 @@ def test_a_compiled_network_is_planned() -> None:
     memory, serving, program = below()
     net = Net()
     compiled: Any = torch.compile(net, backend="eager")
-    hooks = ModuleHooks(program)
-    try:
+    with closing(ModuleHooks(program)):
         optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
         for _ in range(5):
             compiled(torch.ones(64, WIDTH)).sum().backward()
@@ -276,8 +262,6 @@ def test_a_compiled_network_is_planned() -> None:
         assert memory.report().note.startswith("a static pool of ")
         assert compiled._forward_pre_hooks
         assert hooked(net) == []
-    finally:
-        hooks.close()
     assert not compiled._forward_pre_hooks
 
 
@@ -285,19 +269,14 @@ def test_a_compiled_network_is_planned() -> None:
 def test_an_error_in_a_module_leaves_the_modules_around_it(steps: int) -> None:
     _, serving, program = below()
     net = Mixture()
-    hooks = ModuleHooks(program)
-    try:
-        with allocating(serving, net):
-            train(net, steps)
-            with pytest.raises(RuntimeError, match="split_with_sizes"):
-                net(torch.ones(64, WIDTH), [1, 2, 3])
-            with pytest.raises(RuntimeError, match="mat1 and mat2"):
-                net(torch.ones(64, WIDTH + 1), [16, 32, 16])
-            assert program.visits.depth == 0
-            train(net, 4)
-    finally:
-        hooks.close()
-    assert hooked(net) == []
+    with allocating(serving, program, net):
+        train(net, steps)
+        with pytest.raises(RuntimeError, match="split_with_sizes"):
+            net(torch.ones(64, WIDTH), [1, 2, 3])
+        with pytest.raises(RuntimeError, match="mat1 and mat2"):
+            net(torch.ones(64, WIDTH + 1), [16, 32, 16])
+        assert program.visits.depth == 0
+        train(net, 4)
 
 
 def test_a_trace_made_without_a_gpu_has_the_visits_of_the_program(
@@ -322,14 +301,10 @@ def test_a_trace_made_without_a_gpu_has_the_visits_of_the_program(
     trace = trace_on_fake_tensors(lambda: (Layers(), batch), settings, "net", {})
     expected = visits_of(requests_of_trace(trace))[1]
     visits = Visits(monkeypatch)
-    hooks = ModuleHooks(visits.program)
-    try:
-        with allocating(visits._serving, net := Layers()):
-            TrainingLoop(
-                net, lambda: {"x": torch.ones(4, 8)}, settings, "cpu", begin=lambda _: None
-            ).run()
-    finally:
-        hooks.close()
+    with allocating(visits._serving, visits.program, net := Layers()):
+        TrainingLoop(
+            net, lambda: {"x": torch.ones(4, 8)}, settings, "cpu", begin=lambda _: None
+        ).run()
     found = visits.iterations[1]
     # The trace copies its inputs to the device.
     assert set(expected) == {*found, (0, ""), (2, "")}

@@ -24,7 +24,7 @@ from planners.errors import GaplessError
 from planners.files.formats import read_requests
 from planners.model.online_result import OnlineDevice, OnlineTerms
 from planners.model.request_sequence import NOWHERE, RequestAction, RequestSequence
-from planners.registry import UnsupportedProblemError, register, remove
+from planners.registry import UnsupportedProblemError, register
 from tests.gpu_runtime.replaying.random_training import random_training
 from tests.repository import ROOT
 
@@ -170,18 +170,14 @@ def test_a_device_that_refuses_the_pool_serves_on() -> None:
     program.serving.check()
 
 
+@pytest.mark.usefixtures("own_registry")
 def test_a_planner_without_a_plan_leaves_the_run_to_caching() -> None:
     @register("refusing")
     def refuse(_problem: Problem, _budget: Budget) -> Plan:
         raise UnsupportedProblemError("not these")
 
-    try:
-        program = ServedRun(
-            OnlineMemory("stweaver", planner="refusing"), requests_of_trace(traced(1))
-        )
-        program.run()
-    finally:
-        remove("refusing")
+    program = ServedRun(OnlineMemory("stweaver", planner="refusing"), requests_of_trace(traced(1)))
+    program.run()
     assert program.memory.report().note.startswith("planned nothing: planner refusing")
 
 

@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 
 from gpu_runtime._core import PlannedAllocator, StepPlan
-from gpu_runtime.replaying import planned_replay
 from gpu_runtime.replaying.planned_replay import replay_planned
-from gpu_runtime.replaying.replay_device import ReplayDevice, open_replay_device
 from instances.traces.allocation_trace import AllocationTrace, Phase
 from instances.traces.trace_requests import requests_of_trace
 from planners.errors import UnknownPlannerError
@@ -116,19 +114,6 @@ def test_a_user_of_late_freed_bytes_waits(device: OnlineDevice) -> None:
     taken_early = np.count_nonzero((first < third + 7 * MIB) & (third < first + 3 * MIB))
     assert late.device_calls["make_wait"] == taken_early > 0
     assert "make_wait" not in prompt.device_calls
-
-
-def test_memory_goes_back_that_a_plan_had(monkeypatch: pytest.MonkeyPatch) -> None:
-    opened: list[ReplayDevice] = []
-
-    def remembered(requests: RequestSequence, terms: OnlineTerms) -> ReplayDevice:
-        opened.append(open_replay_device(requests, terms))
-        return opened[-1]
-
-    monkeypatch.setattr(planned_replay, "open_replay_device", remembered)
-    terms = OnlineTerms(OnlineDevice.SIMULATED)
-    assert replay_planned(training(), terms, "greedy-size-best", 5.0).reserved_peak >= 12 * MIB
-    assert opened[0].memory.created_bytes == 0
 
 
 def test_an_unknown_planner_is_an_error() -> None:

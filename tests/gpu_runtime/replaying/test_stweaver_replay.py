@@ -20,7 +20,7 @@ from planners.errors import InvalidPlanError
 from planners.files.formats import read_requests
 from planners.model.online_result import OnlineDevice, OnlineResult, OnlineTerms
 from planners.model.request_sequence import RequestAction, RequestSequence
-from planners.registry import UnsupportedProblemError, register, remove
+from planners.registry import UnsupportedProblemError, register
 from tests.gpu_runtime.replaying.random_training import random_training
 from tests.gpu_runtime.replaying.stweaver_model import StweaverModel, modelled_offsets
 from tests.repository import ROOT
@@ -308,17 +308,15 @@ def test_the_check_of_addresses_sees_what_shares_a_byte() -> None:
         require_apart(requests, replace(result, addresses=np.full_like(result.addresses, 512)))
 
 
+@pytest.mark.usefixtures("own_registry")
 def test_a_planner_without_a_plan_is_an_error() -> None:
     @register("refusing")
     def refuse(_problem: Problem, _budget: Budget) -> Plan:
         raise UnsupportedProblemError("not these")
 
     requests = requests_of_trace(random_training(6))
-    try:
-        with pytest.raises(InvalidPlanError, match="refusing: a plan of the static requests is"):
-            replay_stweaver(requests, OnlineTerms(), "refusing", LIMIT)
-    finally:
-        remove("refusing")
+    with pytest.raises(InvalidPlanError, match="refusing: a plan of the static requests is"):
+        replay_stweaver(requests, OnlineTerms(), "refusing", LIMIT)
 
 
 @pytest.mark.parametrize("module", [[], [-1, -1], [0, -1]])

@@ -259,15 +259,13 @@ def test_findings_without_a_status_are_taken_as_they_are(isolation: Isolation | 
     assert result.statistics == {"nodes": 3}
 
 
+@pytest.mark.usefixtures("own_registry")
 def test_trust_is_not_a_third_partys_to_give() -> None:
     ours = get("auto").info
     assert ours.built_in
     registry.add(replace(ours, name="auto-too"))
-    try:
-        registry.load_built_in()
-        assert not get("auto-too").info.built_in
-    finally:
-        registry.remove("auto-too")
+    registry.load_built_in()
+    assert not get("auto-too").info.built_in
 
 
 def test_an_answer_that_contradicts_its_plan_is_invalid() -> None:

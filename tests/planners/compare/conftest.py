@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
 from planners.compare.__main__ import app
 from planners.files.problem_file import write_problem
 from planners.model.problem import Problem
+from tests.command_line import run_command
 
-Compare = Callable[..., Result]
+compare = partial(run_command, app)
 
 
-@pytest.fixture
-def compare(own_registry: None) -> Compare:  # noqa: ARG001
-    """Run the command line in this process; what plugins register is forgotten afterwards."""
-
-    def run(*arguments: str | Path) -> Result:
-        return CliRunner().invoke(app, [str(argument) for argument in arguments])
-
-    return run
+@pytest.fixture(autouse=True)
+def _own_registry(own_registry: None) -> None:
+    """What plugins register is forgotten afterwards."""
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from planners.model.problem import Problem
-from tests.planners.compare.conftest import Compare, written
+from tests.planners.compare.conftest import compare, written
 
 Plugin = Callable[[str], Path]
 
@@ -44,7 +44,7 @@ def ring(tmp_path: Path) -> Path:
     ],
 )  # fmt: skip
 def test_the_last_line_has_the_verdict_with_its_evidence(
-    compare: Compare, instance: str, planners: str, capacity: str, status: int, said: str,
+    instance: str, planners: str, capacity: str, status: int, said: str,
     request: pytest.FixtureRequest,
 ) -> None:  # fmt: skip
     file = request.getfixturevalue(instance)
@@ -54,19 +54,19 @@ def test_the_last_line_has_the_verdict_with_its_evidence(
     assert answer.stdout.count(f"{instance}: ") == 2
 
 
-def test_a_proof_that_nothing_fits_is_said_once(compare: Compare, small: Path) -> None:
+def test_a_proof_that_nothing_fits_is_said_once(small: Path) -> None:
     answer = compare(small, "--planners", QUICK, "--capacity", "9")
     assert len(answer.stdout.split("naive ")[-1].splitlines()[1:]) == 1
 
 
-def test_a_capacity_of_the_file_asks_as_well(compare: Compare, tmp_path: Path) -> None:
+def test_a_capacity_of_the_file_asks_as_well(tmp_path: Path) -> None:
     problem = Problem([4, 4], [0, 0], [1, 1], capacity=7, name="file")
     path = written(problem, tmp_path / "file.json")
     assert compare(path, "--planners", QUICK).exit_code == DOES_NOT_FIT
     assert compare(path, "--planners", QUICK, "--capacity", "8").exit_code == FITS
 
 
-def test_without_a_capacity_there_is_no_verdict(compare: Compare, small: Path) -> None:
+def test_without_a_capacity_there_is_no_verdict(small: Path) -> None:
     answer = compare(small, "--planners", QUICK, "--json")
     assert answer.exit_code == 0
     (instance,) = json.loads(answer.stdout)["instances"]
@@ -77,9 +77,7 @@ def test_without_a_capacity_there_is_no_verdict(compare: Compare, small: Path) -
     ("capacity", "verdict", "by"),
     [("12", "fits", "greedy-size-first"), ("1", "does_not_fit", "clique"), ("2", "not_known", "")],
 )
-def test_programs_read_the_verdict(
-    compare: Compare, ring: Path, capacity: str, verdict: str, by: str
-) -> None:
+def test_programs_read_the_verdict(ring: Path, capacity: str, verdict: str, by: str) -> None:
     given = (ring, "--planners", "naive,greedy-size-first", "--capacity", capacity)
     (instance,) = json.loads(compare(*given, "--json").stdout)["instances"]
     assert (instance["verdict"], instance["verdict_by"] or "") == (verdict, by)
@@ -90,7 +88,7 @@ def test_programs_read_the_verdict(
 
 
 def test_of_several_instances_the_status_says_whether_all_fit(
-    compare: Compare, small: Path, ring: Path, tmp_path: Path, plugin: Plugin
+    small: Path, ring: Path, tmp_path: Path, plugin: Plugin
 ) -> None:
     """Small needs 10 bytes, the ring 3, of which greedy planners prove 2."""
     one = written(Problem([1], [0], [1], name="one"), tmp_path / "one.json")
@@ -110,9 +108,7 @@ def test_of_several_instances_the_status_says_whether_all_fit(
     assert compare(small, missing, *given).exit_code == 2
 
 
-def test_a_reason_that_many_share_is_said_once(
-    compare: Compare, small: Path, plugin: Plugin
-) -> None:
+def test_a_reason_that_many_share_is_said_once(small: Path, plugin: Plugin) -> None:
     path = plugin(
         "for name in ('one', 'two'):\n"
         "    planners.register(name)(lambda problem, budget: planners.no_plan_found('no luck'))\n"
@@ -121,9 +117,7 @@ def test_a_reason_that_many_share_is_said_once(
     assert lines[-1] == "one, two: no_plan_found, no luck"
 
 
-def test_a_planner_that_does_not_fit_has_the_reason_of_its_end(
-    compare: Compare, small: Path, plugin: Plugin
-) -> None:
+def test_a_planner_that_does_not_fit_has_the_reason_of_its_end(small: Path, plugin: Plugin) -> None:
     path = plugin(
         "from dataclasses import replace\n"
         "@planners.register('late')\n"

@@ -13,7 +13,7 @@ import pytest
 
 from planners.files.plan_file import read_plan
 from planners.files.problem_file import read_gapless_json
-from tests.planners.compare.conftest import Compare
+from tests.planners.compare.conftest import compare
 
 Plugin = Callable[[str], Path]
 
@@ -33,9 +33,7 @@ def only_object(text: str) -> Any:
     return json.loads(text, parse_constant=refuse)
 
 
-def test_the_table_has_a_row_for_each_planner_and_marks_the_best(
-    compare: Compare, small: Path
-) -> None:
+def test_the_table_has_a_row_for_each_planner_and_marks_the_best(small: Path) -> None:
     answer = compare(small, *QUICK)
     assert answer.exit_code == 0, answer.output
     first, headings, *rows = answer.stdout.splitlines()
@@ -55,7 +53,7 @@ def test_the_table_has_a_row_for_each_planner_and_marks_the_best(
     assert "\x1b" not in answer.stdout
 
 
-def test_json_is_one_object_with_the_promised_keys(compare: Compare, small: Path) -> None:
+def test_json_is_one_object_with_the_promised_keys(small: Path) -> None:
     answer = compare(small, *QUICK, "--json", "--seed", "3")
     (instance,) = only_object(answer.stdout)["instances"]
     assert instance["instance"] == "small"
@@ -71,7 +69,7 @@ def test_json_is_one_object_with_the_promised_keys(compare: Compare, small: Path
         assert result["seconds"] >= 0
 
 
-def test_json_without_tensors_has_finite_numbers(compare: Compare, empty: Path) -> None:
+def test_json_without_tensors_has_finite_numbers(empty: Path) -> None:
     answer = compare(empty, "--json")
     assert answer.exit_code == 0, answer.output
     (instance,) = only_object(answer.stdout)["instances"]
@@ -83,7 +81,7 @@ def test_json_without_tensors_has_finite_numbers(compare: Compare, empty: Path) 
     assert not {"nan", "inf"} & set(table.split())
 
 
-def test_a_bound_of_zero_below_a_peak_gives_no_gap(compare: Compare, plugin: Plugin) -> None:
+def test_a_bound_of_zero_below_a_peak_gives_no_gap(plugin: Plugin) -> None:
     path = plugin(
         "@planners.register('high')\n"
         "def high(problem, budget):\n"
@@ -110,7 +108,7 @@ def flat(answer: dict[str, Any]) -> list[dict[str, Any]]:
     return rows
 
 
-def test_csv_has_all_that_json_has(compare: Compare, small: Path, tmp_path: Path) -> None:
+def test_csv_has_all_that_json_has(small: Path, tmp_path: Path) -> None:
     other = tmp_path / 'other, "small".json'
     other.write_bytes(small.read_bytes())
     patterns = "naive,greedy-size-first,greedy-size-first:chain_rule=paper"
@@ -133,7 +131,7 @@ def test_csv_has_all_that_json_has(compare: Compare, small: Path, tmp_path: Path
     assert {(row["capacity"], row["seed"]) for row in rows} == {("12", "7")}
 
 
-def test_the_first_columns_of_csv_stay_where_they_are(compare: Compare, small: Path) -> None:
+def test_the_first_columns_of_csv_stay_where_they_are(small: Path) -> None:
     header = compare(small, "--planners", "naive", "--csv").stdout.splitlines()[0]
     assert header.startswith(
         "instance,planner,status,peak,lower_bound,certificate,gap_to_bound,gap_to_best,seconds,"
@@ -151,22 +149,20 @@ def test_the_first_columns_of_csv_stay_where_they_are(compare: Compare, small: P
         ("status", ["many-objects-size-first", "greedy-size-first", "naive"]),
     ],
 )
-def test_rows_are_sorted_with_ties_as_chosen(
-    compare: Compare, small: Path, key: str, expected: list[str]
-) -> None:
+def test_rows_are_sorted_with_ties_as_chosen(small: Path, key: str, expected: list[str]) -> None:
     patterns = "naive,many-objects-size-first,greedy-size-first"
     answer = compare(small, "--planners", patterns, "--sort", key, "--json")
     results = only_object(answer.stdout)["instances"][0]["results"]
     assert [result["planner"] for result in results] == expected
 
 
-def test_rows_are_sorted_by_time(compare: Compare, small: Path) -> None:
+def test_rows_are_sorted_by_time(small: Path) -> None:
     answer = compare(small, "--sort", "seconds", "--json", *QUICK)
     seconds = [r["seconds"] for r in only_object(answer.stdout)["instances"][0]["results"]]
     assert seconds == sorted(seconds)
 
 
-def test_a_pattern_sets_parameters(compare: Compare, small: Path) -> None:
+def test_a_pattern_sets_parameters(small: Path) -> None:
     patterns = "greedy-size-*:chain_rule=paper"
     answer = compare(small, "--planners", patterns, "--json")
     results = only_object(answer.stdout)["instances"][0]["results"]
@@ -174,7 +170,7 @@ def test_a_pattern_sets_parameters(compare: Compare, small: Path) -> None:
     assert results[0]["label"] == "greedy-size-first:chain_rule=paper"
 
 
-def test_an_unsupported_problem_has_its_reason(compare: Compare, pinned: Path) -> None:
+def test_an_unsupported_problem_has_its_reason(pinned: Path) -> None:
     answer = compare(pinned, "--planners", "naive,greedy-size-first")
     assert answer.exit_code == 0
     row = next(line for line in answer.stdout.splitlines() if "  naive" in line)
@@ -185,9 +181,7 @@ def test_an_unsupported_problem_has_its_reason(compare: Compare, pinned: Path) -
     assert result["status"] == "unsupported"
 
 
-def test_an_invalid_plan_is_named_and_exits_1(
-    compare: Compare, small: Path, plugin: Plugin
-) -> None:
+def test_an_invalid_plan_is_named_and_exits_1(small: Path, plugin: Plugin) -> None:
     path = plugin(WRONG_PLAN)
     answer = compare(small, "--planners", "naive,all-*", "--plugin", path)
     assert answer.exit_code == 1
@@ -197,9 +191,7 @@ def test_an_invalid_plan_is_named_and_exits_1(
     assert next(line for line in answer.stdout.splitlines() if "*" in line).split()[1] == "naive"
 
 
-def test_parameters_that_json_cannot_hold_become_text(
-    compare: Compare, small: Path, plugin: Plugin
-) -> None:
+def test_parameters_that_json_cannot_hold_become_text(small: Path, plugin: Plugin) -> None:
     path = plugin(
         "@planners.register('odd')\n"
         "def odd(problem, budget, limit=float('inf'), kind=int):\n"
@@ -212,7 +204,7 @@ def test_parameters_that_json_cannot_hold_become_text(
     assert parsed["budget"]["time_limit_seconds"] is None
 
 
-def test_list_has_one_line_for_each_planner(compare: Compare, plugin: Plugin) -> None:
+def test_list_has_one_line_for_each_planner(plugin: Plugin) -> None:
     path = plugin(
         "planners.register_sort_key('longest-first', lambda p: p.start - p.end, summary='Long')"
     )
@@ -247,9 +239,7 @@ def test_list_has_one_line_for_each_planner(compare: Compare, plugin: Plugin) ->
         (["/"], "/: the file cannot be read: Is a directory"),
     ],
 )
-def test_errors_are_one_line_and_exit_2(
-    compare: Compare, small: Path, arguments: list[str], message: str
-) -> None:
+def test_errors_are_one_line_and_exit_2(small: Path, arguments: list[str], message: str) -> None:
     answer = compare(*[str(small) if word == "SMALL" else word for word in arguments])
     assert answer.exit_code == 2
     assert message in answer.stderr
@@ -258,7 +248,7 @@ def test_errors_are_one_line_and_exit_2(
 
 
 def test_a_bad_file_is_reported_and_the_others_run(
-    compare: Compare, small: Path, empty: Path, tmp_path: Path
+    small: Path, empty: Path, tmp_path: Path
 ) -> None:
     bad = tmp_path / "bad.csv"
     bad.write_text("id,lower,upper,size\nx,3,3,1\n")
@@ -272,9 +262,7 @@ def test_a_bad_file_is_reported_and_the_others_run(
     )
 
 
-def test_the_best_plan_is_saved_and_read_back(
-    compare: Compare, small: Path, tmp_path: Path
-) -> None:
+def test_the_best_plan_is_saved_and_read_back(small: Path, tmp_path: Path) -> None:
     target = tmp_path / "best.json"
     answer = compare(small, *QUICK, "--save-plan", target)
     assert answer.exit_code == 0, answer.output
@@ -284,16 +272,8 @@ def test_the_best_plan_is_saved_and_read_back(
     )  # fmt: skip
 
 
-def test_a_csv_of_minimalloc_is_compared(compare: Compare, tmp_path: Path) -> None:
-    path = tmp_path / "tiny.12.csv"
-    path.write_text("id,lower,upper,size\na,0,2,4\nb,1,3,5\n")
-    answer = compare(path, "--planners", "greedy-size-first")
-    assert answer.stdout.startswith("tiny.12: 2 tensors, 1 stream, 0 chains; 100.0 % of pairs ")
-    assert "capacity" not in answer.stdout
-
-
 def test_instances_and_files_of_one_name_are_told_apart(
-    compare: Compare, small: Path, empty: Path, tmp_path: Path
+    small: Path, empty: Path, tmp_path: Path
 ) -> None:
     answer = compare(small, empty, "--planners", "naive")
     assert "\n\nempty: 0 tensors, 1 stream, 0 chains; " in answer.stdout

@@ -20,7 +20,7 @@ from planners.files.problem_file import write_problem
 from planners.model.bounds import bounds_of
 from planners.model.graph import Graph
 from planners.model.problem import Problem
-from tests.planners.compare.conftest import Compare
+from tests.planners.compare.conftest import compare
 
 
 def result_of(problem: Problem) -> Any:
@@ -39,9 +39,7 @@ def corners(problem: Problem) -> list[list[float]]:
     return sorted([box.x0, box.x1, box.y0, box.y1] for box in boxes)
 
 
-def test_the_picture_is_written_and_not_blank(
-    compare: Compare, small: Path, tmp_path: Path
-) -> None:
+def test_the_picture_is_written_and_not_blank(small: Path, tmp_path: Path) -> None:
     target = tmp_path / "layout.png"
     answer = compare(small, "--planners", "greedy-size-first", "--plot", target)
     assert answer.exit_code == 0, answer.output
@@ -116,7 +114,7 @@ def test_nothing_to_draw_is_drawn(size: list[int], tmp_path: Path) -> None:
     assert (tmp_path / "empty.png").stat().st_size > 1000
 
 
-def test_the_page_is_written(compare: Compare, small: Path, tmp_path: Path) -> None:
+def test_the_page_is_written(small: Path, tmp_path: Path) -> None:
     target = tmp_path / "page.html"
     answer = compare(small, "--planners", "naive,greedy-size-first", "--html", target)
     assert answer.exit_code == 0, answer.output
@@ -127,7 +125,7 @@ def test_the_page_is_written(compare: Compare, small: Path, tmp_path: Path) -> N
 
 @pytest.mark.parametrize(("option", "name"), [("--html", "page.html"), ("--plot", "a.png")])
 def test_a_drawing_of_pairs_without_lifetimes_is_refused_before_anything_runs(
-    compare: Compare, tmp_path: Path, option: str, name: str
+    tmp_path: Path, option: str, name: str
 ) -> None:
     write_problem(Problem(size=[1, 2], unsafe_pairs=[(0, 1)]), tmp_path / "pairs.json")
     answer = compare(tmp_path / "pairs.json", option, tmp_path / name)
@@ -160,7 +158,7 @@ def test_a_package_that_is_missing_is_named_with_its_extra(
 
 @pytest.mark.parametrize("end", ["raise ValueError('no ink')", "exit('no ink')"])
 def test_whatever_a_picture_of_a_third_party_does_is_one_line(
-    compare: Compare, small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
+    small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
 ) -> None:
     def draw(*_given: object) -> None:
         print("drawing")

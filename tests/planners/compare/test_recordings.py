@@ -19,7 +19,7 @@ from planners.files.plan_file import read_saved_plan
 from planners.files.problem_file import write_problem
 from planners.files.recording_slice import LAST, RecordingSlice
 from planners.model.problem import Problem
-from tests.planners.compare.conftest import Compare
+from tests.planners.compare.conftest import compare
 
 QUICK = ("--planners", "naive,greedy-size-first", "--online", "")
 LAST_ITERATION = ("--iteration", "last")
@@ -58,7 +58,7 @@ def only_instance(text: str) -> Any:
     return instance
 
 
-def test_the_reference_is_the_last_row_and_no_planner(compare: Compare, recording: Path) -> None:
+def test_the_reference_is_the_last_row_and_no_planner(recording: Path) -> None:
     lines = compare(recording, *QUICK).stdout.splitlines()
     assert [line.split()[:2] for line in lines[2:5]] == [
         ["*", "greedy-size-first"], ["naive", "feasible"], ["~", "PyTorch"],
@@ -69,7 +69,7 @@ def test_the_reference_is_the_last_row_and_no_planner(compare: Compare, recordin
     assert lines[-1] == "~ no plan: bytes that PyTorch had reserved at the peak of the recorded run"
 
 
-def test_json_and_csv_carry_the_reference(compare: Compare, recording: Path) -> None:
+def test_json_and_csv_carry_the_reference(recording: Path) -> None:
     instance = only_instance(compare(recording, *QUICK, "--json").stdout)
     assert instance["reference"] == {
         "label": "PyTorch reserved", "reserved": 1000, "exact": True,
@@ -86,7 +86,7 @@ def test_json_and_csv_carry_the_reference(compare: Compare, recording: Path) -> 
     ]
 
 
-def test_a_problem_without_a_recording_has_no_reference(compare: Compare, small: Path) -> None:
+def test_a_problem_without_a_recording_has_no_reference(small: Path) -> None:
     assert only_instance(compare(small, *QUICK, "--json").stdout)["reference"] is None
     assert "~" not in compare(small, *QUICK).stdout
 
@@ -124,16 +124,14 @@ def late_recording(path: Path, reserved: int) -> Path:
     return path
 
 
-def test_a_late_recording_makes_the_reference_a_bound(compare: Compare, tmp_path: Path) -> None:
+def test_a_late_recording_makes_the_reference_a_bound(tmp_path: Path) -> None:
     lines = compare(late_recording(tmp_path / "late.npz", 118), *QUICK).stdout.splitlines()
     assert "PyTorch reserved, at least" in lines[4]
     assert "100.0 %" in lines[4]
     assert lines[-1].endswith("; bytes reserved before the recording are not known")
 
 
-def test_less_reserved_than_in_use_says_that_the_recording_began_late(
-    compare: Compare, tmp_path: Path
-) -> None:
+def test_less_reserved_than_in_use_says_that_the_recording_began_late(tmp_path: Path) -> None:
     path = late_recording(tmp_path / "late.npz", 20)
     lines = compare(path, *QUICK).stdout.splitlines()
     assert "PyTorch reserved, at least" in lines[4]
@@ -152,9 +150,7 @@ def test_less_reserved_than_in_use_says_that_the_recording_began_late(
     assert "the recording began after" in row["reason"]
 
 
-def test_sizes_that_are_rounded_up_may_be_why_less_was_reserved(
-    compare: Compare, recording: Path
-) -> None:
+def test_sizes_that_are_rounded_up_may_be_why_less_was_reserved(recording: Path) -> None:
     lines = compare(recording, *QUICK, "--round-to", "2MiB").stdout.splitlines()
     assert lines[-1].endswith("below the lifetime bound: sizes are rounded up here")
     late = late_recording(recording.with_name("late.npz"), 20)
@@ -175,7 +171,7 @@ def test_sizes_that_are_rounded_up_may_be_why_less_was_reserved(
     ],
 )
 def test_options_choose_what_is_planned(
-    compare: Compare, recording: Path, options: tuple[str, ...], tensors: int, naive: int,
+    recording: Path, options: tuple[str, ...], tensors: int, naive: int,
     reserved: int | None,
 ) -> None:  # fmt: skip
     instance = only_instance(compare(recording, *QUICK, *options, "--json").stdout)
@@ -183,7 +179,7 @@ def test_options_choose_what_is_planned(
     assert (instance["reference"] or {}).get("reserved") == reserved
 
 
-def test_dynamic_tensors_are_counted(compare: Compare, recording: Path) -> None:
+def test_dynamic_tensors_are_counted(recording: Path) -> None:
     first = compare(recording, *QUICK, *LAST_ITERATION).stdout.splitlines()[0]
     assert first.startswith("run: 4 tensors, 1 of them dynamic, 1 stream, 0 chains;")
 
@@ -198,7 +194,7 @@ def test_dynamic_tensors_are_counted(compare: Compare, recording: Path) -> None:
     ],
 )
 def test_a_saved_plan_says_where_dynamic_tensors_may_lie(
-    compare: Compare, recording: Path, tmp_path: Path, options: tuple[str, ...],
+    recording: Path, tmp_path: Path, options: tuple[str, ...],
     idle: list[list[int]],
 ) -> None:  # fmt: skip
     target = tmp_path / "plan.json"
@@ -216,17 +212,13 @@ def test_a_saved_plan_says_where_dynamic_tensors_may_lie(
     assert saved.reusable_space.idle_intervals(0).tolist() == idle
 
 
-def test_without_dynamic_tensors_a_plan_is_a_plan(
-    compare: Compare, recording: Path, tmp_path: Path
-) -> None:
+def test_without_dynamic_tensors_a_plan_is_a_plan(recording: Path, tmp_path: Path) -> None:
     target = tmp_path / "plan.json"
     compare(recording, *QUICK, "--static", "--save-plan", target)
     assert read_saved_plan(read_problem(recording), target).reusable_space is None
 
 
-def test_pairs_with_dynamic_tensors_are_planned_as_a_whole(
-    compare: Compare, tmp_path: Path
-) -> None:
+def test_pairs_with_dynamic_tensors_are_planned_as_a_whole(tmp_path: Path) -> None:
     path = tmp_path / "pairs.json"
     write_problem(Problem([4, 5], unsafe_pairs=[(0, 1)], dynamic=[True, False]), path)
     target = tmp_path / "plan.json"
@@ -247,7 +239,7 @@ def test_pairs_with_dynamic_tensors_are_planned_as_a_whole(
     ],
 )
 def test_refuses_parts_that_a_recording_lacks(
-    compare: Compare, recording: Path, options: tuple[str, ...], message: str
+    recording: Path, options: tuple[str, ...], message: str
 ) -> None:
     answer = compare(recording, *QUICK, *options)
     assert answer.exit_code == 2
@@ -255,7 +247,7 @@ def test_refuses_parts_that_a_recording_lacks(
     assert answer.stderr.replace(str(recording), "FILE").startswith(message)
 
 
-def test_an_instance_has_no_iterations(compare: Compare, small: Path) -> None:
+def test_an_instance_has_no_iterations(small: Path) -> None:
     answer = compare(small, *QUICK, "--iteration", "last")
     assert answer.exit_code == 2
     assert "--iteration: a recording is needed (recorded-trace" in answer.stderr

@@ -77,14 +77,6 @@ def test_below_the_first_level_pressure_falls_in_steps() -> None:
     assert orders["steps: largest, then earliest start"] == [3, 1, 0, 2]
 
 
-def test_every_order_holds_every_block_once() -> None:
-    for seed in range(20):
-        for safety in (Safety.LIFETIMES, Safety.GRAPH):
-            problem = random_problem(Random(seed), safety, (1, 12))
-            for order in orders_of(problem).values():
-                assert sorted(order) == list(range(problem.blocks.count))
-
-
 def test_a_chain_is_as_urgent_as_its_most_urgent_tensor() -> None:
     # Tensor 0 dies long before the tightest step, but its chain reaches into it.
     problem = Problem([1, 8, 4], [0, 5, 2], [1, 6, 3], contiguous=[(0, 1)])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 import pytest
 from hypothesis import given
 
@@ -27,12 +25,6 @@ A = Request(2, 0, 4, 0, 1)
 B = Request(3, 1, 3, 0, 1)
 T = Request(1, 2, 2, 0, 0)
 U = Request(1, 5, 5, 1, 1)
-
-
-def test_a_group_stands_for_one_request() -> None:
-    (plan,), _ = homophase_groups(columns([A, B]), PaperVariant())
-    assert (plan.size, plan.start, plan.end) == (5, 0, 5)
-    assert plan.product == Fraction(2 * 5 + 3 * 3, 5 * 5)
 
 
 def test_byte_steps_do_not_overflow() -> None:

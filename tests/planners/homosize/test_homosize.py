@@ -209,13 +209,6 @@ def test_first_fit_in_the_order_of_addresses_never_raises_a_tensor(seed: int) ->
     assert (sunk.offsets <= plan.offsets).all()
 
 
-def test_every_order_holds_every_block_once() -> None:
-    for seed in range(30):
-        problem = random_problem(Random(seed), Safety.LIFETIMES, (0, 12))
-        for _, order in structured_orders(problem, lifetime_bound(problem)):
-            assert sorted(order.tolist()) == list(range(problem.blocks.count))
-
-
 @pytest.mark.parametrize(
     ("problem", "expected"),
     [

@@ -70,7 +70,6 @@ def largest_live_sum(problem: Problem) -> int:
 def assert_witness(problem: Problem, bound: Bound) -> None:
     """Check that the witness is pairwise unsafe and holds the bytes of the bound."""
     witness = bound.witness.tolist()
-    witness = bound.witness.tolist()
     assert bound.witness.dtype == np.int64
     assert int(problem.size[witness].sum()) == bound.bytes
     unsafe = definitions.unsafe(problem)

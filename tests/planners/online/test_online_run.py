@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,13 +14,11 @@ from planners.model.problem import Problem
 from planners.model.request_sequence import RequestSequence, requests_of_problem
 from planners.online.online_report import calls_table, figures_table, online_table
 from planners.online.online_run import OnlineRun, run_online
-from planners.registry import register_online, remove_online
-
-NAMES = ("reserves-9", "reserves-7", "reserves-7-too", "ends-early", "refuses")
+from planners.registry import register_online
 
 
 @pytest.fixture(autouse=True)
-def allocators() -> Iterator[None]:
+def allocators(own_registry: None) -> None:  # noqa: ARG001
     for name, reserved, ended in (
         ("reserves-9", 9, None), ("reserves-7", 7, None), ("reserves-7-too", 7, None),
         ("ends-early", 7, 1),
@@ -37,10 +34,6 @@ def allocators() -> Iterator[None]:
     @register_online("refuses")
     def refuse(_requests: RequestSequence, _terms: OnlineTerms) -> OnlineResult:
         raise GaplessError("not these")
-
-    yield
-    for name in NAMES:
-        remove_online(name)
 
 
 def run(*names: str, stop_at: int | None = None) -> OnlineRun:
@@ -95,10 +88,7 @@ def test_whatever_a_third_party_does_the_others_go_on(given: Any, reason: str) -
         answer: OnlineResult = given
         return answer
 
-    try:
-        found = run("hostile", "reserves-7")
-    finally:
-        remove_online("hostile")
+    found = run("hostile", "reserves-7")
     assert found.rows[0].reason.startswith(reason)
     assert online_table(found).rows[1].mark == "*"
 
@@ -163,10 +153,7 @@ def test_an_answer_that_breaks_a_rule_is_invalid(reason: str, lie: dict[str, Any
         return OnlineResult(**told)
 
     requests = requests_of_problem(Problem([300, 500], [0, 1], [2, 3]))
-    try:
-        (row,) = run_online(requests, "hostile", OnlineTerms(capacity=4096)).rows
-    finally:
-        remove_online("hostile")
+    (row,) = run_online(requests, "hostile", OnlineTerms(capacity=4096)).rows
     assert (row.valid, row.reason[: len(reason or "x")]) == (not reason, reason)
     # What the requests say is not asked.
     assert row.result is None if reason else row.result and row.result.requested_peak == 800
@@ -180,10 +167,7 @@ def test_words_of_an_allocator_have_no_control_characters() -> None:
             **FINE | {"device_calls": {odd: 1}, "statistics": {odd: odd}, "not_done": odd}
         )
 
-    try:
-        found = run("hostile")
-    finally:
-        remove_online("hostile")
+    found = run("hostile")
     assert found.rows[0].reason == "a b"
     tables = [calls_table(found), figures_table(found)]
     assert [table.plain().split("\n")[0].split("  ")[1] for table in tables] == ["a b", "a b"]
@@ -196,7 +180,7 @@ def test_an_allocator_that_was_not_asked_and_an_unused_call_have_no_place() -> N
 
 
 def test_none_begins_after_an_interrupt() -> None:
-    found = run(*NAMES[:3], stop_at=1)
+    found = run("reserves-9", "reserves-7", "reserves-7-too", stop_at=1)
     assert [row.label for row in found.rows] == ["reserves-9"]
     assert found.left_out == ("reserves-7", "reserves-7-too")
 
