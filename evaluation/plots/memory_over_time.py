@@ -29,20 +29,7 @@ MOST_POINTS = 2000
 
 
 def draw_memory_over_time(run: OnlineRun, path: Path) -> None:
-    """Draw the bytes in use and the reserved bytes of each allocator, event by event.
-
-    Parameters
-    ----------
-    run
-        Its results have series.
-    path
-        Target; its suffix says the format.
-
-    Raises
-    ------
-    GaplessError
-        No allocator has a series, or the picture cannot be written.
-    """
+    """Draw the bytes in use and the reserved bytes of each allocator, event by event."""
     save_figure(memory_figure(run), path)
 
 

@@ -14,8 +14,9 @@ import math
 import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Literal
+from typing import Any, Literal
 
+from gapless_siblings import import_ours
 from gpu_runtime._core import BETWEEN, CountingMemory, CudaMemory, PlannedAllocator
 from gpu_runtime.allocator.call_counts import DeviceMeter
 from gpu_runtime.allocator.memory_pause import Keep, MemoryPause
@@ -364,12 +365,28 @@ class PlannedMemory:
             pause=self._pausing().report(),
         )
 
-    def serving(self) -> tuple[PlannedAllocator | None, int | None]:
-        """Return the allocator, None if PyTorch's own serves, and the device that it serves."""
+    def explain(self) -> Any:
+        """Explain what is alive, what is stranded, and what PyTorch's allocators would hold.
+
+        It is the moment of the last request that failed, if the program has requested nothing
+        since, or else now. ``torch.cuda.memory._record_memory_history()`` tells kinds and places.
+
+        Returns
+        -------
+        RunningExplanation
+            ``print`` shows it as ``gapless explain`` does.
+
+        Raises
+        ------
+        DeviceError
+            Nothing is installed.
+        """
         allocator = self._installed()[1]
+        # The room that explains stands above this one.
+        running = import_ours("gpu_runtime.explaining.running_program")
         if self._unserved:
-            return None, self._device
-        return allocator, self._device if self._is_installed else None
+            return running.explain_memory(self._device)
+        return running.explain_planned(allocator, self._device if self._is_installed else None)
 
     def statistics(self) -> dict[str, float]:
         """Return the numbers of the device calls since the installation or the last reset.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from gpu_runtime._core import PlannedAllocator
-from gpu_runtime.allocator.planned_memory import PlannedMemory
 from gpu_runtime.explaining.explained_moment import Moment, moment_of
 from gpu_runtime.explaining.explanation import Explanation
 from gpu_runtime.explaining.explanation_report import screen_of
@@ -22,7 +21,7 @@ class RunningExplanation(Explanation):
         return screen_of(self)
 
 
-def explain_memory(of: PlannedMemory | int | None = None) -> RunningExplanation:
+def explain_memory(device: int | None = None) -> RunningExplanation:
     """Explain the memory that PyTorch has on a GPU now, or when its last request failed.
 
     It is the failure if the program has requested nothing since, as in an ``except`` block. The
@@ -31,8 +30,8 @@ def explain_memory(of: PlannedMemory | int | None = None) -> RunningExplanation:
 
     Parameters
     ----------
-    of
-        Planned memory, or a CUDA device's number, by default of the current one.
+    device
+        Number of the CUDA device, by default the current one.
 
     Returns
     -------
@@ -44,16 +43,13 @@ def explain_memory(of: PlannedMemory | int | None = None) -> RunningExplanation:
     MissingDependencyError
         PyTorch is not installed.
     DeviceError
-        The program has not used CUDA, or the planned memory is not installed.
+        The program has not used CUDA.
     """
-    allocator, device = of.serving() if isinstance(of, PlannedMemory) else (None, of)
-    if allocator is not None:
-        return _explain_planned(allocator, device)
     moment = moment_now(*_pytorch(device))
     return RunningExplanation("this program", moment, replay_changes(moment))
 
 
-def _explain_planned(allocator: PlannedAllocator, device: int | None) -> RunningExplanation:
+def explain_planned(allocator: PlannedAllocator, device: int | None) -> RunningExplanation:
     """Explain planned memory, which serves PyTorch on a device, or another program."""
     segments = allocator.segments()
     if device is None:

@@ -17,7 +17,7 @@ from tests.gpu_runtime.replaying.recordings import MIB
 def test_planned_memory_tells_what_lives_what_is_stranded_and_what_pytorch_would_hold() -> None:
     memory, allocator = PlannedMemory(), PlannedAllocator(SimulatedMemory(2 * MIB, 1 << 30))
     with pytest.raises(DeviceError, match="not installed"):
-        explain_memory(memory)
+        memory.explain()
     memory.attach(allocator)
     for _ in range(4):
         with memory.step():
@@ -25,7 +25,7 @@ def test_planned_memory_tells_what_lives_what_is_stranded_and_what_pytorch_would
                 allocator.free(block)
         memory.wait_for_planning()
     allocator.allocate(5000)
-    found, figures = explain_memory(memory), allocator.figures()
+    found, figures = memory.explain(), allocator.figures()
     assert (found.reserved, found.requested) == (figures.reserved_bytes, 5000)
     stranded = {one.cause: one.size for one in found.stranded}
     assert stranded[Cause.PLANNED] == 18 * MIB
