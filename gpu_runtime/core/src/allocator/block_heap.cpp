@@ -32,22 +32,21 @@ BlockHeap::BlockHeap(DeviceMemory& memory, bool is_plain, BlockStatistics& stati
 Block* BlockHeap::place(std::size_t requested, Stream stream) {
     const std::size_t bytes = round_up(requested, kBlockAlignment);
     const bool is_own = is_whole(bytes);
+    Block* found = nullptr;
     for (const bool is_other : {false, true}) {
         StreamHeap& heap = heap_of(stream, is_own != is_other);
-        Block* found = heap.latest;
-        if (found != nullptr && found->bytes == bytes) {
-            heap.latest = nullptr;
-        } else {
-            add_latest(heap);
-            const auto fit = heap.free.lower_bound({bytes, 0, nullptr});
-            if (fit == heap.free.end()) continue;
-            found = fit->block;
-            heap.free.erase(fit);
+        if (heap.latest != nullptr && heap.latest->bytes == bytes) {
+            return use(*std::exchange(heap.latest, nullptr), requested, stream);
         }
-        if (found->bytes > bytes) index(*split(*found, bytes));
-        return use(*found, requested, stream);
+        add_latest(heap);
+        const auto fit = heap.free.lower_bound({bytes, 0, nullptr});
+        if (fit == heap.free.end()) continue;
+        if (found == nullptr || fit->bytes < found->bytes) found = fit->block;
     }
-    return nullptr;
+    if (found == nullptr) return nullptr;
+    unindex(*found);
+    if (found->bytes > bytes) index(*split(*found, bytes));
+    return use(*found, requested, stream);
 }
 
 Block* BlockHeap::place_in_open_arena(std::size_t requested, Stream stream) {
