@@ -122,6 +122,9 @@ class Decorator final : public PassingOn {
             }
         }
         inner_.emptyCache(pool);
+        for (Device& each : devices_) {
+            if (each.statistics.is_served()) each.statistics.limit_core();
+        }
     }
 
     DeviceStats getDeviceStats(DeviceIndex device) override {
@@ -320,13 +323,14 @@ class Decorator final : public PassingOn {
         }
         core_.give_back(device);
         of(device).statistics.count_retry();
+        of(device).statistics.before_passing_on();
         try {
             return request();
         } catch (c10::OutOfMemoryError& error) {
             const GaplessGauge* gauge = core_.gauge(device);
             error.add_context("Gapless has reserved " + std::to_string(gauge->reserved_bytes) +
                               " bytes more, of which " + std::to_string(gauge->allocated_bytes) +
-                              " are allocated.");
+                              " are allocated." + of(device).statistics.said_limit());
             throw;
         }
     }

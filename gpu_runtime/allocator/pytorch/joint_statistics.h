@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <limits>
 #include <mutex>
+#include <string>
 
 #include "passing_on.h"
 #include "serving.h"
@@ -61,6 +62,7 @@ class JointStatistics {
     void after_passing_on(std::size_t bytes) {
         const GaplessGauge* seen = gauge();
         if (seen == nullptr) return;
+        limit_core();
         const std::int64_t allocated = read(seen->allocated_bytes);
         if (allocated == 0) return forget_bound();
         const std::int64_t most = most_bytes(bytes);
@@ -126,11 +128,24 @@ class JointStatistics {
     void limit(double fraction) {
         const std::lock_guard lock(mutex_);
         fraction_ = fraction;
-        limit_inner();
+        limit_both();
+    }
+    // Lowers the core's limit by PyTorch's part, which may have changed.
+    void limit_core() {
+        if (fraction_ < 0) return;
+        const std::lock_guard lock(mutex_);
+        tell_core();
+    }
+    // What the user's limit adds to an error, or nothing.
+    std::string said_limit() {
+        const std::lock_guard lock(mutex_);
+        if (fraction_ < 0) return "";
+        return " Both together may reserve " + std::to_string(static_cast<std::int64_t>(most())) +
+               " bytes (set_per_process_memory_fraction).";
     }
     double limit() {
         const std::lock_guard lock(mutex_);
-        return fraction_ < 0 ? inner_->getMemoryFraction(device_) : fraction_;
+        return fraction_ < 0 ? inner_->getMemoryFraction(device_) : fraction_.load();
     }
 
   private:
@@ -191,7 +206,7 @@ class JointStatistics {
         reserved_ = own.reserved_bytes[kAllSizes].current;
         at_change_ = own;
         inner_->resetPeakStats(device_);
-        limit_inner();
+        limit_both();
     }
 
     // Returns false if PyTorch's current allocator has no statistics; then there are no joint ones.
@@ -293,13 +308,28 @@ class JointStatistics {
         return stat;
     }
 
-    // Lowers PyTorch's memory limit by the core's part, because the user's limit is for both.
-    void limit_inner() {
+    // The bytes of both together, if there is a limit.
+    double most() const { return fraction_ * total_; }
+
+    void tell_core() {
+        DeviceStats inner;
+        if (!ask(inner)) return;
+        const auto held = static_cast<double>(inner.reserved_bytes[kAllSizes].current);
+        core_->limit(device_, static_cast<std::uint64_t>(std::max(0.0, most() - held)));
+    }
+
+    // Lowers the limit of each by the other's part, because the user's limit is for both.
+    void limit_both() {
+        // The user may have set a limit before the core served.
+        if (fraction_ < 0 && inner_->getMemoryFraction(device_) < 1) {
+            fraction_ = inner_->getMemoryFraction(device_);
+        }
         if (fraction_ < 0) return;
-        const auto total = static_cast<double>(inner_->getMemoryInfo(device_).second);
+        if (total_ == 0) total_ = static_cast<double>(inner_->getMemoryInfo(device_).second);
+        tell_core();
         const auto own = static_cast<double>(reserved_.load());
         const DeviceIndex current = c10::cuda::current_device();
-        inner_->setMemoryFraction(std::max(0.0, fraction_ - own / total), device_);
+        inner_->setMemoryFraction(std::max(0.0, fraction_ - own / total_), device_);
         // setMemoryFraction() leaves `device_` as the current device.
         C10_CUDA_CHECK(c10::cuda::MaybeSetDevice(current));
     }
@@ -319,7 +349,9 @@ class JointStatistics {
     DeviceStats at_change_;  // the core's statistics at the last change of its reserved bytes
     DeviceStats begun_;      // the core's statistics at the last reset of accumulated ones
     std::int64_t retries_ = 0;
-    double fraction_ = -1;  // the user's limit for both, a share of the device; negative for none
+    // The user's limit for both, a share of the device; negative for none.
+    std::atomic<double> fraction_{-1};
+    double total_ = 0;  // the device's bytes, if there is a limit
 };
 
 }  // namespace gapless

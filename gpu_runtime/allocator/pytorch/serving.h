@@ -103,6 +103,8 @@ typedef struct GaplessServing {
     // for torch.cuda.empty_cache(), and before PyTorch's allocator retries a request for which it
     // had no memory. Never called while a stream captures.
     uint64_t (*give_back)(int32_t device);
+    // Says how many bytes the core may reserve from now on; it keeps what it has.
+    void (*limit)(int32_t device, uint64_t bytes);
     // Lets `peer` read and write all present and later memory of this device.
     void (*open_to)(int32_t device, int32_t peer);
 

@@ -126,6 +126,7 @@ void bind_allocator(nb::module_& module) {
         .def("free", &ServingAllocator::free, "address"_a, WithoutPython())
         .def("use_on", &ServingAllocator::use_on, "address"_a, "stream"_a, WithoutPython())
         .def("give_back", &ServingAllocator::give_back, WithoutPython())
+        .def("limit", &ServingAllocator::limit, "bytes"_a, WithoutPython())
         .def("segments", &snapshot_of, nb::sig("def segments(self) -> list[dict[str, object]]"),
              "The segments, as PyTorch's snapshots have them.");
     nb::class_<PlannedAllocator, ServingAllocator>(

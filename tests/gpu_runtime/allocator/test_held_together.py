@@ -102,10 +102,11 @@ NETWORKS = {
     "wide": [16384 * KIB] * 3,
     "growing": [36 * KIB * (1 + layer**2) for layer in range(16)],
 }
-shares = pytest.mark.parametrize("share", [0, 0.005, 1 / 32, 0.1, math.inf])
+# Shares of time in between would make the steps depend on the clock.
+shares = pytest.mark.parametrize("share", [0, math.inf])
 # Small blocks that stay lie in so many pages more than PyTorch's: a plan would need more than the
-# bound, by 1 to 3 of 11 to 107 pages, and is refused.
-REFUSED = {("small", 8 * KIB), ("wide", 8 * KIB)}
+# bound, by 1 of 11 pages, and is refused.
+REFUSED = {("small", 8 * KIB)}
 
 
 @shares
@@ -152,5 +153,5 @@ def test_a_loop_whose_batch_and_loss_live_until_the_next(name: str, share: float
         step, between = training.memory.report().kinds
         assert between.planned_steps > STEPS
         # Two batches, of which the plan places none, need a page more than there is.
-        assert (step.planned_steps > STEPS) == (name not in ("one page", "small"))
+        assert (step.planned_steps > STEPS) == (name not in ("one page", "small", "wide"))
     training.allocator.check()

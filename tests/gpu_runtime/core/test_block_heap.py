@@ -103,6 +103,17 @@ def test_the_smallest_hole_that_fits_is_used() -> None:
         assert found.address == holes[expected].address
 
 
+def test_blocks_of_whole_pages_share_no_page_and_leave_their_range_to_all() -> None:
+    heap = heap_over(SimulatedMemory(PAGE, PLENTY))
+    wholes = []
+    for _ in range(3):
+        heap.allocate(PAGE // 2)
+        wholes.append(heap.allocate(3 * PAGE))
+    assert [block.address % PAGE for block in wholes] == [0, 0, 0]
+    heap.free(wholes[1])
+    assert heap.allocate(PAGE + 512).address == wholes[1].address
+
+
 @pytest.mark.parametrize("order", [(0, 1, 2), (0, 2, 1), (1, 0, 2), (2, 1, 0)])
 def test_neighbours_that_are_free_are_one_hole(order: tuple[int, ...]) -> None:
     memory = SimulatedMemory(PAGE, PLENTY)

@@ -214,6 +214,24 @@ def test_on_a_full_device_frames_move_before_memory_is_short(others: int, share:
     assert allocator.figures().requests_above_shadow == 0
 
 
+@pytest.mark.parametrize("is_plain", [False, True], ids=["mapped", "plain"])
+def test_a_limit_is_a_full_device(is_plain: bool) -> None:
+    allocator = PlannedAllocator(LedgerMemory(PAGE, PLENTY), is_plain, share_of_moves=0)
+    blocks = [allocator.allocate(10 * PAGE) for _ in range(4)]
+    held = allocator.figures().reserved_bytes
+    allocator.limit(held + 2 * PAGE)
+    for block in blocks[::2]:
+        allocator.free(block)
+    allocator.allocate(20 * PAGE)
+    assert allocator.figures().moved_bytes == (0 if is_plain else 18 * PAGE)
+    with pytest.raises(MemoryError, match=f"may reserve {held + 2 * PAGE} bytes here"):
+        allocator.allocate(12 * PAGE)
+    assert allocator.figures().reserved_bytes <= held
+    allocator.limit(held + 20 * PAGE)
+    allocator.allocate(12 * PAGE)
+    allocator.check()
+
+
 def test_a_request_that_fails_leaves_no_idle_memory() -> None:
     allocator = PlannedAllocator(LedgerMemory(PAGE, 20 * PAGE))
     allocator.allocate(PAGE)

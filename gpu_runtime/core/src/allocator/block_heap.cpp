@@ -31,17 +31,20 @@ BlockHeap::BlockHeap(DeviceMemory& memory, bool is_plain, BlockStatistics& stati
 
 Block* BlockHeap::place(std::size_t requested, Stream stream) {
     const std::size_t bytes = round_up(requested, kBlockAlignment);
-    StreamHeap& heap = heap_of(stream);
-    Block* found = heap.latest;
-    if (found != nullptr && found->bytes == bytes) {
-        heap.latest = nullptr;
-    } else {
+    const bool is_own = is_whole(bytes);
+    Block* found = nullptr;
+    for (const bool is_other : {false, true}) {
+        StreamHeap& heap = heap_of(stream, is_own != is_other);
+        if (heap.latest != nullptr && heap.latest->bytes == bytes) {
+            return use(*std::exchange(heap.latest, nullptr), requested, stream);
+        }
         add_latest(heap);
         const auto fit = heap.free.lower_bound({bytes, 0, nullptr});
-        if (fit == heap.free.end()) return nullptr;
-        found = fit->block;
-        heap.free.erase(fit);
+        if (fit == heap.free.end()) continue;
+        if (found == nullptr || fit->bytes < found->bytes) found = fit->block;
     }
+    if (found == nullptr) return nullptr;
+    unindex(*found);
     if (found->bytes > bytes) index(*split(*found, bytes));
     return use(*found, requested, stream);
 }
@@ -50,7 +53,7 @@ Block* BlockHeap::place_in_open_arena(std::size_t requested, Stream stream) {
     if (arena_ == nullptr || !is_arena_open_) return nullptr;
     const Sized wanted{round_up(requested, kBlockAlignment), 0, nullptr};
     for (const Stream owner : {stream, kNoStream}) {
-        const BySize& ranges = heap_of(owner).in_arena;
+        const BySize& ranges = heap_of(owner, false).in_arena;
         const auto fit = ranges.lower_bound(wanted);
         if (fit == ranges.end()) continue;
         const auto offset = static_cast<std::int64_t>(fit->address - arena_->begin());
@@ -62,7 +65,7 @@ Block* BlockHeap::place_in_open_arena(std::size_t requested, Stream stream) {
 void BlockHeap::open_arena() {
     if (std::exchange(is_arena_open_, true)) return;
     for (const auto& [address, block] : arena_free_) {
-        heap_of(block->stream).in_arena.insert(sized(*block));
+        heap_of(*block).in_arena.insert(sized(*block));
     }
 }
 
@@ -118,8 +121,9 @@ Block* BlockHeap::place_beside(Address beside, std::int64_t offset, std::size_t 
                                Stream stream) {
     const std::size_t bytes = round_up(requested, kBlockAlignment);
     const Address address = beside + static_cast<Address>(offset);
-    add_latest(heap_of(stream));
     Block* block = used_.find(beside);
+    if (block == nullptr) return nullptr;
+    add_latest(heap_of(stream, block->extent->is_whole()));
     while (block != nullptr && block->address > address) block = block->before;
     while (block != nullptr && block->end() <= address) block = block->behind;
     const bool is_free = block != nullptr && block->state == BlockState::free &&
@@ -145,7 +149,7 @@ void BlockHeap::free(Block& block) {
     }
     if (!is_in_arena(block)) {
         if (block.used_on.empty()) {
-            StreamHeap& heap = heap_of(block.stream);
+            StreamHeap& heap = heap_of(block);
             add_latest(heap);
             finished(block);
             block.state = BlockState::free;
@@ -321,12 +325,12 @@ const Extent* BlockHeap::extent_of(Address address) const {
     return address < extent->end() ? extent : nullptr;
 }
 
-BlockHeap::StreamHeap& BlockHeap::heap_of(Stream stream) {
-    if (stream != last_stream_ || last_heap_ == nullptr) {
-        last_heap_ = &heaps_.try_emplace(stream, &nodes_).first->second;
-        last_stream_ = stream;
-    }
-    return *last_heap_;
+BlockHeap::StreamHeap& BlockHeap::heap_of(Stream stream, bool is_whole) {
+    if (stream != last_stream_) last_heaps_ = {};
+    last_stream_ = stream;
+    StreamHeap*& heap = last_heaps_[is_whole ? 1 : 0];
+    if (heap == nullptr) heap = &heaps_.try_emplace({stream, is_whole}, &nodes_).first->second;
+    return *heap;
 }
 
 Block* BlockHeap::new_block() {
@@ -408,9 +412,9 @@ void BlockHeap::index(Block& block) {
     const bool is_hole = block.state == BlockState::hole;
     if (is_in_arena(block)) {
         (is_hole ? arena_holes_ : arena_free_).insert({block.address, &block});
-        if (is_arena_open_ && !is_hole) heap_of(block.stream).in_arena.insert(sized(block));
+        if (is_arena_open_ && !is_hole) heap_of(block).in_arena.insert(sized(block));
     } else {
-        StreamHeap& heap = heap_of(block.stream);
+        StreamHeap& heap = heap_of(block);
         (is_hole ? heap.holes : heap.free).insert(sized(block));
     }
 }
@@ -420,9 +424,9 @@ void BlockHeap::unindex(Block& block) {
     if (is_in_arena(block)) {
         ByAddress& ranges = is_hole ? arena_holes_ : arena_free_;
         ranges.erase(ranges.find(block.address));
-        if (is_arena_open_ && !is_hole) heap_of(block.stream).in_arena.erase(sized(block));
+        if (is_arena_open_ && !is_hole) heap_of(block).in_arena.erase(sized(block));
     } else {
-        StreamHeap& heap = heap_of(block.stream);
+        StreamHeap& heap = heap_of(block);
         (is_hole ? heap.holes : heap.free).erase(sized(block));
     }
 }
@@ -440,7 +444,7 @@ bool BlockHeap::is_one_range(const Block& one, const Block& other) const {
 }
 
 Block* BlockHeap::add_free(Block& block) {
-    const Block* latest = is_in_arena(block) ? nullptr : heap_of(block.stream).latest;
+    const Block* latest = is_in_arena(block) ? nullptr : heap_of(block).latest;
     Block* whole = &block;
     // A free block of the arena that only grows at its end keeps its index entry by address.
     const bool is_by_address = is_in_arena(block) && !is_arena_open_;
@@ -482,7 +486,7 @@ void BlockHeap::add_hole(Block& block) {
     Block* whole = &block;
     const auto absorb_hole = [&](Block& first) {
         if (!is_in_arena(first)) {
-            Block*& tail = heap_of(first.stream).tail;
+            Block*& tail = heap_of(first).tail;
             if (tail == first.behind) tail = &first;
         }
         absorb(first);

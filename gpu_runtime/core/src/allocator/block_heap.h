@@ -1,6 +1,7 @@
 // The heap of all blocks of a device. No two blocks share a byte, whatever a plan says.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -63,6 +64,19 @@ namespace gapless::runtime {
 // Limits. Whenever memory is missing, all holes of the heap are examined. Some programs still move
 // as much: another recorded mixture does until its bound is loosened, and then 0.06 GiB a step for
 // some steps.
+
+// Note [Ranges of whole pages]
+// ~~~~~~~~~~~~~~~~~~~~~~~~~~~~
+// Rationale. A frame moves only if all of its bytes are idle. One block of an odd size shifts all
+// blocks behind it, so that each of them shares its first and last frame with a neighbour. A gap
+// between two blocks then has a frame less than its bytes, which no other gap can use.
+// Approach. Memory for requests of whole pages is made in a range of addresses of its own. Its
+// blocks begin at a page, and what they leave is whole frames. Memory for other requests, which
+// are small ones above all, is made in another range. The smallest free range of both serves:
+// only new memory is kept apart. On 36 recordings with no budget of moves, reserved bytes were
+// above the shadow at 241 events by at most 6 MiB; with one range, at 2,650 by up to 80 MiB.
+// Limits. A request without whole pages may take a free range of the other kind. Blocks behind it
+// share frames until it is free again.
 
 // Note [Two mappings of one frame]
 // ~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~
@@ -295,8 +309,8 @@ class BlockHeap {
     };
     using ByAddress = std::pmr::set<Placed, std::less<>>;
     static Sized sized(Block& block) { return {block.bytes, block.address, &block}; }
-    // The free ranges and holes of one stream outside of the arena, and its free ranges in the
-    // open arena.
+    // The free ranges and holes of one stream outside of the arena, in extents of whole pages or in
+    // others; the latter with its free ranges in the open arena.
     struct StreamHeap {
         explicit StreamHeap(std::pmr::memory_resource* memory)
             : free(memory), holes(memory), in_arena(memory) {}
@@ -324,7 +338,11 @@ class BlockHeap {
     };
 
     std::size_t spare_bytes() const { return spare_.size() * page_bytes_; }
-    StreamHeap& heap_of(Stream stream);
+    bool is_whole(std::size_t bytes) const { return bytes % page_bytes_ == 0; }
+    StreamHeap& heap_of(Stream stream, bool is_whole);
+    StreamHeap& heap_of(const Block& block) {
+        return heap_of(block.stream, block.extent->is_whole());
+    }
     Block* new_block();
     void drop(Block& block);
     // Splits a block. The block keeps its first `bytes` bytes; returns the rest, in the same state
@@ -426,7 +444,7 @@ class BlockHeap {
     Gap gap_for(StreamHeap& heap, std::size_t bytes);
     void improve(Gap& best, const Block& first, const Block& last, std::size_t bytes) const;
     void fill_gap(StreamHeap& heap, const Range& range);
-    Block* hole_for(StreamHeap& heap, Stream stream, std::size_t bytes);
+    Block* hole_for(Stream stream, std::size_t bytes);
     std::size_t free_before(const Block* hole) const;
     void map_at(Block*& hole, std::size_t bytes);
     void require_free(std::size_t bytes);
@@ -450,8 +468,8 @@ class BlockHeap {
     std::list<Extent> extents_;
     std::map<const Extent*, Block*> first_;
     std::map<Address, Extent*> extent_at_;
-    std::map<Stream, StreamHeap> heaps_;
-    StreamHeap* last_heap_ = nullptr;  // heap of `last_stream_`
+    std::map<std::pair<Stream, bool>, StreamHeap> heaps_;  // by stream and is_whole()
+    std::array<StreamHeap*, 2> last_heaps_{};              // those of `last_stream_`
     Stream last_stream_ = kNoStream;
     AddressTable<Block> used_;
 

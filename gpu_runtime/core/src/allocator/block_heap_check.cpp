@@ -39,14 +39,14 @@ void BlockHeap::check() const {
                         const auto found = arena_free_.find(block->address);
                         require(found != arena_free_.end() && found->block == block,
                                 "a free block of the arena is found by its address");
-                        const auto heap = heaps_.find(block->stream);
+                        const auto heap = heaps_.find({block->stream, false});
                         require((heap != heaps_.end() && heap->second.in_arena.contains(
                                                              sized(const_cast<Block&>(*block)))) ==
                                     is_arena_open_,
                                 "a free block of the arena is found by its size while it is open");
                     } else {
                         require(block->marks.empty(), "only blocks of the arena have marks");
-                        require(heaps_.at(block->stream)
+                        require(heaps_.at({block->stream, extent.is_whole()})
                                     .free.contains(sized(const_cast<Block&>(*block))),
                                 "a free block is found by its size");
                     }
@@ -91,7 +91,7 @@ void BlockHeap::check() const {
                     if (is_in_arena(*block)) {
                         require(arena_holes_.contains(block->address), "a hole is found");
                     } else {
-                        require(heaps_.at(block->stream)
+                        require(heaps_.at({block->stream, extent.is_whole()})
                                     .holes.contains(sized(const_cast<Block&>(*block))),
                                 "a hole is found");
                     }

@@ -24,12 +24,12 @@ constexpr std::size_t kUncheckedPages = 32;
 std::size_t BlockHeap::missing_for(std::size_t requested, Stream stream) {
     const std::size_t bytes = round_up(requested, kBlockAlignment);
     return is_plain_ ? round_up(bytes, kPlainPages * page_bytes_)
-                     : gap_for(heap_of(stream), bytes).missing;
+                     : gap_for(heap_of(stream, is_whole(bytes)), bytes).missing;
 }
 
 void BlockHeap::grow(std::size_t requested, Stream stream) {
     const std::size_t bytes = round_up(requested, kBlockAlignment);
-    StreamHeap& heap = heap_of(stream);
+    StreamHeap& heap = heap_of(stream, is_whole(bytes));
     if (is_plain_) return add_plain(missing_for(bytes, stream), stream);
     Gap gap = gap_for(heap, bytes);
     if (!gap.is_at_tail()) {
@@ -37,7 +37,7 @@ void BlockHeap::grow(std::size_t requested, Stream stream) {
         return fill_gap(heap, gap.range);
     }
     if (heap.tail == nullptr || heap.tail->bytes < gap.missing) {
-        heap.tail = hole_for(heap, stream, round_up(bytes, page_bytes_));
+        heap.tail = hole_for(stream, bytes);
         gap.missing = round_up(bytes - std::min(bytes, free_before(heap.tail)), page_bytes_);
     }
     require_free(gap.missing);
@@ -247,18 +247,19 @@ bool BlockHeap::is_arena_in_use() const {
 }
 
 // Returns a hole with room for `bytes` bytes, and one page more, where the heap can grow again.
-Block* BlockHeap::hole_for(StreamHeap& heap, Stream stream, std::size_t bytes) {
-    const std::size_t wanted = bytes + page_bytes_;
+Block* BlockHeap::hole_for(Stream stream, std::size_t bytes) {
+    const std::size_t wanted = round_up(bytes, page_bytes_) + page_bytes_;
+    const StreamHeap& heap = heap_of(stream, is_whole(bytes));
     const auto fit = heap.holes.lower_bound({wanted, 0, nullptr});
     if (fit != heap.holes.end()) return fit->block;
     std::size_t range = std::max(wanted, round_up(kExtentBytes, page_bytes_));
     const auto reserve = [&] {
         try {
-            return Extent::paged(memory_, range);
+            return Extent::paged(memory_, range, is_whole(bytes));
         } catch (const OutOfDeviceMemory&) {
             // Thousands of streams may have reserved nearly all addresses.
             range = wanted;
-            return Extent::paged(memory_, range);
+            return Extent::paged(memory_, range, is_whole(bytes));
         }
     };
     Extent& extent = add_extent(reserve(), BlockState::hole, stream);

@@ -24,7 +24,7 @@ BlockHeap::Range BlockHeap::arena_range(std::size_t offset, std::size_t bytes) c
 
 void BlockHeap::gather(std::size_t requested, Stream stream, std::size_t arena_kept) {
     const std::size_t bytes = round_up(requested, kBlockAlignment);
-    StreamHeap& heap = heap_of(stream);
+    StreamHeap& heap = heap_of(stream, is_whole(bytes));
     Gap gap = gap_for(heap, bytes);
     const Block* const tail = heap.tail;
     // The range that grows at the tail must not lose frames at its other end.

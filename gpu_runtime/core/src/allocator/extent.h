@@ -20,19 +20,21 @@ constexpr Pages kNoFrame = ~Pages{0};
 class Extent {
   public:
     // Reserves addresses without memory. Throws OutOfDeviceMemory.
-    static Extent paged(DeviceMemory& memory, std::size_t bytes) {
-        return {memory, memory.reserve_range(bytes), bytes, false};
+    static Extent paged(DeviceMemory& memory, std::size_t bytes, bool is_whole = false) {
+        return {memory, memory.reserve_range(bytes), bytes, false, is_whole};
     }
     // Makes one plain allocation, whose memory cannot be unmapped in parts. Throws
     // OutOfDeviceMemory.
     static Extent plain(DeviceMemory& memory, std::size_t bytes) {
-        return {memory, memory.allocate_plain(bytes), bytes, true};
+        return {memory, memory.allocate_plain(bytes), bytes, true, false};
     }
 
     Address begin() const { return begin_; }
     Address end() const { return begin_ + bytes_; }
     std::size_t bytes() const { return bytes_; }
     bool is_plain() const { return is_plain_; }
+    // Its memory is made for requests of whole pages.
+    bool is_whole() const { return is_whole_; }
     // Addresses of a closed extent get no new memory.
     bool is_closed() const { return is_closed_; }
     void close() { is_closed_ = true; }
@@ -76,13 +78,14 @@ class Extent {
     }
 
   private:
-    Extent(DeviceMemory& memory, Address begin, std::size_t bytes, bool is_plain)
+    Extent(DeviceMemory& memory, Address begin, std::size_t bytes, bool is_plain, bool is_whole)
         : memory_(memory),
           mapper_(memory),
           page_bytes_(memory.page_bytes()),
           begin_(begin),
           bytes_(bytes),
-          is_plain_(is_plain) {}
+          is_plain_(is_plain),
+          is_whole_(is_whole) {}
 
     std::size_t number_of(Address address) const { return (address - begin_) / page_bytes_; }
 
@@ -92,6 +95,7 @@ class Extent {
     Address begin_;
     std::size_t bytes_;
     bool is_plain_;
+    bool is_whole_;
     bool is_closed_ = false;
     std::vector<Pages> frames_;  // by number of the page, up to the last that was ever mapped
 };

@@ -9,7 +9,8 @@ namespace gapless::runtime {
 
 PlannedAllocator::PlannedAllocator(DeviceMemory& memory, bool is_plain, bool is_checked,
                                    double share_of_moves)
-    : device_(memory),
+    : limited_(memory),
+      device_(limited_),
       check_(is_checked ? std::make_unique<OverwriteCheck>(device_) : nullptr),
       blocks_(check_.get(), device_, is_plain, share_of_moves) {}
 
@@ -46,6 +47,11 @@ bool PlannedAllocator::use_on(Address address, Stream stream) {
     const auto [heap, block] = blocks_.find(address);
     if (block != nullptr) heap->blocks().use_on(*block, stream);
     return block != nullptr;
+}
+
+void PlannedAllocator::limit(std::size_t bytes) {
+    const Lock lock(mutex_);
+    limited_.limit(bytes);
 }
 
 StepEnd PlannedAllocator::begin_step(std::int32_t label) {

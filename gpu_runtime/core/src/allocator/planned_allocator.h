@@ -19,6 +19,7 @@
 #include "allocator/serving_allocator.h"
 #include "device/device_memory.h"
 #include "device/known_waits.h"
+#include "device/limited_memory.h"
 
 namespace gapless::runtime {
 
@@ -37,6 +38,7 @@ class PlannedAllocator final : public ServingAllocator {
     Address allocate(std::size_t bytes, Stream stream) override;
     bool free(Address address) noexcept override;
     bool use_on(Address address, Stream stream) override;
+    void limit(std::size_t bytes) override;
 
     // Throws std::logic_error if a step is running (steps do not nest), and std::invalid_argument
     // for a negative label.
@@ -100,6 +102,7 @@ class PlannedAllocator final : public ServingAllocator {
 
     Heaps heaps_of(const std::optional<std::string>& tag);
 
+    LimitedMemory limited_;
     KnownWaits device_;
     const std::unique_ptr<OverwriteCheck> check_;  // null if the check is off
     mutable std::mutex mutex_;

@@ -38,6 +38,8 @@ class ServingAllocator {
     // Waits for the device and gives idle memory back. Returns the number of bytes. Throws
     // DeviceCallError.
     virtual std::size_t give_back() = 0;
+    // Says how many bytes to reserve at most. An online allocator has a setting for that.
+    virtual void limit(std::size_t /*bytes*/) {}
 
     // Find the memory of this allocator in which an address lies.
     virtual bool owns(Address address) const = 0;

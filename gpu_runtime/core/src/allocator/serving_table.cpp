@@ -89,6 +89,10 @@ std::uint64_t give_back(std::int32_t device) {
     }
 }
 
+void limit(std::int32_t device, std::uint64_t bytes) {
+    if (ServingAllocator* allocator = allocator_of(device)) allocator->limit(bytes);
+}
+
 // Makes memory of `device` accessible from `peer`, if `peer` has no allocator: see Note [Devices
 // that reach each other]. A CudaMemory for the peer is made once for this purpose.
 void open_to(std::int32_t device, std::int32_t peer) {
@@ -163,6 +167,7 @@ constexpr GaplessServing kTable{
     .owns = owns,
     .use_on = use_on,
     .give_back = give_back,
+    .limit = limit,
     .open_to = open_to,
     .block_of = block_of,
     .segment_of = segment_of,

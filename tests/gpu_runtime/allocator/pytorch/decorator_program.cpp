@@ -469,6 +469,29 @@ void a_fraction_of_the_device_is_for_both() {
     DataPtr own = get()->allocate(16 * MiB);
     same(inner().fraction, 0.25, "fraction that is left for PyTorch");
     same(get()->getMemoryFraction(0), 0.5, "fraction that the user has set");
+    same(core.limit, 32 * MiB, "limit of the core");
+    core.is_serving = false;
+    {
+        DataPtr theirs = get()->allocate(8 * MiB);
+        same(core.limit, 24 * MiB, "limit beside PyTorch's part");
+        inner().taken_by_others[0] = 64 * MiB;
+        const std::string error = error_of([] { get()->allocate(MiB); });
+        require(error.find("together may reserve 33554432 bytes") != std::string::npos, error);
+    }
+    get()->emptyCache();
+    same(core.limit, 32 * MiB, "limit after PyTorch gave its part back");
+}
+
+void a_fraction_from_before_is_for_both() {
+    inner().fraction = 0.5;
+    DataPtr own = get()->allocate(16 * MiB);
+    same(core.limit, 32 * MiB, "limit of the core");
+    same(inner().fraction, 0.25, "fraction that is left for PyTorch");
+    core.idle = 16 * MiB;
+    inner().taken_by_others[0] = 64 * MiB;
+    core.is_serving = false;
+    require(!error_of([] { get()->allocate(MiB); }).empty(), "memory is short");
+    same(inner().fraction, 0.5, "fraction of PyTorch once the core has given back");
 }
 
 void without_a_cache_nothing_is_served() {
@@ -562,6 +585,7 @@ const std::map<std::string, void (*)()> cases{
     CASE(plain_memory_is_shared_with_other_processes),
     CASE(copies_between_devices),
     CASE(a_fraction_of_the_device_is_for_both),
+    CASE(a_fraction_from_before_is_for_both),
     CASE(without_a_cache_nothing_is_served),
     CASE(what_the_core_refused_is_told),
     CASE(a_core_may_come_later),

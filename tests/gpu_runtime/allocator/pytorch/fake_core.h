@@ -21,7 +21,8 @@ struct Core {
     gapless::runtime::BlockStatistics statistics;
     gapless::runtime::ReservedPart reserved_part{statistics};
     std::vector<std::string> calls;
-    std::uint64_t idle = 0;               // bytes that it can give back
+    std::uint64_t idle = 0;  // bytes that it can give back
+    std::uint64_t limit = ~std::uint64_t{0};
     std::size_t* device_bytes = nullptr;  // where what it has is counted
 
     void reserve(std::uint64_t bytes) {
@@ -82,6 +83,7 @@ inline std::uint64_t give_back(std::int32_t device) {
     core.idle = 0;
     return given;
 }
+inline void limit(std::int32_t, std::uint64_t bytes) { core.limit = bytes; }
 inline void open_to(std::int32_t device, std::int32_t peer) {
     core.calls.push_back("open " + std::to_string(device) + " to " + std::to_string(peer));
 }
@@ -131,6 +133,7 @@ inline const GaplessServing serving{
     table::owns,
     table::use_on,
     table::give_back,
+    table::limit,
     table::open_to,
     table::block_of,
     table::segment_of,
