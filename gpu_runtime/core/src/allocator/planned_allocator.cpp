@@ -32,11 +32,43 @@ Address PlannedAllocator::allocate(std::size_t bytes, Stream stream) {
     return address;
 }
 
+bool PlannedAllocator::begin_pool(PoolId pool) {
+    const Lock lock(mutex_);
+    return !is_plain() && blocks_.graphs().begin(pool);
+}
+
+Address PlannedAllocator::allocate_in_pool(PoolId pool, std::size_t bytes, Stream stream) {
+    const Lock lock(mutex_);
+    if (bytes == 0 || bytes > kMostBytes) return 0;
+    return blocks_.allocate_in_pool(pool, bytes, stream);
+}
+
+void PlannedAllocator::end_capture(PoolId pool) {
+    {
+        const Lock lock(mutex_);
+        if (!blocks_.graphs().is_capturing(pool)) return;
+    }
+    // Replays of the pool's earlier graphs may use pages that get other frames.
+    device_.synchronize();
+    const Lock lock(mutex_);
+    blocks_.graphs().end_capture(pool);
+}
+
+void PlannedAllocator::end_pool(PoolId pool) {
+    const Lock lock(mutex_);
+    blocks_.graphs().end(pool);
+}
+
+void PlannedAllocator::set_exclusive_graphs(bool is_exclusive) {
+    const Lock lock(mutex_);
+    blocks_.graphs().set_exclusive(is_exclusive);
+}
+
 bool PlannedAllocator::free(Address address) noexcept {
     if (address == 0) return false;
     const Lock lock(mutex_);
     const auto [heap, block] = blocks_.find(address);
-    if (block == nullptr) return false;
+    if (block == nullptr) return blocks_.free_of_graphs(address);
     blocks_.free(*heap, *block);
     return true;
 }
@@ -44,8 +76,9 @@ bool PlannedAllocator::free(Address address) noexcept {
 bool PlannedAllocator::use_on(Address address, Stream stream) {
     const Lock lock(mutex_);
     const auto [heap, block] = blocks_.find(address);
-    if (block != nullptr) heap->blocks().use_on(*block, stream);
-    return block != nullptr;
+    if (block == nullptr) return blocks_.graphs().use_on(address, stream);
+    heap->blocks().use_on(*block, stream);
+    return true;
 }
 
 StepEnd PlannedAllocator::begin_step(std::int32_t label) {
@@ -171,6 +204,7 @@ std::vector<SegmentOfBlocks> PlannedAllocator::segments() const {
     for (const BoundedHeap* heap : blocks_.heaps()) {
         std::ranges::move(segments_of(heap->blocks()), std::back_inserter(segments));
     }
+    std::ranges::move(blocks_.graphs().segments(), std::back_inserter(segments));
     std::ranges::sort(segments, {},
                       [](const SegmentOfBlocks& found) { return found.segment.address; });
     return segments;
@@ -179,20 +213,28 @@ std::vector<SegmentOfBlocks> PlannedAllocator::segments() const {
 std::optional<GaplessSegment> PlannedAllocator::segment_of(Address address) const {
     const Lock lock(mutex_);
     const BoundedHeap* const heap = blocks_.heap_at(address);
-    if (heap == nullptr) return std::nullopt;
-    return runtime::segment_of(heap->blocks(), address);
+    if (heap != nullptr) return runtime::segment_of(heap->blocks(), address);
+    for (const auto& [segment, blocks, is_planned] : blocks_.graphs().segments()) {
+        if (address - segment.address < segment.bytes) return segment;
+    }
+    return std::nullopt;
 }
 
 std::optional<GaplessBlock> PlannedAllocator::block_of(Address address) const {
     const Lock lock(mutex_);
     const BoundedHeap* const heap = blocks_.heap_at(address);
-    if (heap == nullptr) return std::nullopt;
-    return runtime::block_of(heap->blocks(), address);
+    if (heap != nullptr) return runtime::block_of(heap->blocks(), address);
+    for (const SegmentOfBlocks& segment : blocks_.graphs().segments()) {
+        for (const GaplessBlock& block : segment.blocks) {
+            if (address - block.address < block.bytes) return block;
+        }
+    }
+    return std::nullopt;
 }
 
 bool PlannedAllocator::owns(Address address) const {
     const Lock lock(mutex_);
-    return blocks_.heap_at(address) != nullptr;
+    return blocks_.heap_at(address) != nullptr || blocks_.graphs().owns(address);
 }
 
 std::vector<Mismatch> PlannedAllocator::mismatches() const {
@@ -221,6 +263,7 @@ std::vector<Overwrite> PlannedAllocator::take_overwrites(bool everywhere) {
 void PlannedAllocator::check() const {
     const Lock lock(mutex_);
     for (const BoundedHeap* heap : blocks_.heaps()) heap->blocks().check();
+    blocks_.graphs().check();
 }
 
 }  // namespace gapless::runtime

@@ -1,0 +1,106 @@
+"""Captures of programs into pools, and their replays over the bytes of a simulated device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import count
+
+from gpu_runtime._core import PlannedAllocator, SimulatedMemory
+from tests.gpu_runtime.core.stamped_blocks import Block, bytes_at, pattern
+
+CAPTURED = 7
+
+
+@dataclass
+class Graph:
+    """What one capture requested and freed, and the blocks that outlive it.
+
+    Each entry of `work` writes a block, or reads it for the last time.
+    """
+
+    pool: int
+    work: list[tuple[Block, bool]] = field(default_factory=list)
+    pages: set[int] = field(default_factory=set)
+    kept: set[int] = field(default_factory=set)
+
+    def replay(self, streams: tuple[int, ...] = ()) -> None:
+        """Do the work, stream after stream if `streams` are given, and find each byte in place."""
+        work = sorted(self.work, key=lambda step: streams.index(step[0].stream)) if streams else None
+        for block, is_write in work or self.work:
+            if is_write:
+                bytes_at(block)[:] = pattern(block)
+            else:
+                assert (bytes_at(block) == pattern(block)).all(), f"{block} was written to"
+
+
+class Captures:
+    """Pools of graphs that are exclusive, over a simulated device."""
+
+    def __init__(self, page: int = 4096, capacity: int = 1 << 30, **options: bool) -> None:
+        self.page = page
+        self.memory = SimulatedMemory(page, capacity)
+        self.allocator = PlannedAllocator(self.memory, **options)
+        self.allocator.set_exclusive_graphs(True)
+        self.graphs: list[Graph] = []
+        self.live: dict[int, Block] = {}
+        self._stamps = count(1)
+
+    def begin(self, pool: int) -> Graph:
+        """Begin a capture."""
+        assert self.allocator.begin_pool(pool)
+        for stream in (CAPTURED, CAPTURED + 1):
+            self.memory.set_captured(stream, True)
+        self.graphs.append(Graph(pool))
+        return self.graphs[-1]
+
+    def request(self, size: int, stream: int = CAPTURED) -> Block:
+        """Request a block, which the capture writes."""
+        graph = self.graphs[-1]
+        address = self.allocator.allocate_in_pool(graph.pool, size, stream)
+        assert address, "the pool is served"
+        block = Block(address, size, stream, next(self._stamps))
+        assert not any(block.overlaps(other) for other in self.live.values())
+        self.live[address] = block
+        graph.work.append((block, True))
+        graph.pages |= self.pages_of(block)
+        return block
+
+    def free(self, block: Block) -> None:
+        """Free a block after its last use."""
+        self.graphs[-1].work.append((block, False))
+        del self.live[block.address]
+        assert self.allocator.free(block.address)
+
+    def end(self) -> None:
+        """End the capture."""
+        graph = self.graphs[-1]
+        for stream in (CAPTURED, CAPTURED + 1):
+            self.memory.set_captured(stream, False)
+        self.allocator.check()
+        self.allocator.end_capture(graph.pool)
+        self.allocator.check()
+        blocks = {block for block, _ in graph.work if self.live.get(block.address) == block}
+        graph.kept = set().union(*map(self.pages_of, blocks))
+
+    def pages_of(self, block: Block) -> set[int]:
+        """Return the numbers of the pages on which a block lies."""
+        return set(range(block.address // self.page, (block.end - 1) // self.page + 1))
+
+    def check(self, graph: Graph) -> None:
+        """Find the last stamps in the blocks that outlive a capture."""
+        for block, is_write in graph.work:
+            if is_write and self.live.get(block.address) == block:
+                assert (bytes_at(block) == pattern(block)).all(), f"{block} was written to"
+
+    @property
+    def reserved(self) -> int:
+        """Bytes of physical memory."""
+        figures = self.allocator.figures()
+        shared, own = figures.graphs.scratch_bytes, figures.graphs.own_bytes
+        assert figures.reserved_bytes == self.memory.created_bytes == shared + own
+        return int(figures.reserved_bytes)
+
+    def most(self) -> int:
+        """Return the bound: scratch of the largest graph, and what outlives each graph."""
+        scratch = max(len(graph.pages - graph.kept) for graph in self.graphs)
+        return self.page * (scratch + len(set().union(*(graph.kept for graph in self.graphs))))
