@@ -19,6 +19,7 @@ from typing import Any, Literal
 from gapless_siblings import import_ours
 from gpu_runtime._core import BETWEEN, CountingMemory, CudaMemory, PlannedAllocator
 from gpu_runtime.allocator.call_counts import DeviceMeter
+from gpu_runtime.allocator.graph_report import graph_report
 from gpu_runtime.allocator.memory_pause import Keep, MemoryPause
 from gpu_runtime.allocator.memory_report import (
     KindReport,
@@ -111,6 +112,7 @@ class PlannedMemory:
         self._pause: MemoryPause | None = None
         self._places = MismatchPlaces()
         self._overwrites: list[OverwriteRecord] = []
+        self._has_graphs = False
         # By label: the names that the user gave to kinds, and ours.
         self._names: dict[int, str] = {BETWEEN: "between steps", 0: "step"}
 
@@ -299,6 +301,34 @@ class PlannedMemory:
         """
         return self._pausing().resume(tag)
 
+    @contextmanager
+    def graphs(self, *, exclusive: bool) -> Iterator[None]:
+        """Let the CUDA graphs share memory whose captures begin in this context.
+
+        All graphs of such contexts lie over the same memory, whatever their pools, except for what
+        outlives each of them. So the program must keep two rules, which are PyTorch's own for
+        graphs in one pool: no two of these graphs replay at the same time, and what a capture has
+        freed is not read after its replay.
+
+        Parameters
+        ----------
+        exclusive
+            Whether the graphs keep the rules. If not, PyTorch's allocator serves the captures, as
+            it does outside of the context.
+
+        Raises
+        ------
+        DeviceError
+            Nothing is installed.
+        """
+        allocator = self._installed()[1]
+        self._has_graphs = True
+        allocator.set_exclusive_graphs(exclusive)
+        try:
+            yield
+        finally:
+            allocator.set_exclusive_graphs(False)
+
     def wait_for_planning(self) -> None:
         """Wait for the plan that is being made; it is adopted at the end of the next step."""
         self._installed()[0].wait_for_planning()
@@ -363,6 +393,9 @@ class PlannedMemory:
             device=None if self._meter is None else self._meter.in_all,
             last_step=None if self._meter is None else self._meter.last_step,
             pause=self._pausing().report(),
+            graphs=graph_report(figures.graphs, self._unserved, is_plain=allocator.is_plain)
+            if self._has_graphs
+            else None,
         )
 
     def explain(self) -> Any:

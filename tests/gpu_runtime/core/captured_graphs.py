@@ -24,9 +24,9 @@ class Graph:
     kept: set[int] = field(default_factory=set)
 
     def replay(self, streams: tuple[int, ...] = ()) -> None:
-        """Do the work, stream after stream if `streams` are given, and find each byte in place."""
-        work = sorted(self.work, key=lambda step: streams.index(step[0].stream)) if streams else None
-        for block, is_write in work or self.work:
+        """Do the work, in the order of `streams` if they are given, and find each byte in place."""
+        places = {stream: place for place, stream in enumerate(streams)}
+        for block, is_write in sorted(self.work, key=lambda step: places.get(step[0].stream, 0)):
             if is_write:
                 bytes_at(block)[:] = pattern(block)
             else:
