@@ -330,8 +330,7 @@ class Decorator final : public PassingOn {
             const auto pool = std::ranges::find_if(
                 own.served, [&](const auto& each) { return each.second && each.second(stream); });
             if (pool == own.served.end()) return nullptr;
-            address =
-                core_.allocate_in_pool(device, number(pool->first), bytes, number(stream));
+            address = core_.allocate_in_pool(device, number(pool->first), bytes, number(stream));
         }
         if (address == 0) return nullptr;
         own.statistics.after_serving();

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
-#include <iterator>
 #include <map>
 #include <optional>
 #include <utility>
@@ -119,11 +118,12 @@ class GraphMemory {
     std::size_t give_back() {
         const std::size_t before = reserved_bytes();
         for (auto entry = pools_.begin(); entry != pools_.end();) {
-            auto& [id, state] = *entry;
+            const auto current = entry++;
+            auto& [id, state] = *current;
             if (state.has_ended && state.pool.is_capturing()) end_capture(id);
-            const bool is_over = state.has_ended && state.pool.give_back();
-            if (is_over) shadow_->end_pool(id);
-            entry = is_over ? pools_.erase(entry) : std::next(entry);
+            if (!state.has_ended || !state.pool.give_back()) continue;
+            shadow_->end_pool(id);
+            pools_.erase(current);
         }
         trim();
         return before - std::min(before, reserved_bytes());
@@ -198,7 +198,7 @@ class GraphMemory {
     DeviceMemory& memory_;
     BlockStatistics& statistics_;
     ReservedPart reserved_part_;
-    std::size_t counted_ = 0;  // reserved bytes that the statistics know
+    std::size_t counted_ = 0;                // reserved bytes that the statistics know
     std::optional<ShadowAllocator> shadow_;  // of these pools
     std::vector<Pages> scratch_;             // the list of all pools
     std::map<PoolId, State> pools_;

@@ -48,7 +48,8 @@ class GraphPool {
         std::size_t requested = 0;
         Stream stream = kNoStream;            // free bytes of kNoStream serve every stream
         BlockState state = BlockState::free;  // or used, or withheld
-        bool is_shared = false;               // another stream uses the block
+        bool is_small = false;
+        bool is_shared = false;  // another stream uses the block
         ShadowPlace in_shadow;
     };
     using Ranges = std::map<Address, Range>;
@@ -60,7 +61,7 @@ class GraphPool {
 
     // Returns a block in use. Throws OutOfDeviceMemory, DeviceCallError.
     Entry place(std::size_t requested, Stream stream);
-    // The block in use at an address, or nothing.
+    // The block in use at an address, or null.
     Range* find(Address address);
     void free(Address address);
     // Returns true between the first request of a capture and end_capture().
@@ -68,8 +69,8 @@ class GraphPool {
     // The device is idle; the other pools need the first `others` scratch frames. Throws
     // OutOfDeviceMemory, DeviceCallError; then graphs of this capture must not be replayed.
     void end_capture(std::size_t others);
-    // The device is idle, no graph is left and none is captured: gives back all pages without blocks
-    // in use. Returns true if none is left. Throws DeviceCallError.
+    // The device is idle, no graph is left and none is captured: gives back all pages without
+    // blocks in use. Returns true if none is left. Throws DeviceCallError.
     bool give_back();
 
     // Number of scratch frames that its graphs need.
@@ -81,11 +82,11 @@ class GraphPool {
     void check() const;
 
   private:
-    // Small requests have pages of their own, so that they keep few pages alive.
-    struct Region {
-        std::vector<std::unique_ptr<Extent>> extents;
-        Address next = 0, end = 0;  // addresses that no page has had yet
-        Ranges ranges;
+    // Addresses that no page has had yet. Small requests have pages of their own, so that they keep
+    // few pages alive.
+    struct Frontier {
+        Extent* extent = nullptr;
+        Address next = 0, end = 0;
     };
     // A frame for a new page: the next scratch frame, or that of an idle page.
     struct Source {
@@ -93,23 +94,22 @@ class GraphPool {
         Address idle = 0;
     };
 
-    Entry best_fit(Region& region, std::size_t bytes, Stream stream);
-    Entry grow(Region& region, std::size_t bytes, Stream stream);
-    std::vector<Source> sources(std::size_t count, Stream stream, Address kept);
-    Entry merge(Ranges& ranges, Entry entry);
+    Entry grow(std::size_t bytes, Stream stream, bool is_small);
+    std::vector<Source> sources(std::size_t count, Stream stream, Entry kept);
+    Entry merge(Entry entry);
     void close(Address page);
-    void remap(Address page, Pages frame);
     std::set<Address> pages_in_use() const;
     Extent* extent_at(Address address) const;
-    Region& region_of(Address address);
 
     DeviceMemory& memory_;
     std::vector<Pages>& scratch_;
     const std::size_t page_bytes_;
-    std::array<Region, 2> regions_;  // of large and of small requests
+    std::vector<std::unique_ptr<Extent>> extents_;
+    std::array<Frontier, 2> frontiers_;  // of large and of small requests
+    Ranges ranges_;
     std::set<Pages> own_;
-    bool is_capturing_ = false;
     std::size_t scratch_frames_ = 0;  // after the captures that have ended
+    bool is_capturing_ = false;
     // Of the running capture: the pages that scratch frame k had, one after the other; and k of the
     // pages that have it now.
     std::vector<std::vector<Address>> chains_;

@@ -44,13 +44,13 @@ Address PlannedAllocator::allocate_in_pool(PoolId pool, std::size_t bytes, Strea
 }
 
 void PlannedAllocator::end_capture(PoolId pool) {
+    Lock lock(mutex_);
+    if (!blocks_.graphs().is_capturing(pool)) return;
     {
-        const Lock lock(mutex_);
-        if (!blocks_.graphs().is_capturing(pool)) return;
+        // Replays of the pool's earlier graphs may use pages that get other frames.
+        const Unlocked waiting(lock);
+        device_.synchronize();
     }
-    // Replays of the pool's earlier graphs may use pages that get other frames.
-    device_.synchronize();
-    const Lock lock(mutex_);
     blocks_.graphs().end_capture(pool);
 }
 
