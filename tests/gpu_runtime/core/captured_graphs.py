@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from itertools import count
 
-from gpu_runtime._core import PlannedAllocator, SimulatedMemory
+from gpu_runtime._core import CountingMemory, PlannedAllocator, SimulatedMemory
 from tests.gpu_runtime.core.stamped_blocks import Block, bytes_at, pattern
 
 CAPTURED = 7
@@ -39,7 +39,8 @@ class Captures:
     def __init__(self, page: int = 4096, capacity: int = 1 << 30, **options: bool) -> None:
         self.page = page
         self.memory = SimulatedMemory(page, capacity)
-        self.allocator = PlannedAllocator(self.memory, **options)
+        self.counted = CountingMemory(self.memory)
+        self.allocator = PlannedAllocator(self.counted, **options)
         self.allocator.set_exclusive_graphs(True)
         self.graphs: list[Graph] = []
         self.live: dict[int, Block] = {}
@@ -51,6 +52,7 @@ class Captures:
         for stream in (CAPTURED, CAPTURED + 1):
             self.memory.set_captured(stream, True)
         self.graphs.append(Graph(pool))
+        self._forbidden = self.forbidden_calls()
         return self.graphs[-1]
 
     def request(self, size: int, stream: int = CAPTURED) -> Block:
@@ -76,11 +78,17 @@ class Captures:
         graph = self.graphs[-1]
         for stream in (CAPTURED, CAPTURED + 1):
             self.memory.set_captured(stream, False)
+        assert self.forbidden_calls() == self._forbidden
         self.allocator.check()
         self.allocator.end_capture(graph.pool)
         self.allocator.check()
         blocks = {block for block, _ in graph.work if self.live.get(block.address) == block}
         graph.kept = set().union(*map(self.pages_of, blocks))
+
+    def forbidden_calls(self) -> int:
+        """Return the number of calls that would end a capture."""
+        calls = self.counted.calls
+        return int(calls.host_waits + calls.unmap + calls.record_event + calls.make_wait)
 
     def pages_of(self, block: Block) -> set[int]:
         """Return the numbers of the pages on which a block lies."""

@@ -36,13 +36,15 @@ class GraphMemory {
     GraphMemory(DeviceMemory& memory, BlockStatistics& statistics)
         : memory_(memory), statistics_(statistics), reserved_part_(statistics) {}
 
-    void set_exclusive(bool is_exclusive) { is_exclusive_ = is_exclusive; }
+    void set_exclusive(bool is_exclusive) {
+        is_exclusive_ = is_exclusive;
+        if (is_exclusive && !shadow_) shadow_.emplace(memory_.total_bytes());
+    }
     // Requests may come to a pool, which is no 0. Returns false if PyTorch serves the pool.
     bool begin(PoolId pool) {
         const auto found = pools_.find(pool);
         if (found != pools_.end()) found->second.has_ended = false;
         if (found != pools_.end() || !is_exclusive_) return found != pools_.end();
-        if (!shadow_) shadow_.emplace(memory_.total_bytes());
         pools_.try_emplace(pool, memory_, scratch_);
         return true;
     }
@@ -52,13 +54,13 @@ class GraphMemory {
         const auto found = pools_.find(pool);
         if (found == pools_.end() || found->second.is_pytorchs) return 0;
         State& state = found->second;
-        if (!state.is_ours && !memory_.is_captured(stream)) {
-            state.is_pytorchs = true;
-            ++figures_.filled_pools;
-            return 0;
-        }
         GraphPool::Entry entry;
         try {
+            if (!state.is_ours && !memory_.is_captured(stream)) {
+                state.is_pytorchs = true;
+                ++figures_.filled_pools;
+                return 0;
+            }
             entry = state.pool.place(bytes, stream);
         } catch (const std::exception&) {
             ++figures_.refused_requests;
