@@ -15,7 +15,7 @@ class GraphReport:
     Parameters
     ----------
     pools
-        Pools of graphs that planned memory serves.
+        Number of their pools that planned memory serves.
     shared_bytes, own_bytes
         Bytes that all graphs share, and those of pages with blocks that outlive their capture.
     pytorch_bytes
@@ -33,27 +33,20 @@ class GraphReport:
     def rows(self) -> list[tuple[str, str]]:
         """Return names and values for people."""
         shared, own = exact_bytes(self.shared_bytes), exact_bytes(self.own_bytes)
-        row = (
-            "graphs",
-            f"{shared} bytes shared by {self.pools} pools, {own} bytes outlive a graph; "
-            f"PyTorch's pools: {exact_bytes(self.pytorch_bytes)} bytes",
-        )
+        held = f"{shared} bytes shared by {self.pools} pools, {own} bytes outlive a graph"
+        row = ("graphs", f"{held}; PyTorch's pools: {exact_bytes(self.pytorch_bytes)} bytes")
         return [row, ("  not", self.passed_on)] if self.passed_on else [row]
 
 
-def graph_report(figures: GraphFigures, unserved: str, *, is_plain: bool) -> GraphReport:
-    """Return the report; `unserved` is the reason why PyTorch serves all requests, if it does."""
-    reasons = [unserved] if unserved else []
-    if is_plain:
-        reasons.append('plain memory is not shared (arena="vmm" is)')
-    if figures.filled_pools:
-        reasons.append(f"{figures.filled_pools} pools were filled before a capture")
-    if figures.refused_requests:
-        reasons.append(f"{figures.refused_requests} requests found no memory")
+def graph_report(figures: GraphFigures, unserved: str) -> GraphReport:
+    """Return the report; `unserved` is the reason why PyTorch serves all captures, if it does."""
+    reasons = {
+        unserved: unserved,
+        f"{figures.filled_pools} pools were filled before a capture": figures.filled_pools,
+        f"{figures.refused_requests} requests found no memory": figures.refused_requests,
+    }
+    by_pytorch = min(figures.default_bytes, figures.expandable_bytes)
+    passed_on = ", ".join(reason for reason, holds in reasons.items() if holds)
     return GraphReport(
-        pools=figures.pools,
-        shared_bytes=figures.scratch_bytes,
-        own_bytes=figures.own_bytes,
-        pytorch_bytes=min(figures.default_bytes, figures.expandable_bytes),
-        passed_on=", ".join(reasons),
+        figures.pools, figures.scratch_bytes, figures.own_bytes, by_pytorch, passed_on
     )

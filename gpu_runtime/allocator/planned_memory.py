@@ -303,18 +303,14 @@ class PlannedMemory:
 
     @contextmanager
     def graphs(self, *, exclusive: bool) -> Iterator[None]:
-        """Let the CUDA graphs share memory whose captures begin in this context.
-
-        All graphs of such contexts lie over the same memory, whatever their pools, except for what
-        outlives each of them. So the program must keep two rules, which are PyTorch's own for
-        graphs in one pool: no two of these graphs replay at the same time, and what a capture has
-        freed is not read after its replay.
+        """Let CUDA graphs share memory whose captures begin in this context.
 
         Parameters
         ----------
         exclusive
-            Whether the graphs keep the rules. If not, PyTorch's allocator serves the captures, as
-            it does outside of the context.
+            Whether the program keeps PyTorch's rules for graphs in one pool: no two of these graphs
+            replay at the same time, and what a capture has freed is not read after its replay. If
+            not, PyTorch's allocator serves the captures, as it does outside of the context.
 
         Raises
         ------
@@ -361,6 +357,7 @@ class PlannedMemory:
         self._overwrites += take_overwrites(allocator, everywhere=True)
         planned = planner.planned
         figures = allocator.figures()
+        unshared = self._unserved or 'plain memory (arena="vmm" is shared)' * allocator.is_plain
         return MemoryReport(
             planner=self._chosen.label,
             status="unplanned" if self._unserved else planner.status,
@@ -393,9 +390,7 @@ class PlannedMemory:
             device=None if self._meter is None else self._meter.in_all,
             last_step=None if self._meter is None else self._meter.last_step,
             pause=self._pausing().report(),
-            graphs=graph_report(figures.graphs, self._unserved, is_plain=allocator.is_plain)
-            if self._has_graphs
-            else None,
+            graphs=graph_report(figures.graphs, unshared) if self._has_graphs else None,
         )
 
     def explain(self) -> Any:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field
 from itertools import count
+from random import Random
 
 from gpu_runtime._core import CountingMemory, PlannedAllocator, SimulatedMemory
 from tests.gpu_runtime.core.stamped_blocks import Block, bytes_at, pattern
@@ -15,20 +17,25 @@ CAPTURED = 7
 class Graph:
     """What one capture requested and freed, and the blocks that outlive it.
 
-    Each entry of `work` writes a block, or reads it for the last time.
+    Each entry of `work` is on a stream, and writes a block or reads it for the last time.
     """
 
     pool: int
-    work: list[tuple[Block, bool]] = field(default_factory=list)
+    work: list[tuple[int, Block, bool]] = field(default_factory=list)
     pages: set[int] = field(default_factory=set)
     kept: set[int] = field(default_factory=set)
 
-    def replay(self, streams: tuple[int, ...] = ()) -> None:
-        """Do the work, in the order of `streams` if they are given, and find each byte in place."""
-        places = {stream: place for place, stream in enumerate(streams)}
-        for block, is_write in sorted(self.work, key=lambda step: places.get(step[0].stream, 0)):
+    def replay(self, random: Random) -> None:
+        """Do the work, each stream at a pace of its own, and find each byte in place."""
+        streams = {stream for stream, _, _ in self.work}
+        queues = [deque(step for step in self.work if step[0] == stream) for stream in streams]
+        written: set[Block] = set()
+        while queues := [queue for queue in queues if queue]:
+            ready = [queue for queue in queues if queue[0][2] or queue[0][1] in written]
+            _, block, is_write = random.choice(ready).popleft()
             if is_write:
                 bytes_at(block)[:] = pattern(block)
+                written.add(block)
             else:
                 assert (bytes_at(block) == pattern(block)).all(), f"{block} was written to"
 
@@ -49,7 +56,7 @@ class Captures:
     def begin(self, pool: int) -> Graph:
         """Begin a capture."""
         assert self.allocator.begin_pool(pool)
-        for stream in (CAPTURED, CAPTURED + 1):
+        for stream in range(CAPTURED, CAPTURED + 3):
             self.memory.set_captured(stream, True)
         self.graphs.append(Graph(pool))
         self._forbidden = self.forbidden_calls()
@@ -63,26 +70,28 @@ class Captures:
         block = Block(address, size, stream, next(self._stamps))
         assert not any(block.overlaps(other) for other in self.live.values())
         self.live[address] = block
-        graph.work.append((block, True))
+        graph.work.append((stream, block, True))
         graph.pages |= self.pages_of(block)
         return block
 
-    def free(self, block: Block) -> None:
-        """Free a block after its last use."""
-        self.graphs[-1].work.append((block, False))
+    def free(self, block: Block, user: int | None = None) -> None:
+        """Free a block after its last use, which may be on another stream."""
+        if user is not None:
+            self.allocator.use_on(block.address, user)
+        self.graphs[-1].work.append((user or block.stream, block, False))
         del self.live[block.address]
         assert self.allocator.free(block.address)
 
     def end(self) -> None:
         """End the capture."""
         graph = self.graphs[-1]
-        for stream in (CAPTURED, CAPTURED + 1):
+        for stream in range(CAPTURED, CAPTURED + 3):
             self.memory.set_captured(stream, False)
         assert self.forbidden_calls() == self._forbidden
         self.allocator.check()
         self.allocator.end_capture(graph.pool)
         self.allocator.check()
-        blocks = {block for block, _ in graph.work if self.live.get(block.address) == block}
+        blocks = {block for _, block, _ in graph.work if self.live.get(block.address) == block}
         graph.kept = set().union(*map(self.pages_of, blocks))
 
     def forbidden_calls(self) -> int:
@@ -96,7 +105,7 @@ class Captures:
 
     def check(self, graph: Graph) -> None:
         """Find the last stamps in the blocks that outlive a capture."""
-        for block, is_write in graph.work:
+        for _, block, is_write in graph.work:
             if is_write and self.live.get(block.address) == block:
                 assert (bytes_at(block) == pattern(block)).all(), f"{block} was written to"
 

@@ -135,6 +135,12 @@ class GraphMemory {
         return std::ranges::any_of(
             pools_, [&](const auto& each) { return each.second.pool.owns(address); });
     }
+    std::optional<GaplessBlock> block_of(Address address) const {
+        for (const auto& [id, state] : pools_) {
+            if (const auto block = state.pool.block_of(address)) return block;
+        }
+        return std::nullopt;
+    }
     std::vector<SegmentOfBlocks> segments() const {
         std::vector<SegmentOfBlocks> all;
         for (const auto& [id, state] : pools_) {
@@ -159,10 +165,6 @@ class GraphMemory {
         figures.default_bytes = default_bytes();
         figures.expandable_bytes = expandable_bytes();
         return figures;
-    }
-    // Checks all invariants; throws std::logic_error if one is broken. For tests.
-    void check() const {
-        for (const auto& [id, state] : pools_) state.pool.check();
     }
 
   private:

@@ -5,7 +5,6 @@
 #include <limits>
 #include <utility>
 
-#include "device/invariant.h"
 #include "device/sizes.h"
 
 namespace gapless::runtime {
@@ -259,37 +258,25 @@ std::vector<SegmentOfBlocks> GraphPool::segments() const {
     std::vector<SegmentOfBlocks> segments;
     Address end = 0;
     for (const auto& [address, range] : ranges_) {
-        const Stream stream = range.stream == kNoStream ? 0 : range.stream;
-        if (address != end) segments.push_back({{address, 0, stream, 0, false}, {}});
+        const GaplessBlock block = *block_of(address);
+        if (address != end) segments.push_back({{address, 0, block.stream, 0, false}, {}});
         end = address + range.bytes;
         segments.back().segment.bytes += range.bytes;
-        const bool is_used = range.state == BlockState::used;
-        // A free makes no call to the device, whichever streams use the block.
-        const std::size_t requested = is_used ? range.requested : 0;
-        segments.back().blocks.push_back(
-            {address, range.bytes, requested, stream, 0, 0, is_used, is_used});
+        segments.back().blocks.push_back(block);
     }
     return segments;
 }
 
-void GraphPool::check() const {
-    std::set<Pages> frames;
-    Address end = 0;
-    for (const auto& [address, range] : ranges_) {
-        require(address >= end && range.bytes > 0, "ranges do not overlap");
-        const Address first = address / page_bytes_ * page_bytes_;
-        const Address page_behind = round_up(end, page_bytes_);
-        end = address + range.bytes;
-        for (Address page = std::max(first, page_behind); page < end; page += page_bytes_) {
-            const Pages frame = extent_at(page)->frame_at(page);
-            require(frames.insert(frame).second, "open pages have different frames");
-            const auto chain = chain_of_.find(page);
-            const bool has_own = chain == chain_of_.end();
-            require(has_own ? own_.contains(frame) : scratch_.at(chain->second) == frame,
-                    "an open page has an own frame, or that of its chain");
-        }
-    }
-    require(scratch_frames() <= scratch_.size(), "the list has the frames that a pool needs");
+// Tells of no other streams, because no free makes a call to the device.
+std::optional<GaplessBlock> GraphPool::block_of(Address address) const {
+    const auto behind = ranges_.upper_bound(address);
+    if (behind == ranges_.begin()) return std::nullopt;
+    const auto& [begin, range] = *std::prev(behind);
+    if (address - begin >= range.bytes) return std::nullopt;
+    const bool is_used = range.state == BlockState::used;
+    const Stream stream = range.stream == kNoStream ? 0 : range.stream;
+    const std::size_t requested = is_used ? range.requested : 0;
+    return GaplessBlock{begin, range.bytes, requested, stream, 0, 0, is_used, is_used};
 }
 
 }  // namespace gapless::runtime

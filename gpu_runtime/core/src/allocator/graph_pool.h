@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -78,8 +79,7 @@ class GraphPool {
     std::size_t own_frames() const { return own_.size(); }
     bool owns(Address address) const { return extent_at(address) != nullptr; }
     std::vector<SegmentOfBlocks> segments() const;
-    // Checks all invariants; throws std::logic_error if one is broken. For tests.
-    void check() const;
+    std::optional<GaplessBlock> block_of(Address address) const;
 
   private:
     // Addresses that no page has had yet. Small requests have pages of their own, so that they keep

@@ -223,13 +223,8 @@ std::optional<GaplessSegment> PlannedAllocator::segment_of(Address address) cons
 std::optional<GaplessBlock> PlannedAllocator::block_of(Address address) const {
     const Lock lock(mutex_);
     const BoundedHeap* const heap = blocks_.heap_at(address);
-    if (heap != nullptr) return runtime::block_of(heap->blocks(), address);
-    for (const SegmentOfBlocks& segment : blocks_.graphs().segments()) {
-        for (const GaplessBlock& block : segment.blocks) {
-            if (address - block.address < block.bytes) return block;
-        }
-    }
-    return std::nullopt;
+    if (heap == nullptr) return blocks_.graphs().block_of(address);
+    return runtime::block_of(heap->blocks(), address);
 }
 
 bool PlannedAllocator::owns(Address address) const {
@@ -263,7 +258,6 @@ std::vector<Overwrite> PlannedAllocator::take_overwrites(bool everywhere) {
 void PlannedAllocator::check() const {
     const Lock lock(mutex_);
     for (const BoundedHeap* heap : blocks_.heaps()) heap->blocks().check();
-    blocks_.graphs().check();
 }
 
 }  // namespace gapless::runtime
