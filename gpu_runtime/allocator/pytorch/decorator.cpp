@@ -169,8 +169,8 @@ class Decorator final : public PassingOn {
         const bool has_ended = end_served(device, pool);
         end_passing_on(device);
         TORCH_CHECK(!has_ended || core_.end_capture(device, number(pool)),
-                    "graphs: there is no memory for what outlives this capture, or the device "
-                    "refuses to map it; this graph must not be replayed");
+                    "graphs: memory is short for what outlives this capture, or the device refuses "
+                    "to map it; this graph must not be replayed");
     }
     void releasePool(DeviceIndex device, MempoolId_t pool) override {
         inner_.releasePool(device, pool);

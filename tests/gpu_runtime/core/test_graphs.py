@@ -195,6 +195,29 @@ def test_a_device_that_is_full_at_the_end_of_a_capture_says_so() -> None:
         made.end()
 
 
+def test_the_end_of_a_capture_that_the_device_refuses_can_be_made_again() -> None:
+    refused = 0
+    for calls in range(30):
+        made = Captures(PAGE)
+        for kept in (0, 3):
+            made.begin(1 + kept)
+            mine = [made.request(2 * PAGE) for _ in range(6)]
+            for block in mine[kept:]:
+                made.free(block)
+            made.memory.fail_after(calls, 1 if kept else 0)
+            try:
+                made.end()
+            except (OSError, MemoryError):
+                refused += 1
+            made.memory.fail_after(0, 0)
+            made.allocator.end_capture(1 + kept)
+        made.graphs[1].replay(Random(0))
+        made.graphs[0].replay(Random(0))
+        made.check(made.graphs[1])
+        assert made.reserved == 18 * PAGE
+    assert refused > 10
+
+
 def test_memory_of_graphs_stays_while_other_memory_is_paused() -> None:
     made = Captures(PAGE, is_checked=True)
     eager = made.allocator.allocate(8 * PAGE)

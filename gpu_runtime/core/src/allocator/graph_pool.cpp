@@ -172,8 +172,8 @@ void GraphPool::end_capture(std::size_t others) {
     for (std::size_t k = 0; k < chains_.size(); ++k) {
         (in_use.contains(chains_[k].back()) ? outliving : idle).push_back(k);
     }
-    std::vector<std::pair<std::size_t, std::size_t>> moves;  // of chains, to frames of the list
-    // Gives chains the frames from `begin` to `end`; those that have one of them keep it.
+    std::vector<std::size_t> frame_of(chains_.size());  // of each chain, in the list
+    // Gives chains frames from `begin` to `end`; those that have one of them keep it.
     const auto assign = [&](const std::vector<std::size_t>& chains, std::size_t begin,
                             std::size_t end) {
         std::set<std::size_t> taken;
@@ -181,22 +181,19 @@ void GraphPool::end_capture(std::size_t others) {
                              [&](std::size_t k) { return begin <= k && k < end; });
         std::size_t next = begin;
         for (const std::size_t k : chains) {
+            frame_of[k] = k;
             if (begin <= k && k < end) continue;
             while (!taken.insert(next).second) ++next;
             if (next == scratch_.size()) scratch_.push_back(memory_.create_pages(page_bytes_));
-            moves.emplace_back(k, next);
+            frame_of[k] = next;
         }
         return taken;
     };
     const std::set<std::size_t> own =
         assign(outliving, std::max(idle.size(), others), std::numeric_limits<std::size_t>::max());
     assign(idle, 0, idle.size());
-    for (const auto& [k, frame] : moves) {
-        for (const Address page : chains_[k]) {
-            Extent& extent = *extent_at(page);
-            if (extent.frame_at(page) != kNoFrame) extent.unmap(page, page + page_bytes_);
-            extent.map(page, {&scratch_[frame], 1});
-        }
+    for (std::size_t k = 0; k < chains_.size(); ++k) {
+        for (const Address page : chains_[k]) remap(page, scratch_[frame_of[k]]);
     }
     for (const std::size_t k : idle) close(chains_[k].back());
     std::size_t left = scratch_frames_;
@@ -209,6 +206,14 @@ void GraphPool::end_capture(std::size_t others) {
     chains_.clear();
     chain_of_.clear();
     is_capturing_ = false;
+}
+
+void GraphPool::remap(Address page, Pages frame) {
+    Extent& extent = *extent_at(page);
+    if (extent.frame_at(page) == frame) return;
+    // The device may have refused to map a page before.
+    if (extent.frame_at(page) != kNoFrame) extent.unmap(page, page + page_bytes_);
+    extent.map(page, {&frame, 1});
 }
 
 bool GraphPool::give_back() {

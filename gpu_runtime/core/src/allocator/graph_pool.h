@@ -30,16 +30,17 @@ namespace gapless::runtime {
 // as work of one stream runs in order. The pages that had them serve no request any more. At the
 // end of the capture, pages with blocks in use get frames that only this pool has (*own* frames).
 // All other pages of the capture are closed: they stay mapped to scratch frames, for replays alone.
-// Own frames serve later captures of their pool, also when their blocks are freed. So a block that
-// outlives its capture is written to by its own pool alone, as under PyTorch.
-// Why this is the least. Let a capture end with s frames without a block in use and m frames with
-// one, and let the other pools need the first n scratch frames. The s frames become the first s of
-// the list. The m frames are taken from behind the first max(s, n), and created where the list is
-// too short. So each pool needs a beginning of the list, and the list is as long as the longest of
-// these. Hence reserved <= largest s + sum of all m: the scratch of the largest graph, and what
-// outlives each graph. The capture itself needed s + m frames, so it held no more than that either.
-// Limits. The host waits for the device when a capture ends. Blocks used on another stream than
-// their own come back only then. A page with one small block in use is an own page as a whole.
+// Own frames serve later captures of their pool, also when their blocks are freed; earlier captures
+// of the pool may have had them as scratch. So a block that outlives its capture is written to by
+// its own pool alone, as under PyTorch. Why this is the least. Let a capture end with s frames
+// without a block in use and m frames with one, and let the other pools need the first n scratch
+// frames. The s frames become the first s of the list. The m frames are taken from behind the first
+// max(s, n), and created where the list is too short. So each pool needs a beginning of the list,
+// and the list is as long as the longest of these. Hence reserved <= largest s + sum of all m: the
+// scratch of the largest graph, and what outlives each graph. The capture itself needed s + m
+// frames, so it held no more than that either. Limits. The host waits for the device when a capture
+// ends. Blocks used on another stream than their own come back only then. A page with one small
+// block in use is an own page as a whole.
 
 class GraphPool {
   public:
@@ -68,7 +69,8 @@ class GraphPool {
     // Returns true between the first request of a capture and end_capture().
     bool is_capturing() const { return is_capturing_; }
     // The device is idle; the other pools need the first `others` scratch frames. Throws
-    // OutOfDeviceMemory, DeviceCallError; then graphs of this capture must not be replayed.
+    // OutOfDeviceMemory, DeviceCallError; then no graph of this capture may be replayed before
+    // another call has succeeded.
     void end_capture(std::size_t others);
     // The device is idle, no graph is left and none is captured: gives back all pages without
     // blocks in use. Returns true if none is left. Throws DeviceCallError.
@@ -98,6 +100,7 @@ class GraphPool {
     std::vector<Source> sources(std::size_t count, Stream stream, Entry kept);
     Entry merge(Entry entry);
     void close(Address page);
+    void remap(Address page, Pages frame);
     std::set<Address> pages_in_use() const;
     Extent* extent_at(Address address) const;
 
