@@ -31,8 +31,8 @@ class PauseReport:
     given_back_bytes, pause_seconds
         Bytes that the last pause gave back to the device, idle ones included, and its duration.
     passed_on_bytes
-        Bytes that PyTorch's own allocator had then, and that no pause gives back: captured graphs,
-        memory pools, and blocks from before the installation.
+        Bytes that no pause gives back: captured graphs, and what PyTorch's own allocator had then,
+        such as memory pools and blocks from before the installation.
     resumed_bytes, resume_seconds
         Bytes that the last resume mapped, and its duration.
     """
@@ -48,11 +48,14 @@ class PauseReport:
     def rows(self) -> list[tuple[str, str]]:
         """Return names and values for people."""
         paused, kept = exact_bytes(self.paused_bytes), exact_bytes(self.kept_bytes)
-        stays = f"{exact_bytes(self.passed_on_bytes)} bytes of PyTorch's own allocator"
         return [
             ("paused", f"{paused} bytes, {kept} of them kept on the host"),
             ("  given back", _transfer(self.given_back_bytes, self.pause_seconds)),
-            ("  not", f"{stays}: graphs, pools, blocks from before the installation"),
+            (
+                "  not",
+                f"{exact_bytes(self.passed_on_bytes)} bytes: graphs, pools, blocks from before the "
+                f"installation",
+            ),
             ("  resumed", _transfer(self.resumed_bytes, self.resume_seconds)),
         ]
 
@@ -133,13 +136,15 @@ class MemoryPause:
         return size
 
     def _passed_on_bytes(self, *, is_emptied: bool) -> int:
+        figures = self._allocator.figures()
+        graphs = figures.graphs.scratch_bytes + figures.graphs.own_bytes
         if self._device is None:
-            return 0
+            return graphs
         cuda = sys.modules["torch"].cuda
         if is_emptied:
             cuda.empty_cache()
         reserved = int(cuda.memory_reserved(self._device))
-        return max(0, reserved - self._allocator.figures().reserved_bytes)
+        return graphs + max(0, reserved - figures.reserved_bytes)
 
     @contextmanager
     def _call(self, name: str) -> Iterator[None]:

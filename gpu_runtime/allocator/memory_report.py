@@ -7,6 +7,7 @@ from typing import Any
 
 from gpu_runtime._core import Mismatch, MismatchKind
 from gpu_runtime.allocator.call_counts import DeviceUse
+from gpu_runtime.allocator.graph_report import GraphReport
 from gpu_runtime.allocator.memory_pause import PauseReport
 from gpu_runtime.allocator.overwrite_record import OverwriteRecord, overwrite_lines
 from planners.text.byte_units import exact_bytes
@@ -146,6 +147,8 @@ class MemoryReport:
         None if they are not counted. Those of pauses and resumes are left out.
     pause
         Paused memory; None if none ever was paused.
+    graphs
+        Graphs that share memory; None if none was declared to be exclusive.
     """
 
     planner: str
@@ -176,6 +179,7 @@ class MemoryReport:
     device: DeviceUse | None = None
     last_step: DeviceUse | None = None
     pause: PauseReport | None = None
+    graphs: GraphReport | None = None
 
     @property
     def pytorch_bytes(self) -> int:
@@ -221,6 +225,8 @@ class MemoryReport:
                 rows.append(("  the last", _use(self.last_step)))
         if self.pause is not None:
             rows += self.pause.rows()
+        if self.graphs is not None:
+            rows += self.graphs.rows()
         rows.append(
             (
                 "requests",

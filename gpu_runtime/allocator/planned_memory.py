@@ -19,6 +19,7 @@ from typing import Any, Literal
 from gapless_siblings import import_ours
 from gpu_runtime._core import BETWEEN, CountingMemory, CudaMemory, PlannedAllocator
 from gpu_runtime.allocator.call_counts import DeviceMeter
+from gpu_runtime.allocator.graph_report import graph_report
 from gpu_runtime.allocator.memory_pause import Keep, MemoryPause
 from gpu_runtime.allocator.memory_report import (
     KindReport,
@@ -111,6 +112,7 @@ class PlannedMemory:
         self._pause: MemoryPause | None = None
         self._places = MismatchPlaces()
         self._overwrites: list[OverwriteRecord] = []
+        self._has_graphs = False
         # By label: the names that the user gave to kinds, and ours.
         self._names: dict[int, str] = {BETWEEN: "between steps", 0: "step"}
 
@@ -299,6 +301,30 @@ class PlannedMemory:
         """
         return self._pausing().resume(tag)
 
+    @contextmanager
+    def graphs(self, *, exclusive: bool) -> Iterator[None]:
+        """Let CUDA graphs share memory whose captures begin in this context.
+
+        Parameters
+        ----------
+        exclusive
+            Whether the program keeps PyTorch's rules for graphs in one pool: no two of these graphs
+            replay at the same time, and what a capture has freed is not read after its replay. If
+            not, PyTorch's allocator serves the captures, as it does outside of the context.
+
+        Raises
+        ------
+        DeviceError
+            Nothing is installed.
+        """
+        allocator = self._installed()[1]
+        self._has_graphs = True
+        allocator.set_exclusive_graphs(exclusive)
+        try:
+            yield
+        finally:
+            allocator.set_exclusive_graphs(False)
+
     def wait_for_planning(self) -> None:
         """Wait for the plan that is being made; it is adopted at the end of the next step."""
         self._installed()[0].wait_for_planning()
@@ -331,6 +357,7 @@ class PlannedMemory:
         self._overwrites += take_overwrites(allocator, everywhere=True)
         planned = planner.planned
         figures = allocator.figures()
+        unshared = self._unserved or 'plain memory (arena="vmm" is shared)' * allocator.is_plain
         return MemoryReport(
             planner=self._chosen.label,
             status="unplanned" if self._unserved else planner.status,
@@ -363,6 +390,7 @@ class PlannedMemory:
             device=None if self._meter is None else self._meter.in_all,
             last_step=None if self._meter is None else self._meter.last_step,
             pause=self._pausing().report(),
+            graphs=graph_report(figures.graphs, unshared) if self._has_graphs else None,
         )
 
     def explain(self) -> Any:

@@ -8,9 +8,11 @@
 #include <c10/cuda/CUDAFunctions.h>
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -34,13 +36,17 @@ Decorator* decorator = nullptr;
 
 std::uint64_t number(const void* address) { return reinterpret_cast<std::uint64_t>(address); }
 std::uint64_t number(cudaStream_t stream) { return reinterpret_cast<std::uint64_t>(stream); }
+// One half of a pool's identity is 0.
+std::uint64_t number(MempoolId_t pool) { return (pool.first << 32U) | pool.second; }
 
 // Note [Requests to the core]
 // ~~~~~~~~~~~~~~~~~~~~~~~~~~~
 // Rationale. Each replay of a captured graph writes to the addresses of its blocks, so these blocks
-// belong to a pool of the graph, which PyTorch's allocator keeps. Device calls of the core during a
-// capture would end the capture.
-// Approach. From beginAllocateToPool() to endAllocateToPool() on a device the core gets no request
+// belong to a pool of the graph. Most device calls of the core during a capture would end the
+// capture; those that map pages do not.
+// Approach. PyTorch's allocator serves all pools but those for which begin_pool() returns true: the
+// core serves the streams that are captured into them, see Note [Frames of captured graphs].
+// From beginAllocateToPool() to endAllocateToPool() on a device the core gets no other request
 // of this device, from no stream and no thread, and no memory is given back. The program may free
 // earlier blocks of the core meanwhile. Such a free makes no device call unless another stream uses
 // the block; that block is freed when no capture runs any more. If the plan gives the bytes to
@@ -67,6 +73,8 @@ class Decorator final : public PassingOn {
         if (is_asked(device, bytes)) {
             stream = c10::cuda::getCurrentCUDAStream(device).stream();
             if (void* block = serve(device, bytes, stream)) return {block, block, &free, place};
+        } else if (void* block = serve_captured(device, bytes)) {
+            return {block, block, &free, place};
         }
         DataPtr block = pass_on(device, bytes, stream, [&] { return inner_.allocate(bytes); });
         adopt(block);
@@ -79,6 +87,8 @@ class Decorator final : public PassingOn {
         if (is_asked(device, bytes)) {
             stream = c10::cuda::getCurrentCUDAStream(device).stream();
             if (void* block = serve(device, bytes, stream)) return block;
+        } else if (void* block = serve_captured(device, bytes)) {
+            return block;
         }
         return pass_on(device, bytes, stream, [&] { return inner_.raw_alloc(bytes); });
     }
@@ -87,6 +97,8 @@ class Decorator final : public PassingOn {
         const DeviceIndex device = c10::cuda::current_device();
         if (is_asked(device, bytes)) {
             if (void* block = serve(device, bytes, stream)) return block;
+        } else if (void* block = serve_captured(device, bytes, stream)) {
+            return block;
         }
         return pass_on(device, bytes, stream,
                        [&] { return inner_.raw_alloc_with_stream(bytes, stream); });
@@ -145,7 +157,11 @@ class Decorator final : public PassingOn {
                              std::function<bool(cudaStream_t)> filter) override {
         begin_passing_on(device);
         try {
-            inner_.beginAllocateToPool(device, pool, std::move(filter));
+            inner_.beginAllocateToPool(device, pool, filter);
+            if (core_.begin_pool(device, number(pool))) {
+                const std::lock_guard lock(pools_mutex_);
+                of(device).served.emplace_back(pool, std::move(filter));
+            }
         } catch (...) {
             end_passing_on(device);
             throw;
@@ -153,7 +169,15 @@ class Decorator final : public PassingOn {
     }
     void endAllocateToPool(DeviceIndex device, MempoolId_t pool) override {
         inner_.endAllocateToPool(device, pool);
+        const bool has_ended = end_served(device, pool);
         end_passing_on(device);
+        TORCH_CHECK(!has_ended || core_.end_capture(device, number(pool)),
+                    "graphs: memory is short for what outlives this capture, or the device refuses "
+                    "to map it; this graph must not be replayed");
+    }
+    void releasePool(DeviceIndex device, MempoolId_t pool) override {
+        inner_.releasePool(device, pool);
+        if (inner_.getPoolUseCount(device, pool) == 0) core_.end_pool(device, number(pool));
     }
 
     void* getBaseAllocation(void* address, std::size_t* bytes) override {
@@ -269,6 +293,9 @@ class Decorator final : public PassingOn {
   private:
     struct Device {
         std::atomic<int> pools{0};  // number of pools that get allocations now
+        // Those of them that the core serves, and the streams that allocate to each; guarded by
+        // pools_mutex_.
+        std::vector<std::pair<MempoolId_t, std::function<bool(cudaStream_t)>>> served;
         JointStatistics statistics;
     };
 
@@ -290,6 +317,40 @@ class Decorator final : public PassingOn {
         of(device).statistics.after_serving();
         if (is_watched()) tell_of_request(address);
         return reinterpret_cast<void*>(address);
+    }
+
+    // Returns null unless a stream is captured into a pool that the core serves.
+    void* serve_captured(DeviceIndex device, std::size_t bytes,
+                         std::optional<cudaStream_t> given = {}) {
+        Device& own = of(device);
+        if (bytes == 0 || own.pools.load(std::memory_order_relaxed) == 0) return nullptr;
+        std::uint64_t address = 0;
+        {
+            const std::lock_guard lock(pools_mutex_);
+            if (own.served.empty()) return nullptr;
+            const cudaStream_t stream =
+                given ? *given : c10::cuda::getCurrentCUDAStream(device).stream();
+            const auto pool = std::ranges::find_if(
+                own.served, [&](const auto& each) { return each.second && each.second(stream); });
+            if (pool == own.served.end()) return nullptr;
+            address = core_.allocate_in_pool(device, number(pool->first), bytes, number(stream));
+        }
+        if (address == 0) return nullptr;
+        own.statistics.after_serving();
+        if (is_watched()) tell_of_request(address);
+        return reinterpret_cast<void*>(address);
+    }
+
+    // Parts of one capture may begin and end within it. Returns true if the last one of a pool that
+    // the core serves has ended.
+    bool end_served(DeviceIndex device, MempoolId_t pool) {
+        const std::lock_guard lock(pools_mutex_);
+        auto& served = of(device).served;
+        const auto is_its = [&](const auto& each) { return each.first == pool; };
+        const auto last = std::find_if(served.rbegin(), served.rend(), is_its);
+        if (last == served.rend()) return false;
+        served.erase(std::next(last).base());
+        return std::ranges::none_of(served, is_its);
     }
 
     // If PyTorch's allocator has no memory, the core gives back its idle memory and PyTorch's
@@ -473,6 +534,7 @@ class Decorator final : public PassingOn {
     std::atomic<int> pools_{0};  // on all devices
     std::array<Device, GAPLESS_DEVICES> devices_;
     EventHistory history_;
+    std::mutex pools_mutex_;
     std::mutex postponed_mutex_;
     std::vector<std::uint64_t> postponed_;  // blocks that are freed when no capture runs
 };

@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define GAPLESS_SERVING_VERSION 1
+#define GAPLESS_SERVING_VERSION 2
 #define GAPLESS_DEVICES 64
 
 #ifdef __cplusplus
@@ -88,6 +88,17 @@ typedef struct GaplessServing {
     // allocator should serve the request, or if memory is short. Never called while a stream
     // captures or a pool gets the allocations of the device.
     uint64_t (*allocate)(int32_t device, uint64_t bytes, uint64_t stream);
+    // Captures into a pool of PyTorch's, which is no 0. begin_pool() returns false if PyTorch's
+    // allocator serves the pool, and is called whenever requests may begin to come to it.
+    bool (*begin_pool)(int32_t device, uint64_t pool);
+    // As allocate(), for a pool for which begin_pool() returned true. May be called while a stream
+    // captures.
+    uint64_t (*allocate_in_pool)(int32_t device, uint64_t pool, uint64_t bytes, uint64_t stream);
+    // A capture into the pool has ended, and no other is running. Waits for the device. Returns
+    // false if memory is short or the device refuses; then the graph must not be replayed.
+    bool (*end_capture)(int32_t device, uint64_t pool);
+    // No graph uses the pool any more.
+    void (*end_pool)(int32_t device, uint64_t pool);
     // Tells the block of PyTorch's allocator for a request to which allocate() returned 0. May be
     // null.
     void (*passed_on)(int32_t device, uint64_t address, uint64_t bytes, uint64_t stream);

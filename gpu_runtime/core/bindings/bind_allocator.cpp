@@ -20,6 +20,14 @@ namespace gapless::runtime {
 namespace {
 
 void bind_figures(nb::module_& module) {
+    nb::class_<GraphFigures>(module, "GraphFigures", "Bytes and counts of captured graphs.")
+        .def_ro("pools", &GraphFigures::pools)
+        .def_ro("scratch_bytes", &GraphFigures::scratch_bytes)
+        .def_ro("own_bytes", &GraphFigures::own_bytes)
+        .def_ro("default_bytes", &GraphFigures::default_bytes)
+        .def_ro("expandable_bytes", &GraphFigures::expandable_bytes)
+        .def_ro("filled_pools", &GraphFigures::filled_pools)
+        .def_ro("refused_requests", &GraphFigures::refused_requests);
     nb::class_<StepEnd>(module, "StepEnd", "How the requests of a step went.")
         .def_ro("kind", &StepEnd::kind)
         .def_ro("planned", &StepEnd::planned)
@@ -48,7 +56,8 @@ void bind_figures(nb::module_& module) {
         .def_ro("moved_bytes", &Figures::moved_bytes)
         .def_ro("refused_frees", &Figures::refused_frees)
         .def_ro("paused_bytes", &Figures::paused_bytes)
-        .def_ro("kept_bytes", &Figures::kept_bytes);
+        .def_ro("kept_bytes", &Figures::kept_bytes)
+        .def_ro("graphs", &Figures::graphs);
 }
 
 void bind_overwrites(nb::module_& module) {
@@ -123,6 +132,11 @@ void bind_allocator(nb::module_& module) {
     nb::class_<ServingAllocator>(module, "ServingAllocator",
                                  "What PyTorch's allocator can ask first.")
         .def("allocate", &ServingAllocator::allocate, "bytes"_a, "stream"_a = 0, WithoutPython())
+        .def("begin_pool", &ServingAllocator::begin_pool, "pool"_a, WithoutPython())
+        .def("allocate_in_pool", &ServingAllocator::allocate_in_pool, "pool"_a, "bytes"_a,
+             "stream"_a = 0, WithoutPython())
+        .def("end_capture", &ServingAllocator::end_capture, "pool"_a, WithoutPython())
+        .def("end_pool", &ServingAllocator::end_pool, "pool"_a, WithoutPython())
         .def("free", &ServingAllocator::free, "address"_a, WithoutPython())
         .def("use_on", &ServingAllocator::use_on, "address"_a, "stream"_a, WithoutPython())
         .def("give_back", &ServingAllocator::give_back, WithoutPython())
@@ -152,6 +166,7 @@ void bind_allocator(nb::module_& module) {
             },
             "Rows by address: address, bytes, stream, kind of step or -1, request in it.")
         .def("adopt", &PlannedAllocator::adopt, "plans"_a, "arena_bytes"_a, WithoutPython())
+        .def("set_exclusive_graphs", &PlannedAllocator::set_exclusive_graphs, "is_exclusive"_a)
         .def("set_tag", &PlannedAllocator::set_tag, "tag"_a)
         .def("pause", &PlannedAllocator::pause, "tag"_a.none(), "keeps"_a, WithoutPython())
         .def("resume", &PlannedAllocator::resume, "tag"_a.none(), WithoutPython())

@@ -51,12 +51,12 @@ class StampedBlocks:
             assert not block.overlaps(self.live[neighbour])
         insort(self._sorted, address)
         self.live[address] = block
-        bytes_at(block)[:] = _pattern(block)
+        bytes_at(block)[:] = pattern(block)
         return block
 
     def check(self, block: Block) -> None:
         """Hold the bytes of a block against its stamp."""
-        assert np.array_equal(bytes_at(block), _pattern(block)), f"{block} was written to"
+        assert np.array_equal(bytes_at(block), pattern(block)), f"{block} was written to"
 
     def forget(self, block: Block) -> None:
         """Check a block for the last time."""
@@ -88,6 +88,7 @@ def bytes_at(block: Block) -> NDArray[np.uint8]:
     return np.frombuffer(memoryview(memory), np.uint8)
 
 
-def _pattern(block: Block) -> NDArray[np.uint8]:
+def pattern(block: Block) -> NDArray[np.uint8]:
+    """Return the bytes that a block has as long as nobody else writes to it."""
     stamp = np.frombuffer(block.stamp.to_bytes(7, "little"), np.uint8)
     return np.tile(stamp, -(-block.bytes // stamp.size))[: block.bytes]

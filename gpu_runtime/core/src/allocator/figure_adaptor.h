@@ -28,6 +28,7 @@ struct Figures {
     std::int64_t moved_bytes = 0;                   // bytes of frames that moved to other addresses
     std::int64_t refused_frees = 0;                 // frees for which the device refused a call
     std::int64_t paused_bytes = 0, kept_bytes = 0;  // paused memory, and its part on the host
+    GraphFigures graphs;
 };
 
 // See Note [Observers are adaptors].
@@ -38,15 +39,19 @@ class FigureAdaptor : public Observed {
 
     Served allocate(Lock& lock, std::size_t bytes, Stream stream) {
         const Served served = Observed::allocate(lock, bytes, stream);
-        requested_bytes_ += static_cast<std::int64_t>(bytes);
-        counted_.requested_peak = std::max(counted_.requested_peak, requested_bytes_);
-        counted_.allocated_peak = std::max(counted_.allocated_peak, this->bound().live_bytes());
-        const ShadowAllocator& shadow = this->bound().shadow();
-        counted_.default_peak = std::max(counted_.default_peak, shadow.default_bytes());
-        counted_.expandable_peak = std::max(counted_.expandable_peak, shadow.expandable_bytes());
-        counted_.requests_above_shadow +=
-            shadow.reserved_bytes() < this->statistics().gauge().reserved_bytes;
+        count(bytes);
         return served;
+    }
+    // Requests and frees of captured graphs, as GraphMemory serves them.
+    Address allocate_in_pool(PoolId pool, std::size_t bytes, Stream stream) {
+        const Address address = this->graphs().allocate(pool, bytes, stream);
+        if (address != 0) count(bytes);
+        return address;
+    }
+    bool free_of_graphs(Address address) {
+        const auto requested = this->graphs().free(address);
+        requested_bytes_ -= static_cast<std::int64_t>(requested.value_or(0));
+        return requested.has_value();
     }
     void free(BoundedHeap& heap, Block& block) noexcept {
         requested_bytes_ -= static_cast<std::int64_t>(block.requested);
@@ -74,11 +79,13 @@ class FigureAdaptor : public Observed {
         const BlockHeap& blocks = this->heap().blocks();
         Figures figures = counted_;
         figures.requested_bytes = requested_bytes_;
-        figures.allocated_bytes = this->bound().live_bytes();
-        figures.reserved_bytes = static_cast<std::int64_t>(reserved_bytes(this->heaps()));
+        figures.allocated_bytes = allocated_bytes();
+        figures.reserved_bytes = static_cast<std::int64_t>(reserved_bytes(this->heaps()) +
+                                                           this->graphs().reserved_bytes());
         figures.reserved_peak = this->statistics().reserved_peak();
-        figures.default_bytes = this->bound().shadow().default_bytes();
-        figures.expandable_bytes = this->bound().shadow().expandable_bytes();
+        figures.default_bytes = default_bytes();
+        figures.expandable_bytes = expandable_bytes();
+        figures.graphs = this->graphs().figures();
         figures.arena_bytes = static_cast<std::int64_t>(blocks.arena_bytes());
         figures.live_peak = this->bound().live_peak();
         figures.moved_bytes = static_cast<std::int64_t>(blocks.moved_bytes() - moved_before_);
@@ -94,14 +101,32 @@ class FigureAdaptor : public Observed {
     void reset_peaks() {
         counted_ = {};
         counted_.requested_peak = requested_bytes_;
-        counted_.allocated_peak = this->bound().live_bytes();
-        counted_.default_peak = this->bound().shadow().default_bytes();
-        counted_.expandable_peak = this->bound().shadow().expandable_bytes();
+        counted_.allocated_peak = allocated_bytes();
+        counted_.default_peak = default_bytes();
+        counted_.expandable_peak = expandable_bytes();
         this->statistics().reset_reserved_peak();
         moved_before_ = this->heap().blocks().moved_bytes();
     }
 
   private:
+    std::int64_t allocated_bytes() const {
+        return this->bound().live_bytes() + this->graphs().allocated_bytes();
+    }
+    std::int64_t default_bytes() const {
+        return this->bound().shadow().default_bytes() + this->graphs().default_bytes();
+    }
+    std::int64_t expandable_bytes() const {
+        return this->bound().shadow().expandable_bytes() + this->graphs().expandable_bytes();
+    }
+    void count(std::size_t requested) {
+        requested_bytes_ += static_cast<std::int64_t>(requested);
+        counted_.requested_peak = std::max(counted_.requested_peak, requested_bytes_);
+        counted_.allocated_peak = std::max(counted_.allocated_peak, allocated_bytes());
+        counted_.default_peak = std::max(counted_.default_peak, default_bytes());
+        counted_.expandable_peak = std::max(counted_.expandable_peak, expandable_bytes());
+        counted_.requests_above_shadow += std::min(default_bytes(), expandable_bytes()) <
+                                          this->statistics().gauge().reserved_bytes;
+    }
     void count_requests(const StepEnd& end) {
         counted_.planned_requests += end.planned;
         counted_.escaping_requests += end.escaping;

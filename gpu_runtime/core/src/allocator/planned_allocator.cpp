@@ -33,11 +33,43 @@ Address PlannedAllocator::allocate(std::size_t bytes, Stream stream) {
     return address;
 }
 
+bool PlannedAllocator::begin_pool(PoolId pool) {
+    const Lock lock(mutex_);
+    return !is_plain() && blocks_.graphs().begin(pool);
+}
+
+Address PlannedAllocator::allocate_in_pool(PoolId pool, std::size_t bytes, Stream stream) {
+    const Lock lock(mutex_);
+    if (bytes == 0 || bytes > kMostBytes) return 0;
+    return blocks_.allocate_in_pool(pool, bytes, stream);
+}
+
+void PlannedAllocator::end_capture(PoolId pool) {
+    Lock lock(mutex_);
+    if (!blocks_.graphs().is_capturing(pool)) return;
+    {
+        // Replays of the pool's earlier graphs may use pages that get other frames.
+        const Unlocked waiting(lock);
+        device_.synchronize();
+    }
+    blocks_.graphs().end_capture(pool);
+}
+
+void PlannedAllocator::end_pool(PoolId pool) {
+    const Lock lock(mutex_);
+    blocks_.graphs().end(pool);
+}
+
+void PlannedAllocator::set_exclusive_graphs(bool is_exclusive) {
+    const Lock lock(mutex_);
+    blocks_.graphs().set_exclusive(is_exclusive);
+}
+
 bool PlannedAllocator::free(Address address) noexcept {
     if (address == 0) return false;
     const Lock lock(mutex_);
     const auto [heap, block] = blocks_.find(address);
-    if (block == nullptr) return false;
+    if (block == nullptr) return blocks_.free_of_graphs(address);
     blocks_.free(*heap, *block);
     return true;
 }
@@ -45,8 +77,9 @@ bool PlannedAllocator::free(Address address) noexcept {
 bool PlannedAllocator::use_on(Address address, Stream stream) {
     const Lock lock(mutex_);
     const auto [heap, block] = blocks_.find(address);
-    if (block != nullptr) heap->blocks().use_on(*block, stream);
-    return block != nullptr;
+    if (block == nullptr) return blocks_.graphs().use_on(address, stream);
+    heap->blocks().use_on(*block, stream);
+    return true;
 }
 
 void PlannedAllocator::limit(std::size_t bytes) {
@@ -177,6 +210,7 @@ std::vector<SegmentOfBlocks> PlannedAllocator::segments() const {
     for (const BoundedHeap* heap : blocks_.heaps()) {
         std::ranges::move(segments_of(heap->blocks()), std::back_inserter(segments));
     }
+    std::ranges::move(blocks_.graphs().segments(), std::back_inserter(segments));
     std::ranges::sort(segments, {},
                       [](const SegmentOfBlocks& found) { return found.segment.address; });
     return segments;
@@ -185,20 +219,23 @@ std::vector<SegmentOfBlocks> PlannedAllocator::segments() const {
 std::optional<GaplessSegment> PlannedAllocator::segment_of(Address address) const {
     const Lock lock(mutex_);
     const BoundedHeap* const heap = blocks_.heap_at(address);
-    if (heap == nullptr) return std::nullopt;
-    return runtime::segment_of(heap->blocks(), address);
+    if (heap != nullptr) return runtime::segment_of(heap->blocks(), address);
+    for (const auto& [segment, blocks, is_planned] : blocks_.graphs().segments()) {
+        if (address - segment.address < segment.bytes) return segment;
+    }
+    return std::nullopt;
 }
 
 std::optional<GaplessBlock> PlannedAllocator::block_of(Address address) const {
     const Lock lock(mutex_);
     const BoundedHeap* const heap = blocks_.heap_at(address);
-    if (heap == nullptr) return std::nullopt;
+    if (heap == nullptr) return blocks_.graphs().block_of(address);
     return runtime::block_of(heap->blocks(), address);
 }
 
 bool PlannedAllocator::owns(Address address) const {
     const Lock lock(mutex_);
-    return blocks_.heap_at(address) != nullptr;
+    return blocks_.heap_at(address) != nullptr || blocks_.graphs().owns(address);
 }
 
 std::vector<Mismatch> PlannedAllocator::mismatches() const {

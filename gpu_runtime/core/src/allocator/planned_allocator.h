@@ -36,6 +36,13 @@ class PlannedAllocator final : public ServingAllocator {
                               double share_of_moves = MoveBudget::kUnlimited);
 
     Address allocate(std::size_t bytes, Stream stream) override;
+    // Plain memory is passed on: it would need calls that end a capture.
+    bool begin_pool(PoolId pool) override;
+    Address allocate_in_pool(PoolId pool, std::size_t bytes, Stream stream) override;
+    void end_capture(PoolId pool) override;
+    void end_pool(PoolId pool) override;
+    // See GraphMemory.
+    void set_exclusive_graphs(bool is_exclusive);
     bool free(Address address) noexcept override;
     bool use_on(Address address, Stream stream) override;
     void limit(std::size_t bytes) override;

@@ -79,6 +79,13 @@ std::size_t PlannedBlocks::give_back(Lock& lock) {
         bytes += heap->give_back(lock, heap == &heap_ ? steps_.arena_bytes() : 0);
         heap->blocks().release_host();
     }
+    if (graphs_.has_ended()) {
+        {
+            const Unlocked waiting(lock);
+            graphs_.await();
+        }
+        bytes += graphs_.give_back();
+    }
     bound_.shadow().give_back();
     heap_.note_given_back();
     return bytes;

@@ -10,6 +10,7 @@
 #include "allocator/arena.h"
 #include "allocator/block.h"
 #include "allocator/bounded_heap.h"
+#include "allocator/graph_memory.h"
 #include "allocator/memory_pause.h"
 #include "allocator/mismatch.h"
 #include "allocator/repeated_steps.h"
@@ -42,7 +43,8 @@ class PlannedBlocks {
         : bound_(memory.page_bytes(), memory.total_bytes(), share_of_moves),
           heap_(memory, is_plain, statistics_, bound_, heaps_),
           tagged_(memory, is_plain, statistics_, bound_, heaps_),
-          arena_(heap_) {
+          arena_(heap_),
+          graphs_(memory, statistics_) {
         heaps_.push_back(&heap_);
     }
     PlannedBlocks(const PlannedBlocks&) = delete;
@@ -73,6 +75,9 @@ class PlannedBlocks {
     // That heap, and those of tags.
     const Heaps& heaps() const { return heaps_; }
     TaggedHeaps& tagged() { return tagged_; }
+    // The memory of captured graphs, which is in no heap and in no bound.
+    GraphMemory& graphs() { return graphs_; }
+    const GraphMemory& graphs() const { return graphs_; }
     const RepeatedSteps& steps() const { return steps_; }
     const MemoryBound& bound() const { return bound_; }
     // The block in use at an address and its heap, or nulls.
@@ -94,6 +99,7 @@ class PlannedBlocks {
     BoundedHeap heap_;
     TaggedHeaps tagged_;
     Arena arena_;
+    GraphMemory graphs_;
     RepeatedSteps steps_;
     bool has_planned_ = false;
     double seconds_to_adopt_ = 0;       // of the last plans

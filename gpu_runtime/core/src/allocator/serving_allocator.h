@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "device/device_memory.h"
+#include "online/online_segment.h"
 #include "serving.h"
 
 namespace gapless::runtime {
@@ -29,6 +30,13 @@ class ServingAllocator {
 
     // Returns 0 for 0 bytes. Throws OutOfDeviceMemory, DeviceCallError.
     virtual Address allocate(std::size_t bytes, Stream stream) = 0;
+    // Captures into pools, which are no 0, as serving.h says. By default they are left to PyTorch.
+    virtual bool begin_pool(PoolId /*pool*/) { return false; }
+    virtual Address allocate_in_pool(PoolId /*pool*/, std::size_t /*bytes*/, Stream /*stream*/) {
+        return 0;
+    }
+    virtual void end_capture(PoolId /*pool*/) {}
+    virtual void end_pool(PoolId /*pool*/) {}
     // Returns true if the address was a block of this allocator. Never throws: freeing a tensor
     // cannot fail.
     virtual bool free(Address address) noexcept = 0;

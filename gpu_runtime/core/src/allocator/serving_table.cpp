@@ -62,6 +62,32 @@ std::uint64_t allocate(std::int32_t device, std::uint64_t bytes, std::uint64_t s
     }
 }
 
+bool begin_pool(std::int32_t device, std::uint64_t pool) {
+    ServingAllocator* allocator = allocator_of(device);
+    return allocator != nullptr && allocator->begin_pool(pool);
+}
+
+std::uint64_t allocate_in_pool(std::int32_t device, std::uint64_t pool, std::uint64_t bytes,
+                               std::uint64_t stream) {
+    ServingAllocator* allocator = allocator_of(device);
+    return allocator == nullptr ? 0 : allocator->allocate_in_pool(pool, bytes, stream);
+}
+
+bool end_capture(std::int32_t device, std::uint64_t pool) {
+    ServingAllocator* allocator = allocator_of(device);
+    if (allocator == nullptr) return true;
+    try {
+        allocator->end_capture(pool);
+        return true;
+    } catch (const std::exception&) {
+        return false;
+    }
+}
+
+void end_pool(std::int32_t device, std::uint64_t pool) {
+    if (ServingAllocator* allocator = allocator_of(device)) allocator->end_pool(pool);
+}
+
 bool free_block(std::uint64_t address) {
     return any_of_them(
         [&](std::int32_t, ServingAllocator& allocator) { return allocator.free(address); });
@@ -162,6 +188,10 @@ constexpr GaplessServing kTable{
     .version = GAPLESS_SERVING_VERSION,
     .bytes = sizeof(GaplessServing),
     .allocate = allocate,
+    .begin_pool = begin_pool,
+    .allocate_in_pool = allocate_in_pool,
+    .end_capture = end_capture,
+    .end_pool = end_pool,
     .passed_on = nullptr,
     .free = free_block,
     .owns = owns,

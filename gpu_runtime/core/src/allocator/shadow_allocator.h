@@ -27,8 +27,9 @@ class ShadowAllocator {
     explicit ShadowAllocator(std::size_t device_bytes)
         : default_(device_bytes), expandable_(device_bytes) {}
 
-    ShadowPlace allocate(std::size_t bytes, Stream stream) {
-        return {default_.allocate(bytes, stream), expandable_.allocate(bytes, stream)};
+    // In a private pool, or in the common one, which is 0.
+    ShadowPlace allocate(std::size_t bytes, Stream stream, PoolId pool = 0) {
+        return {default_.allocate(bytes, stream, pool), expandable_.allocate(bytes, stream, pool)};
     }
     void free(const ShadowPlace& place) {
         default_.free(place.by_default);
@@ -37,6 +38,10 @@ class ShadowAllocator {
     void give_back() {
         default_.allocator.give_back();
         expandable_.allocator.give_back();
+    }
+    void end_pool(PoolId pool) {
+        default_.allocator.end_pool(pool);
+        expandable_.allocator.end_pool(pool);
     }
     std::int64_t default_bytes() const { return default_.reserved_bytes(); }
     std::int64_t expandable_bytes() const { return expandable_.reserved_bytes(); }
@@ -53,8 +58,9 @@ class ShadowAllocator {
             : device(kPageBytes, std::min(device_bytes, kMostBytes)), allocator(device, {}) {}
 
         // Returns 0 if the device is full.
-        Address allocate(std::size_t bytes, Stream stream) {
+        Address allocate(std::size_t bytes, Stream stream, PoolId pool) {
             try {
+                if (pool != 0) allocator.enter_pool(pool);
                 return allocator.allocate(bytes, stream);
             } catch (const OutOfDeviceMemory&) {
                 return 0;

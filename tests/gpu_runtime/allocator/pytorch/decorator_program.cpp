@@ -261,6 +261,39 @@ void pools_are_pytorchs() {
             "blocks of a checkpoint are like all others");
 }
 
+void the_core_serves_the_captured_streams_of_a_pool() {
+    const auto is_seven = [](cudaStream_t stream) {
+        return reinterpret_cast<std::uint64_t>(stream) == 7;
+    };
+    core.is_serving_pools = true;
+    get()->beginAllocateToPool(0, {0, 3}, is_seven);
+    get()->beginAllocateToPool(0, {0, 3}, is_seven);  // a part of the same capture
+    stand_in::stream = 7;
+    DataPtr block = get()->allocate(4096);
+    require(is_ours(block.get()) && core.calls.back() == "pool 3 on 7", "the core serves it");
+    void* raw = get()->raw_alloc(512);
+    require(is_ours(raw), "by a raw request too");
+    get()->raw_delete(raw);
+    stand_in::stream = 8;
+    require(!is_ours(get()->allocate(512).get()), "another stream is not captured");
+    get()->endAllocateToPool(0, {0, 3});
+    require(core.calls.back() != "end capture 3", "a part has ended");
+    get()->endAllocateToPool(0, {0, 3});
+    require(core.calls.back() == "end capture 3", "the capture has ended");
+    inner().uses_of_pool = 1;
+    get()->releasePool(0, {0, 3});
+    require(core.calls.back() != "end pool 3", "another graph uses the pool");
+    inner().uses_of_pool = 0;
+    get()->releasePool(0, {0, 3});
+    require(core.calls.back() == "end pool 3", "the pool is over");
+    core.has_memory_at_the_end = false;
+    get()->beginAllocateToPool(0, {4, 0}, is_seven);
+    require(error_of([] { get()->endAllocateToPool(0, {4, 0}); }).find("must not be replayed") !=
+                std::string::npos,
+            "a graph without memory is an error");
+    require(is_ours(get()->allocate(512).get()), "the core is asked again");
+}
+
 void another_devices_pool_does_not_matter() {
     get()->beginAllocateToPool(1, {0, 1}, [](cudaStream_t) { return true; });
     require(is_ours(get()->allocate(512).get()), "device 0 is served");
@@ -574,6 +607,7 @@ const std::map<std::string, void (*)()> cases{
     CASE(peaks_begin_anew),
     CASE(free_bytes_beside_live_ones_are_not_releasable),
     CASE(pools_are_pytorchs),
+    CASE(the_core_serves_the_captured_streams_of_a_pool),
     CASE(another_devices_pool_does_not_matter),
     CASE(a_block_that_others_use_is_freed_after_the_capture),
     CASE(streams_are_recorded_on_either_kind),

@@ -23,6 +23,7 @@ using c10::MempoolId_t;
 class FakeAllocator : public CUDAAllocator {
   public:
     static constexpr std::size_t kCapacity = std::size_t{64} << 20;
+    int uses_of_pool = 0;
 
     DataPtr allocate(std::size_t bytes) override {
         void* block = raw_alloc(bytes);
@@ -126,6 +127,7 @@ class FakeAllocator : public CUDAAllocator {
     }
     void endAllocateToPool(DeviceIndex, MempoolId_t) override { --in_pool_; }
     void releasePool(DeviceIndex, MempoolId_t) override { called("releasePool"); }
+    int getPoolUseCount(DeviceIndex, MempoolId_t) override { return uses_of_pool; }
     ShareableHandle shareIpcHandle(void* block) override {
         TORCH_CHECK(blocks_.contains(block), "no block");
         return {5,

@@ -16,6 +16,7 @@ struct Core {
     static constexpr std::uint64_t kArena = std::uint64_t{32} << 20;
 
     bool is_installed = true, is_serving = true, is_plain = false;
+    bool is_serving_pools = false, has_memory_at_the_end = true;
     std::uint64_t base = reinterpret_cast<std::uint64_t>(std::aligned_alloc(1 << 21, kArena));
     std::map<std::uint64_t, GaplessBlock> blocks;
     gapless::runtime::BlockStatistics statistics;
@@ -56,6 +57,20 @@ inline std::uint64_t allocate(std::int32_t device, std::uint64_t bytes, std::uin
     core.blocks[address] = {address, rounded, bytes, stream, 0, 0, true, true};
     core.statistics.allocated(bytes, rounded);
     return address;
+}
+inline bool begin_pool(std::int32_t, std::uint64_t) { return core.is_serving_pools; }
+inline std::uint64_t allocate_in_pool(std::int32_t device, std::uint64_t pool, std::uint64_t bytes,
+                                      std::uint64_t stream) {
+    const std::uint64_t address = allocate(device, bytes, stream);
+    core.calls.back() = "pool " + std::to_string(pool) + " on " + std::to_string(stream);
+    return address;
+}
+inline bool end_capture(std::int32_t, std::uint64_t pool) {
+    core.calls.push_back("end capture " + std::to_string(pool));
+    return core.has_memory_at_the_end;
+}
+inline void end_pool(std::int32_t, std::uint64_t pool) {
+    core.calls.push_back("end pool " + std::to_string(pool));
 }
 inline void passed_on(std::int32_t device, std::uint64_t, std::uint64_t bytes, std::uint64_t) {
     core.calls.push_back("passed on " + std::to_string(device) + " " + std::to_string(bytes));
@@ -128,6 +143,10 @@ inline const GaplessServing serving{
     GAPLESS_SERVING_VERSION,
     sizeof(GaplessServing),
     table::allocate,
+    table::begin_pool,
+    table::allocate_in_pool,
+    table::end_capture,
+    table::end_pool,
     table::passed_on,
     table::free_block,
     table::owns,

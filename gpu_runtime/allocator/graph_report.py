@@ -1,0 +1,52 @@
+"""The report of captured graphs that share memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpu_runtime._core import GraphFigures
+from planners.text.byte_units import exact_bytes
+
+
+@dataclass(frozen=True)
+class GraphReport:
+    """Graphs that were declared to be exclusive.
+
+    Parameters
+    ----------
+    pools
+        Number of their pools that planned memory serves.
+    shared_bytes, own_bytes
+        Bytes that all graphs share, and those of pages with blocks that outlive their capture.
+    pytorch_bytes
+        Bytes that the better of PyTorch's two allocators would reserve for the same pools.
+    passed_on
+        What PyTorch serves all the same, and why; empty if it is nothing.
+    """
+
+    pools: int
+    shared_bytes: int
+    own_bytes: int
+    pytorch_bytes: int
+    passed_on: str
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Return names and values for people."""
+        shared, own = exact_bytes(self.shared_bytes), exact_bytes(self.own_bytes)
+        held = f"{shared} bytes shared by {self.pools} pools, {own} bytes outlive a graph"
+        row = ("graphs", f"{held}; PyTorch's pools: {exact_bytes(self.pytorch_bytes)} bytes")
+        return [row, ("  not", self.passed_on)] if self.passed_on else [row]
+
+
+def graph_report(figures: GraphFigures, unserved: str) -> GraphReport:
+    """Return the report; `unserved` is the reason why PyTorch serves all captures, if it does."""
+    reasons = {
+        unserved: unserved,
+        f"{figures.filled_pools} pools were filled before a capture": figures.filled_pools,
+        f"{figures.refused_requests} requests found no memory": figures.refused_requests,
+    }
+    by_pytorch = min(figures.default_bytes, figures.expandable_bytes)
+    passed_on = ", ".join(reason for reason, holds in reasons.items() if holds)
+    return GraphReport(
+        figures.pools, figures.scratch_bytes, figures.own_bytes, by_pytorch, passed_on
+    )
