@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -31,28 +32,32 @@ from typing import Any
 from unittest import mock
 
 import torch
-from torch import Tensor
+from torch import Tensor, overrides
 from torch._subclasses import fake_tensor
 from torch.nn.modules import module as of_modules
-from torch.overrides import _pop_mode, _push_mode
 from torch.utils import _python_dispatch as of_modes
 from torch.utils import _pytree as pytree
 
 from instances.extract.record.gpu.read_numbers import note
 from instances.extract.record.requests.allocation_mode import AllocationMode
 
-COMPILED = (
+_COMPILED = (
     "torch.compile: what the compiler itself allocates on the GPU is left out, and no matrix "
     "product is padded; a compiled GPT-2 needed 8 % more on an H200"
 )
-EAGER = "torch.compile: traced eagerly; a compiled program may need less"
-_GRAPHS = "torch.compile: the pools of CUDA graphs are not predicted"
-_TUNES = "torch.compile: what tuning allocates is not predicted"
+_EAGER = "torch.compile: traced eagerly; a compiled program may need less"
+_NOT_PREDICTED = {
+    "torch.compile: the pools of CUDA graphs are not predicted": (
+        *("reduce-overhead", "triton.cudagraphs", "max-autotune "),
+    ),
+    "torch.compile: what tuning allocates is not predicted": ("autotune",),
+}
 _TRACED = ("inductor", "eager", "aot_eager")
 _GPU, _HOST = torch.device("cuda", 0), torch.device("cpu")
 # The numbers of these devices in PyTorch.
 _CUDA, _META = 1, 14
 _FLAG = "_is_in_any_mode_without_ignore_compile_internals"
+_SET_FLAG = "set_is_in_mode_without_ignore_compile_internals"
 _AUTOCAST = {name: getattr(torch, name) for name in ("is_autocast_enabled", "get_autocast_dtype")}
 
 
@@ -66,7 +71,8 @@ _nothing = _always(None)
 @contextmanager
 def compiled_calls(mode: AllocationMode, properties: object) -> Iterator[None]:
     """Within this context compiled programs ask for memory as on a GPU of these properties."""
-    compile_it, begun = torch.compile, []
+    compile_it = torch.compile
+    begun: list[bool] = []
 
     def compiled(model: Any = None, **options: Any) -> Any:
         if model is None:
@@ -78,19 +84,20 @@ def compiled_calls(mode: AllocationMode, properties: object) -> Iterator[None]:
             except (AttributeError, ImportError):  # another PyTorch
                 begun.append(False)
         if not begun[0] or options.get("backend", "inductor") not in _TRACED:
-            note(EAGER)
+            note(_EAGER)
             return model
         wanted = f"{options.get('mode')} {options.get('options')}"
-        if "reduce-overhead" in wanted or "graphs" in wanted:
-            note(_GRAPHS)
-        if "autotune" in wanted:
-            note(_TUNES)
-        mode.notes[COMPILED] = None
+        for said, words in _NOT_PREDICTED.items():
+            if any(word in wanted for word in words):
+                note(said)
+                options |= {"mode": None, "options": None}
+        mode.notes[_COMPILED] = None
         made = compile_it(model, **options)
         if isinstance(made, torch.nn.Module):
             made.forward = _called(made.forward, None)
             return made
-        return _called(made, getattr(model, "__self__", None))
+        owner = getattr(model, "__self__", None)
+        return _called(made, owner if isinstance(owner, torch.nn.Module) else None)
 
     with ExitStack() as stack:
         stack.enter_context(mock.patch.object(torch, "compile", compiled))
@@ -119,9 +126,7 @@ def _hooks() -> list[Any]:
 @contextmanager
 def _known_to_dynamo() -> Iterator[None]:
     """Within this context Dynamo neither traces the hooks of all modules nor shuns the mode."""
-    set_flag, before = of_modes.set_is_in_mode_without_ignore_compile_internals, getattr(
-        of_modes, _FLAG
-    )
+    set_flag, before = (getattr(of_modes, name) for name in (_SET_FLAG, _FLAG))
     with ExitStack() as stack:
         for hooks in _hooks():
             stack.enter_context(mock.patch.dict(hooks, clear=True))
@@ -136,23 +141,26 @@ def _known_to_dynamo() -> Iterator[None]:
 @contextmanager
 def _without_gpu(mode: AllocationMode, properties: object) -> Iterator[None]:
     from torch._dynamo import config as dynamo
-    from torch._dynamo import output_graph
+    from torch._dynamo import convert_frame, exc, output_graph
     from torch._dynamo.device_interface import CudaInterface
     from torch._dynamo.variables import streams, torch_function
     from torch._functorch import config as functorch
     from torch._inductor import async_compile, codecache, compile_fx, config, scheduler
+    from torch._prims import rng_prims
     from torch.utils import _triton
 
-    lower, make = compile_fx.fx_codegen_and_compile, compile_fx.compile_fx
+    for name in (_SET_FLAG, _FLAG):
+        getattr(of_modes, name)  # which a compiled call needs
+    lower, convert = compile_fx.fx_codegen_and_compile, convert_frame._compile
     load = codecache.PyCodeCache.load_by_key_path
     save = output_graph.OutputGraph.save_global_state
     begin = torch_function.SymbolicTorchFunctionState.__init__
 
-    def made(*args: Any, **named: Any) -> Any:
+    def converted(*args: Any, **named: Any) -> Any:
         try:
-            return make(*args, **named)
-        except Exception:
-            note(EAGER)
+            return convert(*args, **named)
+        except (exc.BackendCompilerFailed, exc.InternalTorchDynamoError):
+            note(_EAGER)
             raise
 
     def saved(*args: Any, **named: Any) -> None:
@@ -161,9 +169,7 @@ def _without_gpu(mode: AllocationMode, properties: object) -> Iterator[None]:
 
     def lowered(graph: Any, inputs: Any, to_check: Any, **named: Any) -> Any:
         _name_gpu(graph)
-        named["cudagraphs"] = type(named["cudagraphs"])(False)
-        untuned = config.patch(max_autotune=False, max_autotune_gemm=False)
-        with _no_function_modes(), of_modes._disable_current_modes(), _device_guard(), untuned:
+        with _no_function_modes(), of_modes._disable_current_modes(), _device_guard():
             return lower(graph, [_on_gpu(one) for one in inputs], to_check, **named)
 
     def loaded(*args: Any, **named: Any) -> Any:
@@ -171,7 +177,7 @@ def _without_gpu(mode: AllocationMode, properties: object) -> Iterator[None]:
         triton.language = ModuleType("triton.language")
         absent = {"triton": triton, "triton.language": triton.language}
         with mock.patch.dict(sys.modules, absent):
-            program = load(*args, **named)
+            program: Any = load(*args, **named)
         call = program.call
         vars(program).update(_names(mode))
 
@@ -189,7 +195,8 @@ def _without_gpu(mode: AllocationMode, properties: object) -> Iterator[None]:
             (streams.SymbolicStreamState, "__init__",
              lambda state: setattr(state, "cur_stream_stack", deque())),
             (output_graph.OutputGraph, "save_global_state", saved),
-            (compile_fx, "compile_fx", made),
+            (convert_frame, "_compile", converted),
+            (convert_frame.log, "disabled", True),
             (compile_fx, "fx_codegen_and_compile", lowered),
             (codecache.PyCodeCache, "load_by_key_path", loaded),
             (async_compile.AsyncCompile, "triton", _always(SimpleNamespace(run=_nothing))),
@@ -206,20 +213,43 @@ def _without_gpu(mode: AllocationMode, properties: object) -> Iterator[None]:
             (CudaInterface.Worker, "get_device_properties", _always(properties)),
         ):  # fmt: skip
             stack.enter_context(mock.patch.object(owner, name, value))
+        for operator, rule in (
+            (rng_prims.run_and_save_rng_state, _saved_and_run),
+            (rng_prims.run_with_rng_state, lambda _, run, *args, **named: run(*args, **named)),
+        ):
+            rules = {type(mode): _within(rule)}
+            stack.enter_context(mock.patch.dict(operator.python_key_table, rules))
+        stack.enter_context(warnings.catch_warnings())
+        for said in ("Using `torch.compile", "dynamo_pgo force disabled"):
+            warnings.filterwarnings("ignore", said)
         stack.enter_context(dynamo.patch(suppress_errors=True))
         stack.enter_context(functorch.patch(force_non_lazy_backward_lowering=True))
         stack.enter_context(config.patch(force_disable_caches=True, deterministic=True))
         yield
 
 
+def _within(rule: Callable[..., Any]) -> Callable[..., Any]:
+    def run(mode: AllocationMode, *args: Any, **named: Any) -> Any:
+        with mode:
+            return rule(*args, **named)
+
+    return run
+
+
+def _saved_and_run(run: Callable[..., Any], *args: Any, **named: Any) -> tuple[Tensor, Any]:
+    """Run an operator, and save a state of random numbers, which are the host's here."""
+    return torch.empty(0, dtype=torch.uint8), run(*args, **named)
+
+
 @contextmanager
 def _no_function_modes() -> Iterator[None]:
-    modes = [_pop_mode() for _ in range(torch._C._len_torch_function_stack())]
+    stack: Any = overrides
+    modes = [stack._pop_mode() for _ in range(torch._C._len_torch_function_stack())]
     try:
         yield
     finally:
         for one in reversed(modes):
-            _push_mode(one)
+            stack._push_mode(one)
 
 
 @contextmanager

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
+from functools import wraps
 from typing import Any
 from unittest import mock
 
@@ -275,6 +276,7 @@ def cuda_named_cpu(mode: AllocationMode, device: int = 0, devices: int = 1) -> I
 
 
 def _autocast_on_host(begin: Callable[..., None]) -> Callable[..., None]:
+    @wraps(begin)  # Dynamo asks for the signature
     def begin_on_host(
         context: autocast, device_type: str, dtype: torch.dtype | None = None, *args: Any, **kw: Any
     ) -> None:
