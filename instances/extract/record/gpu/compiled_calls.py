@@ -43,7 +43,7 @@ from instances.extract.record.requests.allocation_mode import AllocationMode
 
 _COMPILED = (
     "torch.compile: what the compiler itself allocates on the GPU is left out, and no matrix "
-    "product is padded; a compiled GPT-2 needed 8 % more on an H200"
+    "product is padded; keep 8 % free, as a compiled GPT-2 was once predicted as much too low"
 )
 _EAGER = "torch.compile: traced eagerly; a compiled program may need less"
 _NOT_PREDICTED = {
