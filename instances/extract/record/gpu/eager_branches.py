@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from importlib import import_module
 from unittest import mock
 
+import torch
+
 
 @contextmanager
 def eager_branches() -> Iterator[None]:
@@ -20,11 +22,11 @@ def eager_branches() -> Iterator[None]:
     except ImportError:
         masks = None
     if hasattr(masks, "is_tracing"):
-        with mock.patch.object(masks, "is_tracing", _not_traced):
+        with mock.patch.object(masks, "is_tracing", _is_compiled):
             yield
     else:
         yield
 
 
-def _not_traced(*_: object) -> bool:
-    return False
+def _is_compiled(*_: object) -> bool:
+    return torch.compiler.is_compiling()

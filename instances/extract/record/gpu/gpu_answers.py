@@ -6,8 +6,7 @@ Rationale. A training asks which GPU there is, waits for it, empties caches and 
 that asks for memory, and a PyTorch without CUDA refuses most of it.
 
 Approach. Questions are answered as on a process's own H100; commands do nothing. A gradient
-scaler finds no infinity, so each update takes place. ``torch.compile`` returns what it is given:
-the program is traced eagerly, and a line says so.
+scaler finds no infinity, so each update takes place.
 
 Limits. A program that decides by the bytes that are in use finds none.
 """
@@ -24,12 +23,10 @@ from unittest import mock
 import torch
 from torch.amp.grad_scaler import GradScaler
 
-from instances.extract.record.gpu.read_numbers import note
-
 NAME = "NVIDIA H100 80GB HBM3"
 BYTES = 80 << 30
 CAPABILITY = (9, 0)
-_PROPERTIES = SimpleNamespace(
+PROPERTIES = SimpleNamespace(
     name=NAME,
     total_memory=BYTES,
     major=CAPABILITY[0],
@@ -37,7 +34,9 @@ _PROPERTIES = SimpleNamespace(
     multi_processor_count=132,
     warp_size=32,
     max_threads_per_multi_processor=2048,
+    regs_per_multiprocessor=65_536,
     is_integrated=False,
+    gcnArchName="",
 )
 
 _ANSWERS: dict[str, object] = {
@@ -46,7 +45,7 @@ _ANSWERS: dict[str, object] = {
     "is_bf16_supported": True,
     "get_device_name": NAME,
     "get_device_capability": CAPABILITY,
-    "get_device_properties": _PROPERTIES,
+    "get_device_properties": PROPERTIES,
     "mem_get_info": (BYTES, BYTES),
     "memory_summary": "",
     "initial_seed": 0,
@@ -88,8 +87,6 @@ def gpu_answered(device: int, devices: int) -> Iterator[None]:
             *((torch.cuda.nvtx, name, _always(None)) for name in ("mark", "range_push")),
             (torch.cuda.nvtx, "range_pop", _always(None)),
             (GradScaler, "_maybe_opt_step", _update),
-            (torch, "compile", _as_it_is),
-            (torch.nn.Module, "compile", lambda *_, **__: _say_eager()),
             *of_autocast,
         ):
             stack.enter_context(mock.patch.object(owner, name, value))
@@ -113,12 +110,3 @@ def _of_host_autocast(asked: Callable[..., Any]) -> Callable[..., Any]:
 
 def _update(_: GradScaler, optimizer: Any, __: object, *args: Any, **named: Any) -> Any:
     return optimizer.step(*args, **named)
-
-
-def _as_it_is(model: Any = None, **_: object) -> Any:
-    _say_eager()
-    return model if model is not None else lambda decorated: decorated
-
-
-def _say_eager() -> None:
-    note("torch.compile: traced eagerly; a compiled program may need less")

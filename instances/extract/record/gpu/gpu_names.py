@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
+from functools import wraps
 from typing import Any
 from unittest import mock
 
@@ -42,7 +43,8 @@ from torch.utils import _pytree as pytree
 from torch.utils._device import _device_constructors
 from torch.utils._python_dispatch import _disable_current_modes, is_traceable_wrapper_subclass
 
-from instances.extract.record.gpu.gpu_answers import gpu_answered
+from instances.extract.record.gpu.compiled_calls import compiled_calls
+from instances.extract.record.gpu.gpu_answers import PROPERTIES, gpu_answered
 from instances.extract.record.gpu.read_numbers import plain, stand_in
 from instances.extract.record.requests.allocation_mode import AllocationMode
 from instances.extract.record.requests.engine_addition import in_engine
@@ -268,11 +270,13 @@ def cuda_named_cpu(mode: AllocationMode, device: int = 0, devices: int = 1) -> I
             (_foreach_utils, "_foreach_supported_types", _with_fake(_foreach_utils)),
         ):
             stack.enter_context(mock.patch.object(target, name, value))
+        stack.enter_context(compiled_calls(mode, PROPERTIES))
         stack.enter_context(names)
         yield
 
 
 def _autocast_on_host(begin: Callable[..., None]) -> Callable[..., None]:
+    @wraps(begin)  # Dynamo asks for the signature
     def begin_on_host(
         context: autocast, device_type: str, dtype: torch.dtype | None = None, *args: Any, **kw: Any
     ) -> None:

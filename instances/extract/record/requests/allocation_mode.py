@@ -190,15 +190,19 @@ class AllocationMode(_Mode):
         if self.recording and on_gpu:
             sizes = [result_bytes(name, args, tensor) for tensor in new]
             self._follow(workspace_script(name, args, new), new, sizes)
-            stream = self.recorder.current_stream()
-            for size in self._libraries.first_used_by(name, stream, on_engine_thread=in_engine()):
-                self.recorder.allocate(size)
+            self.use_library(name)
             if len(new) == 1:
                 self._addition = engine_addition(func, args, new[0])
         else:
             for tensor in new:
                 self._watch(tensor.untyped_storage(), on_gpu, None)
         return results
+
+    def use_library(self, name: str) -> None:
+        """Record the lasting workspaces that a library allocates when an operator first uses it."""
+        stream = self.recorder.current_stream()
+        for size in self._libraries.first_used_by(name, stream, on_engine_thread=in_engine()):
+            self.recorder.allocate(size)
 
     def adopt(self, tensors: Iterable[Tensor]) -> None:
         """Record that tensors made elsewhere are copied to the GPU, in this order."""

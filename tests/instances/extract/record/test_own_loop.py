@@ -271,8 +271,8 @@ def test_questions_about_the_gpu_are_answered(
 ) -> None:
     assert phases(trace_of(tmp_path, ANSWERS)) == "FBO" * 3
     error = capfd.readouterr().err
-    assert error.count("torch.compile: traced eagerly") == 1
     assert "decides" not in error
+    assert "eagerly" not in error
 
 
 def test_a_number_that_decides_is_named_once(
