@@ -37,6 +37,7 @@ PROPERTIES = SimpleNamespace(
     regs_per_multiprocessor=65_536,
     is_integrated=False,
     gcnArchName="",
+    uuid="",
 )
 
 _ANSWERS: dict[str, object] = {
