@@ -280,7 +280,8 @@ def _gpu_for_host(value: Any) -> Any:
 def _on_gpu(value: Any) -> Any:
     if not isinstance(value, Tensor):
         return value
-    with value.fake_mode:  # type: ignore[attr-defined]
+    fake: Any = value
+    with fake.fake_mode:
         return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=_GPU)
 
 

@@ -29,4 +29,4 @@ def eager_branches() -> Iterator[None]:
 
 
 def _is_compiled(*_: object) -> bool:
-    return torch.compiler.is_compiling()
+    return bool(torch.compiler.is_compiling())
