@@ -90,6 +90,7 @@ def test_a_wait_that_is_left_out_is_seen() -> None:
         mutated = written_cpp(path.name, source.replace(text, instead))
         sources = [mutated if source == path else source for source in SOURCES]
         status, _, said = run_cpp(compile_cpp("program", sources), *ORDERS)
-        if status == 0 or not said.startswith("random_programs: seed "):
+        # A program that a signal ended has seen it as well.
+        if status == 0 or (status > 0 and not said.startswith("random_programs: seed ")):
             unseen.append(text)
     assert unseen == []
