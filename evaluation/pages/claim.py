@@ -99,7 +99,7 @@ class PaperClaim:
     condition: Condition | None
     # The reason why nothing here decides the claim.
     reason: str = ""
-    # What is unlike the paper, if our figure can disagree for that.
+    # What differs from the paper, such as its networks; a figure that disagrees is then not false.
     unlike: str = ""
 
     def judge(self, figures: Figures) -> Outcome:

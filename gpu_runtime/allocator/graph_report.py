@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpu_runtime._core import GraphFigures
-from planners.text.byte_units import exact_bytes
+from planners.text.byte_units import counted, exact_bytes
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class GraphReport:
     pytorch_bytes
         Bytes that the better of PyTorch's two allocators would reserve for the same pools.
     passed_on
-        What PyTorch serves all the same, and why; empty if it is nothing.
+        The pools and requests that PyTorch's allocator serves, with the reason; empty without any.
     """
 
     pools: int
@@ -33,7 +33,7 @@ class GraphReport:
     def rows(self) -> list[tuple[str, str]]:
         """Return names and values for people."""
         shared, own = exact_bytes(self.shared_bytes), exact_bytes(self.own_bytes)
-        held = f"{shared} bytes shared by {self.pools} pools, {own} bytes outlive a graph"
+        held = f"{shared} bytes shared by {counted(self.pools, 'pool')}, {own} outlive a graph"
         row = ("graphs", f"{held}; PyTorch's pools: {exact_bytes(self.pytorch_bytes)} bytes")
         return [row, ("  not", self.passed_on)] if self.passed_on else [row]
 
@@ -42,8 +42,8 @@ def graph_report(figures: GraphFigures, unserved: str) -> GraphReport:
     """Return the report; `unserved` is the reason why PyTorch serves all captures, if it does."""
     reasons = {
         unserved: unserved,
-        f"{figures.filled_pools} pools were filled before a capture": figures.filled_pools,
-        f"{figures.refused_requests} requests found no memory": figures.refused_requests,
+        f"{counted(figures.filled_pools, 'pool')} filled before a capture": figures.filled_pools,
+        f"{counted(figures.refused_requests, 'request')} without memory": figures.refused_requests,
     }
     by_pytorch = min(figures.default_bytes, figures.expandable_bytes)
     passed_on = ", ".join(reason for reason, holds in reasons.items() if holds)

@@ -112,7 +112,8 @@ class PlannedMemory:
         self._pause: MemoryPause | None = None
         self._places = MismatchPlaces()
         self._overwrites: list[OverwriteRecord] = []
-        self._has_graphs = False
+        # Whether captures that begin now are exclusive; None if the user never said so.
+        self._is_exclusive: bool | None = None
         # By label: the names that the user gave to kinds, and ours.
         self._names: dict[int, str] = {BETWEEN: "between steps", 0: "step"}
 
@@ -318,12 +319,13 @@ class PlannedMemory:
             Nothing is installed.
         """
         allocator = self._installed()[1]
-        self._has_graphs = True
+        before, self._is_exclusive = self._is_exclusive, exclusive
         allocator.set_exclusive_graphs(exclusive)
         try:
             yield
         finally:
-            allocator.set_exclusive_graphs(False)
+            self._is_exclusive = bool(before)
+            allocator.set_exclusive_graphs(self._is_exclusive)
 
     def wait_for_planning(self) -> None:
         """Wait for the plan that is being made; it is adopted at the end of the next step."""
@@ -357,7 +359,8 @@ class PlannedMemory:
         self._overwrites += take_overwrites(allocator, everywhere=True)
         planned = planner.planned
         figures = allocator.figures()
-        unshared = self._unserved or 'plain memory (arena="vmm" is shared)' * allocator.is_plain
+        plain = 'plain memory (arena="vmm" is shared)' if allocator.is_plain else ""
+        graphs = graph_report(figures.graphs, self._unserved or plain)
         return MemoryReport(
             planner=self._chosen.label,
             status="unplanned" if self._unserved else planner.status,
@@ -390,7 +393,7 @@ class PlannedMemory:
             device=None if self._meter is None else self._meter.in_all,
             last_step=None if self._meter is None else self._meter.last_step,
             pause=self._pausing().report(),
-            graphs=graph_report(figures.graphs, unshared) if self._has_graphs else None,
+            graphs=None if self._is_exclusive is None else graphs,
         )
 
     def explain(self) -> Any:

@@ -136,7 +136,7 @@ class JointStatistics {
         const std::lock_guard lock(mutex_);
         tell_core();
     }
-    // What the user's limit adds to an error, or nothing.
+    // The sentence on the user's limit that ends an error; empty without a limit.
     std::string said_limit() {
         const std::lock_guard lock(mutex_);
         if (fraction_ < 0) return "";

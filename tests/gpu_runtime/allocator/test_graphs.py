@@ -1,4 +1,4 @@
-"""What planned memory says of graphs that share memory."""
+"""Reports on graphs that share memory."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ def test_the_report_has_what_graphs_share_and_what_pytorch_would_hold() -> None:
     assert not made.allocator.begin_pool(1)
     assert memory.report().graphs is None
     with memory.graphs(exclusive=True):
+        with memory.graphs(exclusive=False):
+            assert not made.allocator.begin_pool(5)
         for pool in (1, 2):
             made.begin(pool)
             made.request(PAGE)
@@ -34,8 +36,8 @@ def test_the_report_has_what_graphs_share_and_what_pytorch_would_hold() -> None:
     report = memory.report()
     assert report.graphs is not None
     assert (report.graphs.shared_bytes, report.graphs.own_bytes) == (9 * PAGE, 2 * PAGE)
-    assert "36,864 bytes shared by 2 pools, 8,192 bytes outlive" in str(report)
-    assert report.graphs.passed_on == "1 pools were filled before a capture"
+    assert "36,864 bytes shared by 2 pools, 8,192 outlive" in str(report)
+    assert report.graphs.passed_on == "1 pool filled before a capture"
     assert json.loads(json.dumps(report.to_json()))["graphs"]["pytorch_bytes"] == 2 * (2 << 20)
     memory.pause()
     pause = memory.report().pause

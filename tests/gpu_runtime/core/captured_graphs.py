@@ -15,7 +15,7 @@ CAPTURED = 7
 
 @dataclass
 class Graph:
-    """What one capture requested and freed, and the blocks that outlive it.
+    """The requests and frees of one capture, and the blocks that outlive it.
 
     Each entry of `work` is on a stream, and writes a block or reads it for the last time.
     """

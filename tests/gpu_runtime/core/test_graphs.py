@@ -144,7 +144,7 @@ def whole_steps(made: Captures, pools: tuple[int, int, int], unit: int) -> None:
 
 
 @pytest.mark.parametrize("is_step", [False, True], ids=["blocks", "three shapes"])
-def test_less_is_reserved_than_in_one_pool_of_pytorchs(is_step: bool) -> None:
+def test_one_pool_needs_at_most_a_hundredth_more_than_pytorchs(is_step: bool) -> None:
     unit = 3 * LARGE + 5 * 512
     one, many = Captures(LARGE, 1 << 36), Captures(LARGE, 1 << 36)
     if is_step:

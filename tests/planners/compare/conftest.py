@@ -18,7 +18,7 @@ compare = partial(run_command, app)
 
 @pytest.fixture(autouse=True)
 def _own_registry(own_registry: None) -> None:
-    """What plugins register is forgotten afterwards."""
+    """Restore the registry after a test whose plugins register planners."""
 
 
 @pytest.fixture
