@@ -114,6 +114,8 @@ class PlannedMemory:
         self._overwrites: list[OverwriteRecord] = []
         # Whether captures that begin now are exclusive; None if the user never said so.
         self._is_exclusive: bool | None = None
+        # PyTorch's pool of the work between replays.
+        self._eager_pool: Any = None
         # By label: the names that the user gave to kinds, and ours.
         self._names: dict[int, str] = {BETWEEN: "between steps", 0: "step"}
 
@@ -326,6 +328,31 @@ class PlannedMemory:
         finally:
             self._is_exclusive = bool(before)
             allocator.set_exclusive_graphs(self._is_exclusive)
+
+    @contextmanager
+    def between_replays(self) -> Iterator[None]:
+        """Let requests of this thread lie in the memory of exclusive graphs, which idles meanwhile.
+
+        No exclusive graph replays in this context. What lives at its end is copied to memory of its
+        own, so replays may follow. The host waits for the device at the begin and at the end.
+
+        Raises
+        ------
+        DeviceError
+            Nothing is installed, or the device refuses a call.
+        """
+        import torch
+
+        allocator = self._installed()[1]
+        if self._unserved or allocator.is_plain:
+            yield
+            return
+        if self._eager_pool is None:
+            self._eager_pool = torch.cuda.MemPool()
+        first, second = self._eager_pool.id
+        allocator.lend(first << 32 | second)
+        with torch.cuda.use_mem_pool(self._eager_pool, self._device):
+            yield
 
     def wait_for_planning(self) -> None:
         """Wait for the plan that is being made; it is adopted at the end of the next step."""

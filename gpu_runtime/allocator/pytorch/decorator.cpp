@@ -330,9 +330,11 @@ class Decorator final : public PassingOn {
             if (own.served.empty()) return nullptr;
             const cudaStream_t stream =
                 given ? *given : c10::cuda::getCurrentCUDAStream(device).stream();
-            const auto pool = std::ranges::find_if(
-                own.served, [&](const auto& each) { return each.second && each.second(stream); });
-            if (pool == own.served.end()) return nullptr;
+            // A capture within work between replays began last.
+            const auto pool = std::find_if(
+                own.served.rbegin(), own.served.rend(),
+                [&](const auto& each) { return each.second && each.second(stream); });
+            if (pool == own.served.rend()) return nullptr;
             address = core_.allocate_in_pool(device, number(pool->first), bytes, number(stream));
         }
         if (address == 0) return nullptr;

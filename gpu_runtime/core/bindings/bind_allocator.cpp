@@ -26,7 +26,9 @@ void bind_figures(nb::module_& module) {
         .def_ro("own_bytes", &GraphFigures::own_bytes)
         .def_ro("default_bytes", &GraphFigures::default_bytes)
         .def_ro("expandable_bytes", &GraphFigures::expandable_bytes)
+        .def_ro("live_peak", &GraphFigures::live_peak)
         .def_ro("filled_pools", &GraphFigures::filled_pools)
+        .def_ro("eager_requests", &GraphFigures::eager_requests)
         .def_ro("refused_requests", &GraphFigures::refused_requests);
     nb::class_<StepEnd>(module, "StepEnd", "How the requests of a step went.")
         .def_ro("kind", &StepEnd::kind)
@@ -167,6 +169,7 @@ void bind_allocator(nb::module_& module) {
             "Rows by address: address, bytes, stream, kind of step or -1, request in it.")
         .def("adopt", &PlannedAllocator::adopt, "plans"_a, "arena_bytes"_a, WithoutPython())
         .def("set_exclusive_graphs", &PlannedAllocator::set_exclusive_graphs, "is_exclusive"_a)
+        .def("lend", &PlannedAllocator::lend, "pool"_a, WithoutPython())
         .def("set_tag", &PlannedAllocator::set_tag, "tag"_a)
         .def("pause", &PlannedAllocator::pause, "tag"_a.none(), "keeps"_a, WithoutPython())
         .def("resume", &PlannedAllocator::resume, "tag"_a.none(), WithoutPython())

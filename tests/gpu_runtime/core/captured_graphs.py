@@ -11,6 +11,8 @@ from gpu_runtime._core import CountingMemory, PlannedAllocator, SimulatedMemory
 from tests.gpu_runtime.core.stamped_blocks import Block, bytes_at, pattern
 
 CAPTURED = 7
+# The pool of work that runs between replays.
+BETWEEN = 1000
 
 
 @dataclass
@@ -62,6 +64,19 @@ class Captures:
         self._forbidden = self.forbidden_calls()
         return self.graphs[-1]
 
+    def begin_eager(self) -> Graph:
+        """Begin work between replays, which writes its blocks at once."""
+        self.allocator.lend(BETWEEN)
+        assert self.allocator.begin_pool(BETWEEN)
+        self.graphs.append(Graph(BETWEEN))
+        return self.graphs[-1]
+
+    def end_eager(self) -> None:
+        """End this work; what lives on is to keep its bytes."""
+        self.allocator.end_capture(BETWEEN)
+        self.allocator.check()
+        self._keep(self.graphs[-1])
+
     def request(self, size: int, stream: int = CAPTURED) -> Block:
         """Request a block, which the capture writes."""
         graph = self.graphs[-1]
@@ -72,6 +87,8 @@ class Captures:
         self.live[address] = block
         graph.work.append((stream, block, True))
         graph.pages |= self.pages_of(block)
+        if graph.pool == BETWEEN:
+            bytes_at(block)[:] = pattern(block)
         return block
 
     def free(self, block: Block, user: int | None = None) -> None:
@@ -91,6 +108,9 @@ class Captures:
         self.allocator.check()
         self.allocator.end_capture(graph.pool)
         self.allocator.check()
+        self._keep(graph)
+
+    def _keep(self, graph: Graph) -> None:
         blocks = {block for _, block, _ in graph.work if self.live.get(block.address) == block}
         graph.kept = set().union(*map(self.pages_of, blocks))
 

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from gpu_runtime._core import PlannedAllocator, SimulatedMemory
-from tests.gpu_runtime.core.captured_graphs import CAPTURED, Captures
+from tests.gpu_runtime.core.captured_graphs import BETWEEN, CAPTURED, Captures
 
 pytestmark = pytest.mark.core
 
@@ -71,6 +71,101 @@ def test_streams_of_a_capture_may_run_at_any_pace(seed: int) -> None:
     for graph in made.graphs * 4:
         graph.replay(random)
         made.check(graph)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_work_between_replays_lies_on_the_frames_of_graphs(seed: int) -> None:
+    random = Random(seed)
+    made = Captures(PAGE)
+    for pool in range(1, 5):
+        capture_at_random(made, pool, random)
+    graphs = list(made.graphs)
+    for graph in graphs:
+        graph.replay(random)
+    for _ in range(30):
+        eager, mine = made.begin_eager(), []
+        for _ in range(random.randrange(1, 60)):
+            mine.append(made.request(round(100 * math.exp(random.uniform(0, 6)))))
+            while mine and random.random() < 0.48:
+                block = mine.pop(random.randrange(len(mine)))
+                made.check(eager)
+                made.free(block, CAPTURED + 1 if random.random() < 0.1 else None)
+        for block in mine[random.randrange(4) :]:
+            made.free(block)
+        made.end_eager()
+        assert made.reserved <= made.most()
+        for graph in random.sample(graphs, 2):
+            graph.replay(random)
+        for graph in made.graphs:
+            made.check(graph)
+        outlived = [block for block in made.live.values() if (CAPTURED, block, True) in eager.work]
+        for block in outlived[:2]:
+            assert made.allocator.free(made.live.pop(block.address).address)
+
+
+def test_equal_work_between_replays_maps_no_page_again() -> None:
+    made = Captures(PAGE)
+    made.begin(1)
+    made.free(made.request(10 * PAGE))
+    made.end()
+    calls = []
+    for _ in range(3):
+        made.begin_eager()
+        output = made.request(PAGE)
+        made.free(made.request(8 * PAGE))
+        made.free(output)
+        made.end_eager()
+        calls.append(made.counted.calls.map)
+    assert made.reserved == 10 * PAGE
+    assert calls[0] == calls[2]
+    made.begin_eager()
+    made.request(12 * PAGE)
+    made.end_eager()
+    assert made.reserved == 22 * PAGE
+    made.graphs[0].replay(Random(0))
+    made.check(made.graphs[-1])
+
+
+def test_idle_memory_makes_room_for_work_between_replays() -> None:
+    made = Captures(PAGE, 8 * PAGE)
+    made.allocator.free(made.allocator.allocate(6 * PAGE, 0))
+    ranges = made.memory.reserved_ranges
+    made.begin_eager()
+    block = made.request(8 * PAGE)
+    assert made.allocator.figures().graphs.refused_requests == 0
+    made.free(block)
+    made.end_eager()
+    made.allocator.give_back()
+    assert (made.reserved, made.memory.reserved_ranges) == (0, ranges)
+    made.begin_eager()
+    made.request(8 * PAGE)
+    made.end_eager()
+    assert made.allocator.allocate_in_pool(BETWEEN, PAGE, 0) == 0
+    assert made.allocator.figures().graphs.refused_requests == 1
+
+
+def test_the_end_of_work_between_replays_that_the_device_refuses_can_be_made_again() -> None:
+    refused = 0
+    for calls in range(30):
+        made = Captures(PAGE)
+        made.begin(1)
+        made.free(made.request(8 * PAGE))
+        made.end()
+        eager = made.begin_eager()
+        mine = [made.request(PAGE) for _ in range(9)]
+        for block in mine[::2]:
+            made.free(block)
+        made.memory.fail_after(calls, 1)
+        try:
+            made.end_eager()
+        except (OSError, MemoryError):
+            refused += 1
+        made.memory.fail_after(0, 0)
+        made.end_eager()
+        made.graphs[0].replay(Random(0))
+        made.check(eager)
+        assert made.reserved <= 12 * PAGE
+    assert refused > 10
 
 
 def test_the_frames_that_graphs_share_are_those_of_the_largest() -> None:
@@ -175,10 +270,12 @@ def test_pytorch_serves_what_is_not_declared_or_not_captured() -> None:
     block = allocator.allocate_in_pool(2, 100, 3)
     memory.set_captured(3, False)
     allocator.end_capture(2)
+    assert allocator.allocate_in_pool(2, 100, 3) == 0  # not captured
     allocator.set_exclusive_graphs(False)
     assert allocator.begin_pool(2)  # later captures into the same pool
     figures = allocator.figures()
-    assert (figures.graphs.filled_pools, figures.graphs.refused_requests) == (1, 1)
+    graphs = figures.graphs
+    assert (graphs.filled_pools, graphs.eager_requests, graphs.refused_requests) == (1, 1, 1)
     assert [segment["total_size"] for segment in allocator.segments()] == [PAGE]
     assert figures.reserved_bytes == PAGE
     assert allocator.free(block)

@@ -43,8 +43,9 @@ class FigureAdaptor : public Observed {
         return served;
     }
     // Requests and frees of captured graphs, as GraphMemory serves them.
-    Address allocate_in_pool(PoolId pool, std::size_t bytes, Stream stream) {
-        const Address address = this->graphs().allocate(pool, bytes, stream);
+    Address allocate_in_pool(Lock& lock, PoolId pool, std::size_t bytes, Stream stream) {
+        const Address address = this->graphs().allocate(pool, bytes, stream,
+                                                        [&] { this->give_back(lock); });
         if (address != 0) count(bytes);
         return address;
     }

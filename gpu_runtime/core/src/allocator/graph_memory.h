@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <map>
 #include <optional>
 #include <utility>
@@ -25,8 +26,10 @@ struct GraphFigures {
     std::int64_t allocated_bytes = 0;  // of blocks in use
     // Bytes that PyTorch's allocator would reserve for the same pools.
     std::int64_t default_bytes = 0, expandable_bytes = 0;
-    // Pools that were filled before a capture, and requests that found no memory: PyTorch's.
-    std::int64_t filled_pools = 0, refused_requests = 0;
+    std::int64_t live_peak = 0;  // the most bytes of blocks in use at once
+    // PyTorch's are pools that were filled before a capture, requests of work that is not captured,
+    // and those that found no memory.
+    std::int64_t filled_pools = 0, eager_requests = 0, refused_requests = 0;
 };
 
 // See Note [Frames of captured graphs]. Pools that begin while graphs are exclusive are served from
@@ -38,30 +41,46 @@ class GraphMemory {
 
     void set_exclusive(bool is_exclusive) {
         is_exclusive_ = is_exclusive;
-        if (is_exclusive && !shadow_) shadow_.emplace(memory_.total_bytes());
+        if (is_exclusive) open_shadow();
+    }
+    // Requests that come to this pool are of eager work: no graph replays meanwhile. The device is
+    // idle.
+    void lend(PoolId pool) {
+        open_shadow();
+        State& state = pools_.try_emplace(pool, memory_, scratch_, true).first->second;
+        state.is_ours = true;
+        state.pool.settle();
     }
     // Requests may come to a pool, which is no 0. Returns false if PyTorch serves the pool.
     bool begin(PoolId pool) {
         const auto found = pools_.find(pool);
         if (found != pools_.end()) found->second.has_ended = false;
         if (found != pools_.end() || !is_exclusive_) return found != pools_.end();
-        pools_.try_emplace(pool, memory_, scratch_);
+        pools_.try_emplace(pool, memory_, scratch_, false);
         return true;
     }
     // Returns 0 if PyTorch's allocator should serve the request. The first request of a pool
-    // decides who serves the pool: a program fills some before any capture.
-    Address allocate(PoolId pool, std::size_t bytes, Stream stream) {
+    // decides who serves the pool: a program fills some before any capture. `make_room` waits for
+    // the device, which no capture may do, and gives back idle memory.
+    Address allocate(PoolId pool, std::size_t bytes, Stream stream,
+                     const std::function<void()>& make_room) {
         const auto found = pools_.find(pool);
         if (found == pools_.end() || found->second.is_pytorchs) return 0;
         State& state = found->second;
         GraphPool::Entry entry;
         try {
-            if (!state.is_ours && !memory_.is_captured(stream)) {
-                state.is_pytorchs = true;
-                ++figures_.filled_pools;
+            if (!state.pool.is_eager() && !memory_.is_captured(stream)) {
+                state.is_pytorchs = !state.is_ours;
+                ++(state.is_ours ? figures_.eager_requests : figures_.filled_pools);
                 return 0;
             }
-            entry = state.pool.place(bytes, stream);
+            try {
+                entry = state.pool.place(bytes, stream);
+            } catch (const OutOfDeviceMemory&) {
+                if (!state.pool.is_eager()) throw;
+                make_room();
+                entry = state.pool.place(bytes, stream);
+            }
         } catch (const std::exception&) {
             ++figures_.refused_requests;
             count_reserved();
@@ -71,6 +90,7 @@ class GraphMemory {
         GraphPool::Range& block = entry->second;
         block.in_shadow = shadow_->allocate(bytes, stream, pool);
         figures_.allocated_bytes += static_cast<std::int64_t>(block.bytes);
+        figures_.live_peak = std::max(figures_.live_peak, figures_.allocated_bytes);
         statistics_.allocated(bytes, block.bytes);
         count_reserved();
         return entry->first;
@@ -112,18 +132,19 @@ class GraphMemory {
         const auto found = pools_.find(pool);
         if (found != pools_.end()) found->second.has_ended = true;
     }
-    bool has_ended() const {
-        return std::ranges::any_of(pools_, [](const auto& each) { return each.second.has_ended; });
+    // Returns true if give_back() has something to do.
+    bool is_idle() const {
+        return std::ranges::any_of(pools_, [](const auto& each) { return each.second.is_idle(); });
     }
-    // The device is idle. Gives back the memory of pools that have ended, and returns its bytes.
-    // Throws DeviceCallError.
+    // The device is idle. Gives back the memory of pools that have ended and of eager work that has
+    // ended, and returns its bytes. Throws DeviceCallError.
     std::size_t give_back() {
         const std::size_t before = reserved_bytes();
         for (auto entry = pools_.begin(); entry != pools_.end();) {
             const auto current = entry++;
             auto& [id, state] = *current;
             if (state.has_ended && state.pool.is_capturing()) end_capture(id);
-            if (!state.has_ended || !state.pool.give_back()) continue;
+            if (!state.is_idle() || !state.pool.give_back()) continue;
             shadow_->end_pool(id);
             pools_.erase(current);
         }
@@ -169,7 +190,11 @@ class GraphMemory {
 
   private:
     struct State {
-        State(DeviceMemory& memory, std::vector<Pages>& scratch) : pool(memory, scratch) {}
+        State(DeviceMemory& memory, std::vector<Pages>& scratch, bool is_eager)
+            : pool(memory, scratch, is_eager) {}
+        bool is_idle() const {
+            return has_ended || (pool.is_eager() && !pool.is_capturing());
+        }
 
         GraphPool pool;
         bool is_ours = false, is_pytorchs = false;  // neither before the first request
@@ -181,6 +206,9 @@ class GraphMemory {
             if (auto* block = state.pool.find(address)) return {&state.pool, block};
         }
         return {nullptr, nullptr};
+    }
+    void open_shadow() {
+        if (!shadow_) shadow_.emplace(memory_.total_bytes());
     }
     // Releases the scratch frames that no pool needs.
     void trim() {

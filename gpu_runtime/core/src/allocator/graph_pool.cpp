@@ -159,14 +159,18 @@ void GraphPool::free(Address address) {
     if (!range.is_shared) merge(entry);
 }
 
-// See Note [Frames of captured graphs].
-void GraphPool::end_capture(std::size_t others) {
+void GraphPool::settle() {
     for (Entry entry = ranges_.begin(); entry != ranges_.end(); ++entry) {
         if (entry->second.state == BlockState::used) continue;
         entry->second.state = BlockState::free;
         entry->second.stream = kNoStream;
         entry = merge(entry);
     }
+}
+
+// See Note [Frames of captured graphs].
+void GraphPool::end_capture(std::size_t others) {
+    settle();
     const std::set<Address> in_use = pages_in_use();
     std::vector<std::size_t> idle, outliving;
     for (std::size_t k = 0; k < chains_.size(); ++k) {
@@ -193,26 +197,64 @@ void GraphPool::end_capture(std::size_t others) {
         assign(outliving, std::max(idle.size(), others), std::numeric_limits<std::size_t>::max());
     assign(idle, 0, idle.size());
     for (std::size_t k = 0; k < chains_.size(); ++k) {
-        for (const Address page : chains_[k]) remap(page, scratch_[frame_of[k]]);
+        const Pages frame = scratch_[frame_of[k]];
+        const Address last = chains_[k].back();
+        if (is_eager_ && in_use.contains(last)) copy(last, frame);
+        for (const Address page : chains_[k]) {
+            // Graphs alone use the addresses that a frame had before its last ones.
+            if (is_eager_ && page != last) {
+                unmap(page);
+            } else {
+                remap(page, frame);
+            }
+        }
     }
-    for (const std::size_t k : idle) close(chains_[k].back());
+    std::vector<std::vector<Address>> kept(is_eager_ ? idle.size() : 0);
+    chain_of_.clear();
+    for (const std::size_t k : idle) {
+        const Address last = chains_[k].back();
+        if (is_eager_) {
+            kept[frame_of[k]] = {last};
+            chain_of_[last] = frame_of[k];
+        } else {
+            close(last);
+        }
+    }
     std::size_t left = scratch_frames_;
     for (auto frame = own.rbegin(); frame != own.rend(); ++frame) {
         if (*frame < scratch_frames_) --left;
         own_.insert(scratch_[*frame]);
         scratch_.erase(scratch_.begin() + static_cast<std::ptrdiff_t>(*frame));
     }
-    scratch_frames_ = std::max(idle.size(), left);
-    chains_.clear();
-    chain_of_.clear();
+    scratch_frames_ = is_eager_ ? 0 : std::max(idle.size(), left);
+    chains_ = std::move(kept);
     is_capturing_ = false;
+}
+
+// Copies a page to a frame, through addresses of its own.
+void GraphPool::copy(Address page, Pages frame) {
+    const Pages present = extent_at(page)->frame_at(page);
+    // A call before this one may have copied the page, and the device refused to map it.
+    if (present == frame || present == kNoFrame) return;
+    if (!window_) window_ = std::make_unique<Extent>(Extent::paged(memory_, page_bytes_));
+    const Address target = window_->begin();
+    if (window_->frame_at(target) != kNoFrame) window_->unmap(target, target + page_bytes_);
+    window_->map(target, {&frame, 1});
+    memory_.copy(target, page, page_bytes_);
+    memory_.await_copies();
+    window_->unmap(target, target + page_bytes_);
+}
+
+void GraphPool::unmap(Address page) {
+    Extent& extent = *extent_at(page);
+    // The device may have refused to map a page before.
+    if (extent.frame_at(page) != kNoFrame) extent.unmap(page, page + page_bytes_);
 }
 
 void GraphPool::remap(Address page, Pages frame) {
     Extent& extent = *extent_at(page);
     if (extent.frame_at(page) == frame) return;
-    // The device may have refused to map a page before.
-    if (extent.frame_at(page) != kNoFrame) extent.unmap(page, page + page_bytes_);
+    unmap(page);
     extent.map(page, {&frame, 1});
 }
 
@@ -225,18 +267,21 @@ bool GraphPool::give_back() {
             if (in_use.contains(page)) {
                 left.insert(extent->frame_at(page));
             } else {
-                extent->unmap(page, page + page_bytes_);
+                unmap(page);
                 close(page);
             }
         }
     }
     scratch_frames_ = 0;
+    chains_.clear();
+    chain_of_.clear();
     std::erase_if(own_, [&](Pages frame) {
         if (!left.contains(frame)) memory_.release_pages(frame);
         return !left.contains(frame);
     });
     if (!left.empty()) return false;
     for (const auto& extent : extents_) memory_.release_range(extent->begin(), extent->bytes());
+    if (window_) memory_.release_range(window_->begin(), page_bytes_);
     return true;
 }
 

@@ -38,9 +38,13 @@ namespace gapless::runtime {
 // max(s, n), and created where the list is too short. So each pool needs a beginning of the list,
 // and the list is as long as the longest of these. Hence reserved <= largest s + sum of all m: the
 // scratch of the largest graph, and what outlives each graph. The capture itself needed s + m
-// frames, so it held no more than that either. Limits. The host waits for the device when a capture
-// ends. Blocks used on another stream than their own come back only then. A page with one small
-// block in use is an own page as a whole.
+// frames, so it held no more than that either. Between replays. An *eager* pool serves work that runs
+// at once, while no graph replays: its requests lie on the same list as those of a capture. What
+// lives when the program says that replays may follow is copied to own frames. All other pages stay
+// mapped and serve the pool again, for nothing that they hold is used after a replay. They are the
+// first of the list, so the bound above holds with one graph more. Limits. The host waits for the
+// device when a capture ends, and when eager work begins and ends. Blocks used on another stream
+// than their own come back only then. A page with one small block in use is an own page as a whole.
 
 class GraphPool {
   public:
@@ -58,15 +62,23 @@ class GraphPool {
     using Entry = Ranges::iterator;
 
     // `scratch` is the list of all pools.
-    GraphPool(DeviceMemory& memory, std::vector<Pages>& scratch)
-        : memory_(memory), scratch_(scratch), page_bytes_(memory.page_bytes()) {}
+    GraphPool(DeviceMemory& memory, std::vector<Pages>& scratch, bool is_eager)
+        : memory_(memory),
+          scratch_(scratch),
+          page_bytes_(memory.page_bytes()),
+          is_eager_(is_eager) {}
+
+    // Requests come from work that runs at once, while no graph replays.
+    bool is_eager() const { return is_eager_; }
 
     // Returns a block in use. Throws OutOfDeviceMemory, DeviceCallError.
     Entry place(std::size_t requested, Stream stream);
     // The block in use at an address, or null.
     Range* find(Address address);
     void free(Address address);
-    // Returns true between the first request of a capture and end_capture().
+    // The device is idle: all free blocks serve every stream.
+    void settle();
+    // Returns true between the first request of a capture, or of eager work, and end_capture().
     bool is_capturing() const { return is_capturing_; }
     // The device is idle; the other pools need the first `others` scratch frames. Throws
     // OutOfDeviceMemory, DeviceCallError; then no graph of this capture may be replayed before
@@ -101,20 +113,24 @@ class GraphPool {
     Entry merge(Entry entry);
     void close(Address page);
     void remap(Address page, Pages frame);
+    void copy(Address page, Pages frame);
+    void unmap(Address page);
     std::set<Address> pages_in_use() const;
     Extent* extent_at(Address address) const;
 
     DeviceMemory& memory_;
     std::vector<Pages>& scratch_;
     const std::size_t page_bytes_;
+    const bool is_eager_;
     std::vector<std::unique_ptr<Extent>> extents_;
+    std::unique_ptr<Extent> window_;  // for copies
     std::array<Frontier, 2> frontiers_;  // of large and of small requests
     Ranges ranges_;
     std::set<Pages> own_;
     std::size_t scratch_frames_ = 0;  // after the captures that have ended
     bool is_capturing_ = false;
     // Of the running capture: the pages that scratch frame k had, one after the other; and k of the
-    // pages that have it now.
+    // pages that have it now. An eager pool keeps the last page of each for its next work.
     std::vector<std::vector<Address>> chains_;
     std::map<Address, std::size_t> chain_of_;
 };

@@ -39,9 +39,9 @@ bool PlannedAllocator::begin_pool(PoolId pool) {
 }
 
 Address PlannedAllocator::allocate_in_pool(PoolId pool, std::size_t bytes, Stream stream) {
-    const Lock lock(mutex_);
+    Lock lock(mutex_);
     if (bytes == 0 || bytes > kMostBytes) return 0;
-    return blocks_.allocate_in_pool(pool, bytes, stream);
+    return blocks_.allocate_in_pool(lock, pool, bytes, stream);
 }
 
 void PlannedAllocator::end_capture(PoolId pool) {
@@ -58,6 +58,15 @@ void PlannedAllocator::end_capture(PoolId pool) {
 void PlannedAllocator::end_pool(PoolId pool) {
     const Lock lock(mutex_);
     blocks_.graphs().end(pool);
+}
+
+void PlannedAllocator::lend(PoolId pool) {
+    Lock lock(mutex_);
+    {
+        const Unlocked waiting(lock);
+        device_.synchronize();
+    }
+    blocks_.graphs().lend(pool);
 }
 
 void PlannedAllocator::set_exclusive_graphs(bool is_exclusive) {

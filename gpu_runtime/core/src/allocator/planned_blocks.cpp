@@ -79,7 +79,7 @@ std::size_t PlannedBlocks::give_back(Lock& lock) {
         bytes += heap->give_back(lock, heap == &heap_ ? steps_.arena_bytes() : 0);
         heap->blocks().release_host();
     }
-    if (graphs_.has_ended()) {
+    if (graphs_.is_idle()) {
         {
             const Unlocked waiting(lock);
             graphs_.await();
