@@ -40,6 +40,14 @@ class AllocatorProbe:
         """Return the context of a training step in which the allocator's time is read."""
         return self.step()
 
+    def exclusive_graphs(self) -> AbstractContextManager[object]:
+        """Return the context of captures that may share memory."""
+        return nullcontext()
+
+    def between_replays(self) -> AbstractContextManager[object]:
+        """Return the context of work that may use the memory of graphs."""
+        return nullcontext()
+
     @property
     def step_times(self) -> tuple[RequestTime, ...]:
         """The allocator's time in each timed step; empty if there is no clock."""
@@ -130,6 +138,12 @@ class PlannedProbe(NativeProbe):
 
     def step(self) -> AbstractContextManager[object]:
         return self._memory.step()
+
+    def exclusive_graphs(self) -> AbstractContextManager[object]:
+        return self._memory.graphs(exclusive=True)
+
+    def between_replays(self) -> AbstractContextManager[object]:
+        return self._memory.between_replays()
 
     def wait_for_planning(self) -> None:
         self._memory.wait_for_planning()

@@ -126,6 +126,14 @@ class Scene:
     def adamw(self, parameters: Iterator[Parameter], rate: float = 1e-4) -> torch.optim.Optimizer:
         return torch.optim.AdamW(parameters, lr=rate, fused=True)
 
+    def exclusive_graphs(self) -> AbstractContextManager[object]:
+        """Return the context of captures that never replay at the same time."""
+        return self._probe.exclusive_graphs()
+
+    def between_replays(self) -> AbstractContextManager[object]:
+        """Return the context of work that runs while none of these graphs replays."""
+        return self._probe.between_replays()
+
     @property
     def is_check(self) -> bool:
         return self.run.purpose is Purpose.CHECK

@@ -126,6 +126,18 @@ def test_equal_work_between_replays_maps_no_page_again() -> None:
     made.check(made.graphs[-1])
 
 
+def test_work_between_replays_leaves_no_page_mapped_twice() -> None:
+    made = Captures(PAGE)
+    made.begin_eager()
+    blocks = [made.request(4 * PAGE) for _ in range(8)]
+    for block in blocks[::2]:
+        made.free(block)
+    for block in [*blocks[1::2], made.request(16 * PAGE)]:
+        made.free(block)
+    made.end_eager()
+    assert made.memory.mapped_bytes == made.reserved == 32 * PAGE
+
+
 def test_idle_memory_makes_room_for_work_between_replays() -> None:
     made = Captures(PAGE, 8 * PAGE)
     made.allocator.free(made.allocator.allocate(6 * PAGE, 0))

@@ -47,9 +47,7 @@ class GraphMemory {
     // idle.
     void lend(PoolId pool) {
         open_shadow();
-        State& state = pools_.try_emplace(pool, memory_, scratch_, true).first->second;
-        state.is_ours = true;
-        state.pool.settle();
+        pools_.try_emplace(pool, memory_, scratch_, true).first->second.is_ours = true;
     }
     // Requests may come to a pool, which is no 0. Returns false if PyTorch serves the pool.
     bool begin(PoolId pool) {

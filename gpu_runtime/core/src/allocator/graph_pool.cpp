@@ -159,18 +159,14 @@ void GraphPool::free(Address address) {
     if (!range.is_shared) merge(entry);
 }
 
-void GraphPool::settle() {
+// See Note [Frames of captured graphs].
+void GraphPool::end_capture(std::size_t others) {
     for (Entry entry = ranges_.begin(); entry != ranges_.end(); ++entry) {
         if (entry->second.state == BlockState::used) continue;
         entry->second.state = BlockState::free;
         entry->second.stream = kNoStream;
         entry = merge(entry);
     }
-}
-
-// See Note [Frames of captured graphs].
-void GraphPool::end_capture(std::size_t others) {
-    settle();
     const std::set<Address> in_use = pages_in_use();
     std::vector<std::size_t> idle, outliving;
     for (std::size_t k = 0; k < chains_.size(); ++k) {

@@ -76,8 +76,6 @@ class GraphPool {
     // The block in use at an address, or null.
     Range* find(Address address);
     void free(Address address);
-    // The device is idle: all free blocks serve every stream.
-    void settle();
     // Returns true between the first request of a capture, or of eager work, and end_capture().
     bool is_capturing() const { return is_capturing_; }
     // The device is idle; the other pools need the first `others` scratch frames. Throws
