@@ -144,6 +144,7 @@ def _checked(findings: AllocatorComparison, allocator: Allocator) -> dict[str, S
 def _timed(timing: RunResult) -> dict[str, Scalar]:
     """Return the figures of the timed steps."""
     plan, counts, peaks = timing.plan, timing.counts, timing.peaks
+    graphs = plan.graphs if plan else None
     optional: dict[str, Any] = {
         "requested": peaks.requested if peaks else None,
         "whole_run_reserved": timing.whole_run_reserved,
@@ -156,6 +157,9 @@ def _timed(timing: RunResult) -> dict[str, Scalar]:
         "fallback_share": timing.fallback_share,
         "arena_bytes": plan.arena_bytes if plan else None,
         "pytorch_bytes": plan.pytorch_bytes if plan else None,
+        "graph_bytes": graphs.shared_bytes + graphs.own_bytes if graphs else None,
+        "graph_live_bytes": graphs.live_bytes if graphs else None,
+        "graph_pytorch_bytes": graphs.pytorch_bytes if graphs else None,
         "plan_status": plan.status if plan else None,
         "plan_reason": (plan.reason or None) if plan else None,
         "plans": plan.plans if plan else None,

@@ -10,6 +10,7 @@ import json
 import math
 import statistics
 import sys
+from contextlib import nullcontext
 from random import Random
 from typing import Any
 
@@ -105,11 +106,98 @@ def steps(model: Any) -> None:
     replay(graphs)
 
 
+def side_stream(model: Any) -> None:
+    """Capture on a stream of the program, with copies, fills and work on a second stream."""
+    side, other = torch.cuda.Stream(), torch.cuda.Stream()
+    graphs = []
+    for size in (300, 700):
+        tokens, graph = tokens_at_random(size), torch.cuda.CUDAGraph()
+        with torch.no_grad(), torch.cuda.graph(graph, stream=side):
+            copied = model[0](tokens).repeat(64, 1).clone()
+            zeros = torch.zeros_like(copied)
+            other.wait_stream(side)
+            with torch.cuda.stream(other):
+                raised = copied * 2
+                raised.record_stream(side)
+                zeros.record_stream(other)
+                zeros += 1
+            side.wait_stream(other)
+            out = model[1](zeros + raised)[:size].clone()
+            del copied, zeros, raised
+        graphs.append((graph, tokens, out))
+    replay(graphs)
+
+
+def paused(model: Any, memory: PlannedMemory) -> None:
+    """Pause all memory while graphs are alive, then replay them."""
+    graphs = []
+    for size in (64, 512):
+        tokens, graph = tokens_at_random(size), torch.cuda.CUDAGraph()
+        with torch.no_grad(), torch.cuda.graph(graph):
+            out = model(tokens)
+        graphs.append((graph, tokens, out))
+    if memory.installed:
+        assert memory.pause() > 0
+        pause = memory.report().pause
+        assert pause is not None
+        assert pause.passed_on_bytes > 0
+        memory.resume()
+    replay(graphs)
+
+
+def after_shortage(model: Any) -> None:
+    """Capture again after a capture that ran out of memory."""
+    graph = torch.cuda.CUDAGraph()
+    try:
+        with torch.cuda.graph(graph):
+            torch.empty(torch.cuda.mem_get_info()[1], dtype=torch.uint8, device="cuda")
+    except torch.OutOfMemoryError:
+        found.append("out of memory")
+    del graph
+    decode(model, False)
+
+
+def compiled(model: Any) -> None:
+    """Run PyTorch's own trees of graphs."""
+    run: Any = torch.compile(model, mode="reduce-overhead")
+    for number in range(6):
+        with torch.no_grad():
+            out = run(tokens_at_random(256 if number % 2 else 128))
+        found.append(digest(iter([out])))
+
+
+def between(model: Any, memory: PlannedMemory) -> None:
+    """Run large batches without a graph between replays, and keep what each leaves."""
+    graphs, kept = [], []
+    for size in (32, 512):
+        tokens, graph = tokens_at_random(size), torch.cuda.CUDAGraph()
+        with torch.no_grad():
+            model(tokens)
+            with torch.cuda.graph(graph):
+                out = model(tokens)
+        graphs.append((graph, tokens, out))
+    for _ in range(20):
+        with torch.no_grad(), memory.between_replays() if memory.installed else nullcontext():
+            kept.append(model(tokens_at_random(4096))[::7].clone())
+        if len(kept) > 3:
+            kept.pop(random.randrange(4))
+        for _ in range(3):
+            graph, tokens, out = random.choice(graphs)
+            tokens.copy_(tokens_at_random(len(tokens)))
+            timed(graph.replay)
+            found.append(digest(iter([out, *kept])))
+
+
 PROGRAMS: dict[str, Any] = {
-    "one-pool": lambda model: decode(model, True),
-    "a-pool-each": lambda model: decode(model, False),
-    "blocks": blocks,
-    "steps": steps,
+    "one-pool": lambda model, _: decode(model, True),
+    "a-pool-each": lambda model, _: decode(model, False),
+    "blocks": lambda model, _: blocks(model),
+    "steps": lambda model, _: steps(model),
+    "side-stream": lambda model, _: side_stream(model),
+    "paused": paused,
+    "after-shortage": lambda model, _: after_shortage(model),
+    "compiled": lambda model, _: compiled(model),
+    "between": between,
 }
 
 
@@ -121,14 +209,15 @@ def run(name: str, allocator: str, width: str = "1024") -> dict[str, Any]:
     model = network(int(width), 6, WORDS)
     if allocator == "planned":
         with memory.graphs(exclusive=True):
-            PROGRAMS[name](model)
+            PROGRAMS[name](model, memory)
     else:
-        PROGRAMS[name](model)
+        PROGRAMS[name](model, memory)
     torch.cuda.synchronize()
+    times = [begun.elapsed_time(ended) for begun, ended in pairs]
     return {
         "found": [*found, digest(iter(model.parameters()))],
         "reserved": torch.cuda.memory_reserved(),
-        "milliseconds": statistics.median(begun.elapsed_time(ended) for begun, ended in pairs),
+        "milliseconds": statistics.median(times) if times else 0.0,
         "graphs": memory.report().to_json()["graphs"] if memory.installed else None,
     }
 
