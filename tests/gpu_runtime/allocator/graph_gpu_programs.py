@@ -109,6 +109,9 @@ def steps(model: Any) -> None:
 def side_stream(model: Any) -> None:
     """Capture on a stream of the program, with copies, fills and work on a second stream."""
     side, other = torch.cuda.Stream(), torch.cuda.Stream()
+    with torch.no_grad(), torch.cuda.stream(side):
+        model(tokens_at_random(8))
+    torch.cuda.synchronize()
     graphs = []
     for size in (300, 700):
         tokens, graph = tokens_at_random(size), torch.cuda.CUDAGraph()
@@ -133,8 +136,10 @@ def paused(model: Any, memory: PlannedMemory) -> None:
     graphs = []
     for size in (64, 512):
         tokens, graph = tokens_at_random(size), torch.cuda.CUDAGraph()
-        with torch.no_grad(), torch.cuda.graph(graph):
-            out = model(tokens)
+        with torch.no_grad():
+            model(tokens)
+            with torch.cuda.graph(graph):
+                out = model(tokens)
         graphs.append((graph, tokens, out))
     if memory.installed:
         assert memory.pause() > 0

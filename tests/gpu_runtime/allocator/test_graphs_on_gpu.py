@@ -14,7 +14,7 @@ POOLS = {"one-pool": 1, "a-pool-each": 6, "blocks": 1, "steps": 3}
 WAYS = {
     "side-stream": (2, ""),
     "paused": (2, ""),
-    "after-shortage": (7, "1 request without memory"),
+    "after-shortage": (6, "1 request without memory"),
     "compiled": (0, "1 pool filled before a capture"),
     "between": (3, ""),
 }
