@@ -18,7 +18,7 @@ import torch
 from torch.nn import functional
 
 from gpu_runtime import PlannedMemory
-from tests.gpu_runtime.allocator.gpu_programs import digest
+from tests.gpu_runtime.allocator.gpu_programs import digest, too_much
 from tests.gpu_runtime.fitting.graph_programs import network
 
 REPLAYS, WORDS = 200, 4000
@@ -155,7 +155,7 @@ def after_shortage(model: Any) -> None:
     graph = torch.cuda.CUDAGraph()
     try:
         with torch.cuda.graph(graph):
-            torch.empty(torch.cuda.mem_get_info()[1], dtype=torch.uint8, device="cuda")
+            too_much()
     except torch.OutOfMemoryError:
         found.append("out of memory")
     del graph
