@@ -331,9 +331,9 @@ class Decorator final : public PassingOn {
             const cudaStream_t stream =
                 given ? *given : c10::cuda::getCurrentCUDAStream(device).stream();
             // A capture within work between replays began last.
-            const auto pool = std::find_if(
-                own.served.rbegin(), own.served.rend(),
-                [&](const auto& each) { return each.second && each.second(stream); });
+            const auto pool =
+                std::find_if(own.served.rbegin(), own.served.rend(),
+                             [&](const auto& each) { return each.second && each.second(stream); });
             if (pool == own.served.rend()) return nullptr;
             address = core_.allocate_in_pool(device, number(pool->first), bytes, number(stream));
         }

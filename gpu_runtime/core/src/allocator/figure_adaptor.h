@@ -44,8 +44,8 @@ class FigureAdaptor : public Observed {
     }
     // Requests and frees of captured graphs, as GraphMemory serves them.
     Address allocate_in_pool(Lock& lock, PoolId pool, std::size_t bytes, Stream stream) {
-        const Address address = this->graphs().allocate(pool, bytes, stream,
-                                                        [&] { this->give_back(lock); });
+        const Address address =
+            this->graphs().allocate(pool, bytes, stream, [&] { this->give_back(lock); });
         if (address != 0) count(bytes);
         return address;
     }

@@ -73,11 +73,11 @@ class GraphMemory {
                 return 0;
             }
             try {
-                entry = state.pool.place(bytes, stream);
+                entry = state.pool.place(bytes, stream, spare_bytes(state));
             } catch (const OutOfDeviceMemory&) {
                 if (!state.pool.is_eager()) throw;
                 make_room();
-                entry = state.pool.place(bytes, stream);
+                entry = state.pool.place(bytes, stream, 0);
             }
         } catch (const std::exception&) {
             ++figures_.refused_requests;
@@ -190,9 +190,7 @@ class GraphMemory {
     struct State {
         State(DeviceMemory& memory, std::vector<Pages>& scratch, bool is_eager)
             : pool(memory, scratch, is_eager) {}
-        bool is_idle() const {
-            return has_ended || (pool.is_eager() && !pool.is_capturing());
-        }
+        bool is_idle() const { return has_ended || (pool.is_eager() && !pool.is_capturing()); }
 
         GraphPool pool;
         bool is_ours = false, is_pytorchs = false;  // neither before the first request
@@ -207,6 +205,14 @@ class GraphMemory {
     }
     void open_shadow() {
         if (!shadow_) shadow_.emplace(memory_.total_bytes());
+    }
+    // Returns how much more eager work may reserve before its frames move: as much as PyTorch
+    // would.
+    std::size_t spare_bytes(const State& state) const {
+        const auto by_pytorch =
+            static_cast<std::size_t>(std::min(default_bytes(), expandable_bytes()));
+        if (!state.pool.is_eager() || by_pytorch <= reserved_bytes()) return 0;
+        return by_pytorch - reserved_bytes();
     }
     // Releases the scratch frames that no pool needs.
     void trim() {

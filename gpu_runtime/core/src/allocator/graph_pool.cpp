@@ -20,8 +20,9 @@ bool serves(const GraphPool::Range& range, Stream stream) {
 
 }  // namespace
 
-GraphPool::Entry GraphPool::place(std::size_t requested, Stream stream) {
+GraphPool::Entry GraphPool::place(std::size_t requested, Stream stream, std::size_t spare) {
     is_capturing_ = true;
+    spare_frames_ = spare / page_bytes_;
     const std::size_t bytes = round_up(requested, kBlockAlignment);
     const bool is_small = requested <= kSmallBytes;
     Entry best = ranges_.end();
@@ -87,10 +88,19 @@ GraphPool::Entry GraphPool::grow(std::size_t bytes, Stream stream, bool is_small
     return merge(entry);
 }
 
-// Returns frames of the list that the capture does not use yet, then frames of idle pages, then new
-// ones. Takes no page of the free range `kept`.
+// Returns frames of the list that the capture does not use yet, then spare ones, then those of idle
+// pages, then new ones. Takes no page of the free range `kept`.
 std::vector<GraphPool::Source> GraphPool::sources(std::size_t count, Stream stream, Entry kept) {
-    const std::size_t present = std::min(count, scratch_.size() - chains_.size());
+    const std::size_t used = chains_.size();
+    std::size_t listed = std::min(count, scratch_.size() - used);
+    const auto lengthen = [&](std::size_t more) {
+        for (; more > 0; --more, ++listed) scratch_.push_back(memory_.create_pages(page_bytes_));
+    };
+    try {
+        lengthen(std::min(count - listed, spare_frames_));
+    } catch (const OutOfDeviceMemory&) {
+        // Idle pages serve as well, by more device calls.
+    }
     // The largest ranges come first, so that few lose pages.
     std::vector<std::pair<std::size_t, Address>> ranges;
     for (Entry entry = ranges_.begin(); entry != ranges_.end(); ++entry) {
@@ -102,12 +112,11 @@ std::vector<GraphPool::Source> GraphPool::sources(std::size_t count, Stream stre
     for (const auto& [bytes, address] : ranges) {
         const Extent& extent = *extent_at(address);
         for (auto [page, end] = extent.whole_frames(address, address + bytes, bytes);
-             page < end && present + idle.size() < count; page += page_bytes_) {
+             page < end && listed + idle.size() < count; page += page_bytes_) {
             idle.push_back({extent.frame_at(page), page});
         }
     }
-    const std::size_t used = chains_.size(), listed = count - idle.size();
-    while (scratch_.size() < used + listed) scratch_.push_back(memory_.create_pages(page_bytes_));
+    lengthen(count - listed - idle.size());
     std::vector<Source> found;
     for (std::size_t k = used; k < used + listed; ++k) found.push_back({scratch_[k]});
     found.insert(found.end(), idle.begin(), idle.end());

@@ -38,13 +38,16 @@ namespace gapless::runtime {
 // max(s, n), and created where the list is too short. So each pool needs a beginning of the list,
 // and the list is as long as the longest of these. Hence reserved <= largest s + sum of all m: the
 // scratch of the largest graph, and what outlives each graph. The capture itself needed s + m
-// frames, so it held no more than that either. Between replays. An *eager* pool serves work that runs
-// at once, while no graph replays: its requests lie on the same list as those of a capture. What
-// lives when the program says that replays may follow is copied to own frames. All other pages stay
-// mapped and serve the pool again, for nothing that they hold is used after a replay. They are the
-// first of the list, so the bound above holds with one graph more. Limits. The host waits for the
-// device when a capture ends, and when eager work begins and ends. Blocks used on another stream
-// than their own come back only then. A page with one small block in use is an own page as a whole.
+// frames, so it held no more than that either. Between replays. An *eager* pool serves work that
+// runs at once, while no graph replays: its requests lie on the same list as those of a capture.
+// What lives when the program says that replays may follow is copied to own frames. All other pages
+// stay mapped and serve the pool again, for nothing that they hold is used after a replay. They are
+// the first of the list, so the bound above holds with one graph more. A frame that comes to
+// another address costs device calls each time, where a capture pays them once. So the list first
+// gets longer, up to what PyTorch would reserve; then the bound is the larger of the two. Limits.
+// The host waits for the device when a capture ends, and when eager work begins and ends. Blocks
+// used on another stream than their own come back only then. A page with one small block in use is
+// an own page as a whole.
 
 class GraphPool {
   public:
@@ -71,8 +74,9 @@ class GraphPool {
     // Requests come from work that runs at once, while no graph replays.
     bool is_eager() const { return is_eager_; }
 
-    // Returns a block in use. Throws OutOfDeviceMemory, DeviceCallError.
-    Entry place(std::size_t requested, Stream stream);
+    // Returns a block in use. The list may get `spare` bytes longer before idle frames come to
+    // other addresses. Throws OutOfDeviceMemory, DeviceCallError.
+    Entry place(std::size_t requested, Stream stream, std::size_t spare);
     // The block in use at an address, or null.
     Range* find(Address address);
     void free(Address address);
@@ -121,10 +125,11 @@ class GraphPool {
     const std::size_t page_bytes_;
     const bool is_eager_;
     std::vector<std::unique_ptr<Extent>> extents_;
-    std::unique_ptr<Extent> window_;  // for copies
+    std::unique_ptr<Extent> window_;     // for copies
     std::array<Frontier, 2> frontiers_;  // of large and of small requests
     Ranges ranges_;
     std::set<Pages> own_;
+    std::size_t spare_frames_ = 0;    // of the request that is being placed
     std::size_t scratch_frames_ = 0;  // after the captures that have ended
     bool is_capturing_ = false;
     // Of the running capture: the pages that scratch frame k had, one after the other; and k of the
