@@ -175,10 +175,28 @@ def _timed(timing: RunResult) -> dict[str, Scalar]:
         for number, its in enumerate(timing.streams, 1)
     )
     turns = enumerate(timing.step_seconds, 1)
+    by_rank = chain.from_iterable(
+        ((f"rank_{rank}_{name}", value) for name, value in _of_rank(its).items())
+        for rank, its in enumerate(timing.by_rank)
+    )
     return {
         "step_median_seconds": median(timing.every_step),
         "step_worst_seconds": max(timing.every_step),
         **{f"turn_{number}_seconds": median(steps) for number, steps in turns},
         **{name: value for name, value in optional.items() if value is not None},
         **dict(streams),
+        **dict(by_rank),
     }
+
+
+def _of_rank(timing: RunResult) -> dict[str, Scalar]:
+    """Return the memory of one rank, what PyTorch would reserve there, and the allocator's time."""
+    plan, peaks, spent = timing.plan, timing.peaks, timing.allocator_seconds
+    figures: dict[str, Scalar | None] = {
+        "reserved": peaks.reserved if peaks else None,
+        "allocated": peaks.allocated if peaks else None,
+        "pytorch_bytes": plan.pytorch_bytes if plan else None,
+        "allocator_seconds": median(spent) if spent else None,
+        "allocator_worst_seconds": max(spent, default=None),
+    }
+    return {name: value for name, value in figures.items() if value is not None}

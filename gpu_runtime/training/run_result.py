@@ -67,6 +67,8 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True, tag="result"):
     # Streams of the first rank, the busiest first; empty without profiled steps.
     streams: tuple[StreamTimes, ...] = ()
     environment: dict[str, str] = {}
+    # The result of each rank, if there are several and this is that of all.
+    by_rank: tuple[RunResult, ...] = ()
 
     @property
     def every_step(self) -> tuple[float, ...]:
@@ -108,6 +110,8 @@ def read_answer(line: str) -> Answer:
 def of_all_ranks(answers: list[Answer]) -> Answer:
     """Combine the answers of all processes of a program: the worst figures, and all digests.
 
+    The results of the processes stay beside it.
+
     If a process failed, its failure is the answer.
     """
     results = [answer for answer in answers if isinstance(answer, RunResult)]
@@ -143,6 +147,7 @@ def of_all_ranks(answers: list[Answer]) -> Answer:
         parameters=_by_rank([result.parameters for result in results]),
         buffers=_by_rank([result.buffers for result in results]),
         undetermined=tuple(sorted({name for its in results for name in its.undetermined})),
+        by_rank=tuple(results),
     )  # fmt: skip
 
 

@@ -30,6 +30,20 @@ def test_every_study_has_a_page_here() -> None:
     assert set(studies_with_records()) == set(studies()) - {"regression"}
 
 
+def test_older_records_of_two_gpus_tell_no_ranks_apart() -> None:
+    records = records_of("programs-two-gpus")
+    assert "## By rank" in page_of("programs-two-gpus", records)
+    older = [each for each in records if "rank_0_reserved" not in each.statistics]
+    assert "rank" not in page_of("programs-two-gpus", older)
+
+
+def test_what_pytorch_held_on_a_rank_needs_both_of_its_allocators() -> None:
+    records = [its for its in records_of("programs-two-gpus") if its.planner != "default"]
+    page = page_of("programs-two-gpus", records)
+    (said,) = (line for line in page.splitlines() if "8,592,031,744" in line)
+    assert [cell.strip() for cell in said.split("|")][7:9] == ["-", "-"]
+
+
 def other_pairs() -> Record:
     counted = next(its for its in records_of("streams") if "succession" in its.instance)
     statistics = {**counted.statistics, "unsafe_pairs": 9}

@@ -16,7 +16,7 @@ from evaluation.study.records_file import read_records
 from evaluation.study.study_file import find_study, read_study, studies
 from evaluation.study.training_grid import trained_programs
 from gpu_runtime.training.run_processes import RunProcesses
-from gpu_runtime.training.run_result import Answer, Failure, RunResult
+from gpu_runtime.training.run_result import Answer, Failure, PeakFigures, RunResult, of_all_ranks
 from gpu_runtime.training.stream_times import StreamTimes
 from gpu_runtime.training.training_run import Allocator, Purpose, TrainingRun
 from planners.errors import GaplessError, InstanceError
@@ -103,6 +103,32 @@ def test_a_record_has_what_a_page_needs(run: Callable[..., Result], tmp_path: Pa
     assert expandable.status is RunStatus.OUT_OF_MEMORY
     assert (expandable.reason, expandable.peak) == ("out of memory: much", None)
     assert expandable.statistics["check_failed"] == "it died"
+
+
+def test_a_record_of_several_ranks_has_the_figures_of_each(
+    run: Callable[..., Result], tmp_path: Path
+) -> None:
+    def say(run: TrainingRun) -> Answer:
+        large, small = succeed(run), succeed(run)
+        if isinstance(large, RunResult) and isinstance(small, RunResult) and small.peaks:
+            large = replace(large, allocator_seconds=(0.1, 0.4, 0.2))
+            small = replace(small, peaks=PeakFigures(1, 2, 3), allocator_seconds=(0.3, 0.1, 0.2))
+        return of_all_ranks([small, large])
+
+    result = run("--only", "plain/*", say=say)
+    assert result.exit_code == 0, result.output
+    for name, record in records(tmp_path).items():
+        assert isinstance(record, TrainingRecord)
+        said = record.statistics
+        figures = {key: its for key, its in said.items() if key.startswith("rank_")}
+        assert (figures["rank_0_reserved"], figures["rank_0_allocated"]) == (3, 2)
+        assert figures["rank_1_reserved"] == record.peak
+        assert figures["rank_1_allocated"] == record.allocated
+        spent = [figures[f"rank_{rank}_allocator_worst_seconds"] for rank in range(2)]
+        assert spent == [0.3, 0.4]
+        assert figures["rank_1_allocator_seconds"] == 0.2
+        assert ("rank_1_pytorch_bytes" in figures) == name.endswith("planned")
+        assert said.get("rank_1_pytorch_bytes") == said.get("pytorch_bytes")
 
 
 def test_an_interrupt_leaves_whole_programs_and_goes_on(

@@ -75,7 +75,7 @@ def test_an_answer_is_the_worst_of_all_ranks_with_all_their_bits() -> None:
     assert of_all_ranks([first, second]) == replace(
         first, step_seconds=((3.0, 4.0), (5.0, 6.0)), plan=half, losses=(("a", "b"),),
         parameters={"w of rank 0": "x", "w of rank 1": "y"}, undetermined=("add", "put"),
-        allocator_seconds=(0.3, 0.4),
+        allocator_seconds=(0.3, 0.4), by_rank=(first, second),
     )  # fmt: skip
     # Reserved bytes and PyTorch's beside them are of one process.
     other = changed(PLAN, reserved_bytes=1)
