@@ -1,4 +1,4 @@
-"""A Llama of 10 layers in two trainings, which were measured on two H100."""
+"""Trainings on two GPUs: a Llama of 10 layers in two ways, measured on two H100, and a pipeline."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import nn
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.distributed.pipelining import PipelineStage, Schedule1F1B
 from torch.nn.parallel import DistributedDataParallel
 from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -27,6 +29,38 @@ def make_copied(batch: int = 4) -> Callable[[], None]:
     return _training(
         DistributedDataParallel(_llama(), device_ids=[int(os.environ["LOCAL_RANK"])]), batch
     )
+
+
+def make_stages(microbatches: int = 8, words: int = 32_000) -> Callable[[], None]:
+    """Give the first GPU the words of a batch, and the second one more layers and the scores."""
+    rank = int(os.environ["RANK"])
+    layer: Any = nn.TransformerEncoderLayer
+    layers: list[nn.Module] = [
+        layer(1536, 12, 6144, dropout=0.0, batch_first=True) for _ in range(4 * (1 + rank))
+    ]
+    ends: list[nn.Module] = [nn.Embedding(words, 1536), *layers]
+    if rank == 1:
+        ends = [*layers, nn.Linear(1536, words)]
+    part = nn.Sequential(*ends).to("cuda")
+
+    def loss(scores: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+        return nn.functional.cross_entropy(scores.flatten(0, 1), tokens.flatten())
+
+    stage = PipelineStage(part, rank, 2, torch.device("cuda"))
+    schedule = Schedule1F1B(stage, microbatches, loss_fn=loss)
+    optimizer = torch.optim.AdamW(part.parameters(), lr=1e-4, fused=True)
+
+    def step() -> None:
+        tokens = torch.zeros(microbatches, 1024, dtype=torch.int64).to("cuda")
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            if rank == 0:
+                schedule.step(tokens)
+            else:
+                schedule.step(target=tokens)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+    return step
 
 
 # PyTorch's types differ between its versions.
