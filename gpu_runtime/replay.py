@@ -16,6 +16,7 @@ from typing import Annotated
 import typer
 
 from gpu_runtime.online.pytorch_settings import pytorch_settings
+from gpu_runtime.replaying.arranged_pools import Pools, arranged
 from gpu_runtime.replaying.recorded_check import (
     RecordedCheck,
     check_against_recording,
@@ -91,6 +92,10 @@ class _Options:
         str | None,
         typer.Option(metavar="BYTES", help="Memory of the device; more than enough by default."),
     ] = None
+    pools: Annotated[
+        Pools,
+        typer.Option(help="Private pools as recorded, one for all captures, or one for each."),
+    ] = Pools.RECORDED
     check: Annotated[
         bool,
         typer.Option("--check", help="Compare with recorded segments and addresses."),
@@ -177,9 +182,11 @@ def replay_requests(options: _Options) -> None:
         return
     if options.check and options.device is not OnlineDevice.LEDGER:
         raise GaplessError("--check: --device ledger is needed; no other can repeat addresses")
+    if options.check and options.pools is not Pools.RECORDED:
+        raise GaplessError("--check: --pools recorded is needed; other pools have other addresses")
     picture, terms = options.picture(trace), options.terms()
     with Interrupt() as interrupt:
-        requests = _read(trace)
+        requests = arranged(_read(trace), options.pools)
         if options.check:
             chosen = _as_recorded(requests, chosen)
         run = _run(requests, chosen, terms, interrupt)

@@ -13,6 +13,7 @@ from typer.testing import Result as CommandResult
 
 from gpu_runtime.replay import app
 from instances.formats.recorded_trace import write_recorded_trace
+from instances.traces.allocation_trace import AllocationTrace
 from planners.compare.plots import OnlinePlot, find_plot
 from planners.files.problem_file import write_problem
 from planners.model.online_result import OnlineResult, OnlineTerms
@@ -327,3 +328,33 @@ def test_one_error_of_all_allocators_is_said_once() -> None:
     requests = requests_of_problem(Problem([1], [0], [1]))
     run = OnlineRun(requests, OnlineTerms(), tuple(rows))
     assert online_notes(run)[-2:] == ["a, c: x", "b: y"]
+
+
+def captures(tmp_path: Path, **changed: Any) -> Path:
+    """Write a run of three captures into two pools, each of which frees what it requests."""
+    sizes = [MIB, 15 * MIB, MIB, 18 * MIB, 12 * MIB, MIB, 15 * MIB]
+    ends = [14, 4, 14, 7, 8, 14, 13]
+    columns = {"pool": [0, 1, 0, 2, 2, 0, 1], "address": range(1, 8)} | changed
+    trace = AllocationTrace(14, sizes, [0, 2, 4, 5, 6, 9, 11], ends, ends, **columns)
+    path = tmp_path / "captures.npz"
+    write_recorded_trace(trace, path)
+    return path
+
+
+def test_captured_graphs_are_put_into_other_pools(tmp_path: Path) -> None:
+    path = captures(tmp_path)
+    held = []
+    for pools in ("one", "recorded", "each"):
+        answer = replay(path, "--allocators", "pytorch-caching", "--pools", pools, "--json")
+        held.append(json.loads(answer.stdout)["results"][0]["reserved_peak"] // MIB)
+    # Segments are of whole 2 MiB, 4 MiB for the common pool. One pool has 16 and 18 MiB; of two, the
+    # second has 18 and 12; a third for the last capture has 16.
+    assert held == [4 + 16 + 18, 4 + 16 + 30, 4 + 16 + 30 + 16]
+
+
+def test_pools_that_cannot_be_arranged_say_why(tmp_path: Path, recording: Path) -> None:
+    assert (
+        "needs requests in private pools, found none" in replay(recording, "--pools", "one").stderr
+    )
+    path = captures(tmp_path)
+    assert "--pools recorded is needed" in replay(path, "--check", "--pools", "each").stderr
