@@ -48,7 +48,7 @@ def test_the_report_has_what_graphs_share_and_what_pytorch_would_hold() -> None:
 def test_plain_memory_is_passed_on() -> None:
     memory = PlannedMemory(arena="cudaMalloc")
     memory.attach(PlannedAllocator(Captures(PAGE).memory, is_plain=True))
-    with memory.graphs(exclusive=True):
+    with memory.graphs(exclusive=True), memory.between_replays():
         pass
     graphs = memory.report().graphs
     assert graphs is not None

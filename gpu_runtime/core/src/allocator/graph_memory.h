@@ -43,8 +43,7 @@ class GraphMemory {
         is_exclusive_ = is_exclusive;
         if (is_exclusive) open_shadow();
     }
-    // Requests that come to this pool are of eager work: no graph replays meanwhile. The device is
-    // idle.
+    // Requests that come to this pool are of eager work: no graph replays meanwhile.
     void lend(PoolId pool) {
         open_shadow();
         pools_.try_emplace(pool, memory_, scratch_, true).first->second.is_ours = true;
@@ -116,13 +115,15 @@ class GraphMemory {
     }
     // Waits for the device, without the lock.
     void await() { memory_.synchronize(); }
-    // The device is idle. Throws what GraphPool::end_capture() throws.
-    void end_capture(PoolId pool) {
+    bool must_wait(PoolId pool) const { return pools_.at(pool).pool.must_wait(); }
+    // The device is idle, or must_wait() said that it need not be. Throws what
+    // GraphPool::end_capture() throws.
+    void end_capture(PoolId pool, bool is_idle) {
         std::size_t others = 0;
         for (const auto& [id, state] : pools_) {
             if (id != pool) others = std::max(others, state.pool.scratch_frames());
         }
-        pools_.at(pool).pool.end_capture(others);
+        pools_.at(pool).pool.end_capture(others, is_idle);
         trim();
     }
     // The graphs of a pool are gone. Its memory goes back with the next that does, as in PyTorch.
@@ -141,7 +142,7 @@ class GraphMemory {
         for (auto entry = pools_.begin(); entry != pools_.end();) {
             const auto current = entry++;
             auto& [id, state] = *current;
-            if (state.has_ended && state.pool.is_capturing()) end_capture(id);
+            if (state.has_ended && state.pool.is_capturing()) end_capture(id, true);
             if (!state.is_idle() || !state.pool.give_back()) continue;
             shadow_->end_pool(id);
             pools_.erase(current);

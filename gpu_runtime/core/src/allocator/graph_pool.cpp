@@ -163,14 +163,25 @@ void GraphPool::free(Address address) {
     const Entry entry = ranges_.find(address);
     Range& range = entry->second;
     range.state = range.is_shared ? BlockState::withheld : BlockState::free;
-    // Between captures, the next one may be on any stream.
-    if (!is_capturing_) range.stream = kNoStream;
+    // Between captures, the next one may be on any stream; it runs after a wait.
+    if (!is_capturing_ && !is_eager_) range.stream = kNoStream;
     if (!range.is_shared) merge(entry);
 }
 
+bool GraphPool::must_wait() const {
+    if (!is_eager_) return true;
+    const std::set<Address> in_use = pages_in_use();
+    return std::ranges::any_of(chains_,
+                               [&](const auto& chain) {
+                                   return chain.size() > 1 || in_use.contains(chain.back());
+                               }) ||
+           std::ranges::any_of(
+               ranges_, [](const auto& each) { return each.second.state == BlockState::withheld; });
+}
+
 // See Note [Frames of captured graphs].
-void GraphPool::end_capture(std::size_t others) {
-    for (Entry entry = ranges_.begin(); entry != ranges_.end(); ++entry) {
+void GraphPool::end_capture(std::size_t others, bool is_idle) {
+    for (Entry entry = ranges_.begin(); is_idle && entry != ranges_.end(); ++entry) {
         if (entry->second.state == BlockState::used) continue;
         entry->second.state = BlockState::free;
         entry->second.stream = kNoStream;

@@ -82,10 +82,12 @@ class GraphPool {
     void free(Address address);
     // Returns true between the first request of a capture, or of eager work, and end_capture().
     bool is_capturing() const { return is_capturing_; }
-    // The device is idle; the other pools need the first `others` scratch frames. Throws
-    // OutOfDeviceMemory, DeviceCallError; then no graph of this capture may be replayed before
-    // another call has succeeded.
-    void end_capture(std::size_t others);
+    // Returns false if end_capture() would neither copy nor unmap, and no block waits for a stream.
+    bool must_wait() const;
+    // The device is idle, or need not be; the other pools need the first `others` scratch frames.
+    // Throws OutOfDeviceMemory, DeviceCallError; then no graph of this capture may be replayed
+    // before another call has succeeded.
+    void end_capture(std::size_t others, bool is_idle);
     // The device is idle, no graph is left and none is captured: gives back all pages without
     // blocks in use. Returns true if none is left. Throws DeviceCallError.
     bool give_back();

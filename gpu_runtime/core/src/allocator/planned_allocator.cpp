@@ -47,12 +47,13 @@ Address PlannedAllocator::allocate_in_pool(PoolId pool, std::size_t bytes, Strea
 void PlannedAllocator::end_capture(PoolId pool) {
     Lock lock(mutex_);
     if (!blocks_.graphs().is_capturing(pool)) return;
-    {
+    const bool must_wait = blocks_.graphs().must_wait(pool);
+    if (must_wait) {
         // Replays of the pool's earlier graphs may use pages that get other frames.
         const Unlocked waiting(lock);
         device_.synchronize();
     }
-    blocks_.graphs().end_capture(pool);
+    blocks_.graphs().end_capture(pool, must_wait);
 }
 
 void PlannedAllocator::end_pool(PoolId pool) {
@@ -61,11 +62,7 @@ void PlannedAllocator::end_pool(PoolId pool) {
 }
 
 void PlannedAllocator::lend(PoolId pool) {
-    Lock lock(mutex_);
-    {
-        const Unlocked waiting(lock);
-        device_.synchronize();
-    }
+    const Lock lock(mutex_);
     blocks_.graphs().lend(pool);
 }
 

@@ -43,7 +43,6 @@ class PlannedAllocator final : public ServingAllocator {
     void end_pool(PoolId pool) override;
     // See GraphMemory.
     void set_exclusive_graphs(bool is_exclusive);
-    // Waits for the device. Throws DeviceCallError.
     void lend(PoolId pool);
     bool free(Address address) noexcept override;
     bool use_on(Address address, Stream stream) override;
