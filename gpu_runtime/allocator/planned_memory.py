@@ -334,9 +334,9 @@ class PlannedMemory:
         """Let requests of this thread lie in the memory of exclusive graphs, which idles meanwhile.
 
         No exclusive graph replays in this context, and the streams of replays and of this work wait
-        for each other, as for any memory that both use. What lives at the end is copied to memory of
-        its own, so replays may follow. The host waits for the device only if there is something to
-        copy or to unmap.
+        for each other, as for any memory that both use. What lives at the end is copied to memory
+        of its own, so replays may follow. The host waits for the device only if there is something
+        to copy or to unmap.
 
         Raises
         ------

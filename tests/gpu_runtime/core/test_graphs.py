@@ -133,6 +133,7 @@ def test_equal_work_between_replays_asks_the_device_for_nothing() -> None:
     made.begin(1)
     made.free(made.request(10 * PAGE))
     made.end()
+    assert made.counted.calls.host_waits == 1
     calls = []
     for _ in range(3):
         made.begin_eager()
@@ -163,7 +164,17 @@ def test_work_between_replays_leaves_no_page_mapped_twice() -> None:
     for block in [*blocks[1::2], made.request(16 * PAGE)]:
         made.free(block)
     made.end_eager()
+    assert made.counted.calls.host_waits == 1
     assert made.memory.mapped_bytes == made.reserved == 32 * PAGE
+
+
+def test_a_block_of_two_streams_serves_again_after_work_between_replays() -> None:
+    made = Captures(PAGE)
+    for _ in range(2):
+        made.begin_eager()
+        made.free(made.request(8 * PAGE), CAPTURED + 1)
+        made.end_eager()
+    assert made.reserved == 8 * PAGE
 
 
 def test_idle_memory_makes_room_for_work_between_replays() -> None:
