@@ -170,6 +170,10 @@ def test_work_between_replays_leaves_no_page_mapped_twice() -> None:
 
 def test_a_block_of_two_streams_serves_again_after_work_between_replays() -> None:
     made = Captures(PAGE)
+    made.begin_eager()
+    block = made.request(8 * PAGE)  # which gets memory of its own
+    made.end_eager()
+    made.allocator.free(made.live.pop(block.address).address)
     for _ in range(2):
         made.begin_eager()
         made.free(made.request(8 * PAGE), CAPTURED + 1)
