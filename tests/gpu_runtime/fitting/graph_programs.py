@@ -60,9 +60,26 @@ def blocks() -> object:
     return model, made, optimizer
 
 
+def trees() -> object:
+    """Compute and train a compiled model, whose graphs PyTorch captures into one pool."""
+    model: Any = network()
+    compiled: Any = torch.compile(model, mode="reduce-overhead")
+    tokens = torch.zeros(2048, dtype=torch.int64, device="cuda")
+    with torch.no_grad():
+        for _ in range(3):
+            scores = compiled(tokens)
+    optimizer = torch.optim.AdamW(model.parameters())
+    for _ in range(4):
+        torch.autograd.backward(compiled(tokens).square().mean())
+        optimizer.step()
+        optimizer.zero_grad()
+    return model, compiled, scores, optimizer
+
+
 PROGRAMS = {
     "one-pool": lambda: decoding(True),
     "a-pool-each": lambda: decoding(False),
     "smallest-first": lambda: decoding(True, SIZES[::-1]),
     "blocks": blocks,
+    "trees": trees,
 }

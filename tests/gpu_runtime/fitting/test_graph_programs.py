@@ -1,4 +1,8 @@
-"""Programs that capture graphs: predicted without a GPU, and run on one, to the byte."""
+"""Programs that capture graphs: predicted without a GPU, and run on one, to the byte.
+
+A compiled one is equal within 1 % if nothing is tuned on the GPU: it runs twice, as the second run
+finds what Inductor measured in the first one, and it is told to pad no matrix product.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +18,7 @@ from planners.model.online_result import OnlineTerms
 from planners.online.online_run import run_online
 
 NAMES = ("one-pool", "a-pool-each", "smallest-first", "blocks")
+COMPILED = "trees"
 RUN = """
 import json, sys, torch
 from tests.gpu_runtime.fitting.graph_programs import PROGRAMS
@@ -46,13 +52,19 @@ def test_one_pool_takes_less_than_a_pool_each() -> None:
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("is_expandable", [False, True])
-@pytest.mark.parametrize("name", NAMES)
-def test_a_gpu_takes_what_was_predicted(name: str, is_expandable: bool) -> None:
-    settings = {"PYTORCH_CUDA_ALLOC_CONF": f"expandable_segments:{is_expandable}"}
-    run = subprocess.run(
-        [sys.executable, "-c", RUN, name], env=os.environ | settings,
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert run.returncode == 0, run.stderr
-    allocator = "pytorch-expandable" if is_expandable else "pytorch-caching"
-    assert tuple(json.loads(run.stdout)) == predicted(name, allocator)
+@pytest.mark.parametrize("name", [*NAMES, COMPILED])
+def test_a_gpu_takes_what_was_predicted(tmp_path: Path, name: str, is_expandable: bool) -> None:
+    settings = {
+        "PYTORCH_CUDA_ALLOC_CONF": f"expandable_segments:{is_expandable}",
+        "TORCHINDUCTOR_DETERMINISTIC": "1",
+        "TORCHINDUCTOR_CACHE_DIR": str(tmp_path),
+    }
+    for _ in range(2 if name == COMPILED else 1):
+        run = subprocess.run(
+            [sys.executable, "-c", RUN, name], env=os.environ | settings,
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert run.returncode == 0, run.stderr
+    expected = predicted(name, "pytorch-expandable" if is_expandable else "pytorch-caching")
+    error = 0.01 if name == COMPILED else 0
+    assert tuple(json.loads(run.stdout)) == pytest.approx(expected, rel=error)

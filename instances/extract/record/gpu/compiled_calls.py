@@ -13,9 +13,11 @@ frees; its kernels do nothing. Code between two graphs runs eagerly. The compile
 but its properties, yet operators on fake CUDA tensors ask for a guard of the device. A PyTorch
 without CUDA has none, so that of the device meta, which does nothing, stands in its place.
 
+CUDA graphs are those of ``traced_trees.py`` beside this file.
+
 Limits. What the compilation and its measurements allocate on the GPU is not recorded. Kernels are
 not chosen by time, as under ``TORCHINDUCTOR_DETERMINISTIC``: a matrix product is not padded.
-CUDA graphs are not made. Where an internal name of PyTorch is missing, programs are traced eagerly.
+Where an internal name of PyTorch is missing, programs are traced eagerly.
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ from torch.utils import _python_dispatch as of_modes
 from torch.utils import _pytree as pytree
 
 from instances.extract.record.gpu.read_numbers import note
+from instances.extract.record.gpu.traced_trees import traced_trees
 from instances.extract.record.requests.allocation_mode import AllocationMode
 
 _COMPILED = (
@@ -46,11 +49,10 @@ _COMPILED = (
     "product is padded; keep 8 % free, as a compiled GPT-2 was once predicted as much too low"
 )
 _EAGER = "torch.compile: traced eagerly; a compiled program may need less"
-_NOT_PREDICTED = {
-    "torch.compile: the pools of CUDA graphs are not predicted": (
-        *("reduce-overhead", "triton.cudagraphs", "max-autotune "),
-    ),
-    "torch.compile: what tuning allocates is not predicted": ("autotune",),
+_NOT_TUNED = "torch.compile: what tuning allocates is not predicted"
+_UNTUNED: dict[Any, str] = {
+    "max-autotune": "reduce-overhead",
+    "max-autotune-no-cudagraphs": "default",
 }
 _TRACED = ("inductor", "eager", "aot_eager")
 _GPU, _HOST = torch.device("cuda", 0), torch.device("cpu")
@@ -58,6 +60,7 @@ _GPU, _HOST = torch.device("cuda", 0), torch.device("cpu")
 _CUDA, _META = 1, 14
 _FLAG = "_is_in_any_mode_without_ignore_compile_internals"
 _SET_FLAG = "set_is_in_mode_without_ignore_compile_internals"
+_Call = Callable[..., Any]
 _AUTOCAST = {name: getattr(torch, name) for name in ("is_autocast_enabled", "get_autocast_dtype")}
 
 
@@ -69,8 +72,13 @@ _nothing = _always(None)
 
 
 @contextmanager
-def compiled_calls(mode: AllocationMode, properties: object) -> Iterator[None]:
-    """Within this context compiled programs ask for memory as on a GPU of these properties."""
+def compiled_calls(
+    mode: AllocationMode, properties: object, within: Callable[[_Call], _Call]
+) -> Iterator[None]:
+    """Within this context compiled programs ask for memory as on a GPU of these properties.
+
+    `within` returns a function in which CUDA is named.
+    """
     compile_it = torch.compile
     begun: list[bool] = []
 
@@ -80,17 +88,14 @@ def compiled_calls(mode: AllocationMode, properties: object) -> Iterator[None]:
         if not begun:
             try:
                 stack.enter_context(_without_gpu(mode, properties))
+                stack.enter_context(traced_trees(mode, within, _alone))
                 begun.append(True)
             except (AttributeError, ImportError):  # another PyTorch
                 begun.append(False)
         if not begun[0] or options.get("backend", "inductor") not in _TRACED:
             note(_EAGER)
             return model
-        wanted = f"{options.get('mode')} {options.get('options')}"
-        for said, words in _NOT_PREDICTED.items():
-            if any(word in wanted for word in words):
-                note(said)
-                options |= {"mode": None, "options": None}
+        options = _untuned(options)
         mode.notes[_COMPILED] = None
         made = compile_it(model, **options)
         if isinstance(made, torch.nn.Module):
@@ -102,6 +107,14 @@ def compiled_calls(mode: AllocationMode, properties: object) -> Iterator[None]:
     with ExitStack() as stack:
         stack.enter_context(mock.patch.object(torch, "compile", compiled))
         yield
+
+
+def _untuned(options: dict[str, Any]) -> dict[str, Any]:
+    chosen, more = options.get("mode"), options.get("options") or {}
+    kept = {name: value for name, value in more.items() if "autotune" not in name}
+    if chosen in _UNTUNED or len(kept) < len(more):
+        note(_NOT_TUNED)
+    return options | {"mode": _UNTUNED.get(chosen, chosen), "options": kept or None}
 
 
 def _called(run: Callable[..., Any], module: Any) -> Callable[..., Any]:
@@ -178,14 +191,8 @@ def _without_gpu(mode: AllocationMode, properties: object) -> Iterator[None]:
         absent = {"triton": triton, "triton.language": triton.language}
         with mock.patch.dict(sys.modules, absent):
             program: Any = load(*args, **named)
-        call = program.call
         vars(program).update(_names(mode))
-
-        def run(given: Any) -> Any:
-            with _no_function_modes():
-                return call(given)
-
-        program.call = run
+        program.call = _alone(program.call)
         return program
 
     with ExitStack() as stack:
@@ -226,6 +233,16 @@ def _without_gpu(mode: AllocationMode, properties: object) -> Iterator[None]:
         stack.enter_context(functorch.patch(force_non_lazy_backward_lowering=True))
         stack.enter_context(config.patch(force_disable_caches=True, deterministic=True))
         yield
+
+
+def _alone(run: _Call) -> _Call:
+    """Return a function that runs without modes of functions."""
+
+    def run_alone(given: Any) -> Any:
+        with _no_function_modes():
+            return run(given)
+
+    return run_alone
 
 
 def _within(rule: Callable[..., Any]) -> Callable[..., Any]:

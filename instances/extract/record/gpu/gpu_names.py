@@ -92,7 +92,8 @@ class _NamesAsHost(_Mode):
             if func in _ASKS_FOR_DEVICE:
                 return _ASKS_FOR_DEVICE[func](self.place_of(args[0]))
             if func is Tensor.data_ptr:
-                return self.mode.storage_of(args[0])
+                begin = self.mode.address_of(self.mode.storage_of(args[0]))
+                return begin + args[0].storage_offset() * args[0].element_size()
             if func in _MOVES:
                 return self._moved(args[0], _MOVES[func], lambda: args[0])
             if func is Tensor.to:
@@ -270,7 +271,7 @@ def cuda_named_cpu(mode: AllocationMode, device: int = 0, devices: int = 1) -> I
             (_foreach_utils, "_foreach_supported_types", _with_fake(_foreach_utils)),
         ):
             stack.enter_context(mock.patch.object(target, name, value))
-        stack.enter_context(compiled_calls(mode, PROPERTIES))
+        stack.enter_context(compiled_calls(mode, PROPERTIES, names.within))
         stack.enter_context(names)
         yield
 

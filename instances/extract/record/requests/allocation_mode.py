@@ -105,6 +105,8 @@ class _Storage(NamedTuple):
     on_gpu: bool
     # None of a storage of the host, and of one that was made while nothing was recorded.
     request: AllocatorRequest | None
+    # False if the block does not end with the storage.
+    owns: bool = True
 
 
 class AllocationMode(_Mode):
@@ -130,6 +132,7 @@ class AllocationMode(_Mode):
         self._named: bool | None = None
         self._given: Any = ()
         self._libraries = LibraryWorkspaces()
+        self._of_libraries: list[AllocatorRequest] = []
         # Numbers that are taken for a value, and the comparisons made from them.
         self._taken_for = _weak_dictionary()
         self._compared = _weak_dictionary()
@@ -202,7 +205,13 @@ class AllocationMode(_Mode):
         """Record the lasting workspaces that a library allocates when an operator first uses it."""
         stream = self.recorder.current_stream()
         for size in self._libraries.first_used_by(name, stream, on_engine_thread=in_engine()):
-            self.recorder.allocate(size)
+            self._of_libraries.append(self.recorder.allocate(size))
+
+    def clear_libraries(self) -> None:
+        """Record that libraries give their workspaces back."""
+        while self._of_libraries:
+            self.recorder.free(self._of_libraries.pop())
+        self._libraries = LibraryWorkspaces()
 
     def adopt(self, tensors: Iterable[Tensor]) -> None:
         """Record that tensors made elsewhere are copied to the GPU, in this order."""
@@ -214,7 +223,7 @@ class AllocationMode(_Mode):
     def adopt_all(self, but: Iterable[Tensor]) -> None:
         """Record a copy to the GPU of each live storage that is not recorded, except `but`."""
         left = {tensor.untyped_storage()._cdata for tensor in but}
-        for key, (reference, _, request) in list(self._watched.items()):
+        for key, (reference, _, request, _) in list(self._watched.items()):
             storage = reference() if request is None and key not in left else None
             if storage is not None and (size := storage.nbytes()):
                 self._watch(storage, True, self.recorder.allocate(size))
@@ -248,7 +257,7 @@ class AllocationMode(_Mode):
         known = self._watched.get(storage._cdata)
         if known is None:  # PyTorch makes a result with it
             return
-        if known.request is not None:
+        if known.request is not None and known.owns:
             self.recorder.free(known.request)
         asks = size > 0 and known.on_gpu and self.recording
         self._watch(storage, known.on_gpu, self.recorder.allocate(size) if asks else None)
@@ -257,6 +266,27 @@ class AllocationMode(_Mode):
         """Return the request that a tensor on the GPU was answered with."""
         known = self._watched.get(tensor.untyped_storage()._cdata)
         return None if known is None else known.request
+
+    def address_of(self, key: int) -> int:
+        """Return what stands for the address of a storage, given by its key."""
+        known = self._watched.get(key)
+        return key if known is None or known.request is None else known.request.address
+
+    def lend(self, storage: Any, request: AllocatorRequest | None) -> None:
+        """Record that a new storage lies in a block, which does not end with it."""
+        self._watch(storage, True, request)
+        self._watched[storage._cdata] = self._watched[storage._cdata]._replace(owns=False)
+
+    def hand_over(self, key: int, request: AllocatorRequest) -> None:
+        """Record that a block ends with a storage from now on."""
+        self._watched[key] = self._watched[key]._replace(request=request, owns=True)
+
+    def let_go(self, key: int) -> None:
+        """Record that the block of a storage is freed while the storage lives on."""
+        known = self._watched[key]
+        if known.owns and known.request is not None:
+            self.recorder.free(known.request)
+        self._watched[key] = known._replace(owns=False)
 
     @contextmanager
     def not_recorded(self) -> Iterator[None]:
@@ -310,15 +340,15 @@ class AllocationMode(_Mode):
 
     def _end_of(self, key: int) -> Callable[[Any], None]:
         def ended(_: Any) -> None:
-            request = self._watched.pop(key).request
+            _, _, request, owns = self._watched.pop(key)
             if request is None:
                 return
             if self._addition is not None and self._addition[0] == key:
                 result = self._addition[1]
-                self._watched[result] = self._watched[result]._replace(request=request)
+                self._watched[result] = self._watched[result]._replace(request=request, owns=owns)
                 self._addition = None
                 self._added_into(request)
-            else:
+            elif owns:
                 self.recorder.free(request)
 
         return ended

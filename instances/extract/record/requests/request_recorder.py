@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import count
 
 from instances.traces.allocation_trace import (
     NO_MODULE,
@@ -18,6 +19,8 @@ from planners.model.problem import Scalar
 NEVER = -1
 DEFAULT_STREAM = 0
 COMMON_POOL = 0
+# PyTorch's blocks begin at multiples of it.
+BLOCK_BYTES = 512
 EMPTIED = SEGMENT_KINDS.index("segment_free")
 
 
@@ -28,6 +31,8 @@ class AllocatorRequest:
     size: int
     alloc: int
     alloc_module: int
+    # Stands for the place of the block on the GPU.
+    address: int = 0
     free_requested: int = NEVER
     freed: int = NEVER
     free_module: int = NO_MODULE
@@ -71,6 +76,7 @@ class RequestRecorder:
     # Events at which idle memory went back, and its pool.
     _emptied: list[tuple[int, int]] = field(default_factory=list)
     _events: int = 0
+    _places: Iterator[int] = field(default_factory=lambda: count(BLOCK_BYTES, BLOCK_BYTES))
 
     @property
     def event_count(self) -> int:
@@ -80,11 +86,23 @@ class RequestRecorder:
     def allocate(self, size: int) -> AllocatorRequest:
         """Record an allocation."""
         self._tell_frees()
-        request = AllocatorRequest(size, self._event(), self._module())
+        request = AllocatorRequest(size, self._event(), self._module(), next(self._places))
         request.stream = self.current_stream()
         request.pool, request.capture = self.pool, self.capture
         self.requests.append(request)
         return request
+
+    def take_again(self, request: AllocatorRequest) -> AllocatorRequest:
+        """Record that a block that was freed is taken again, outside of a capture."""
+        self._tell_frees()
+        again = replace(request, alloc=self._event(), free_requested=NEVER, freed=NEVER, capture=0)
+        self.requests.append(again)
+        return again
+
+    def live_in(self, pool: int) -> list[AllocatorRequest]:
+        """Return the blocks of a pool that are not freed."""
+        self._tell_frees()
+        return [one for one in self.requests if one.pool == pool and one.free_requested == NEVER]
 
     def free(self, request: AllocatorRequest) -> None:
         """Record that a block is given back."""

@@ -98,8 +98,8 @@ def test_code_between_two_graphs_runs_eagerly(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ("mode='reduce-overhead'", "the pools of CUDA graphs are not predicted"),
         ("mode='max-autotune-no-cudagraphs'", "what tuning allocates is not predicted"),
+        ("options={'max_autotune': True}", "what tuning allocates is not predicted"),
         ("backend='cudagraphs'", "traced eagerly"),
     ],
 )
@@ -108,6 +108,20 @@ def test_what_is_not_predicted_is_said(
 ) -> None:
     trace_of(tmp_path, f"    train(lambda layers: torch.compile(layers, {options}))\n")
     assert capfd.readouterr().err.count(said) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "has_graphs"),
+    [
+        ("mode='reduce-overhead'", True),
+        ("options={'triton.cudagraphs': True}", True),
+        ("mode='max-autotune'", True),
+        ("mode='max-autotune-no-cudagraphs'", False),
+    ],
+)
+def test_which_programs_have_graphs(tmp_path: Path, options: str, has_graphs: bool) -> None:
+    trace = trace_of(tmp_path, f"    train(lambda layers: torch.compile(layers, {options}))\n")
+    assert bool(trace.capture.any()) == has_graphs
 
 
 def test_another_pytorch_is_traced_eagerly(
