@@ -30,6 +30,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import _disable_current_modes
 
 from instances.extract.record.requests.allocation_mode import AllocationMode
+from instances.extract.record.requests.engine_addition import in_engine
 from instances.extract.record.requests.request_recorder import COMMON_POOL, AllocatorRequest
 
 _HOST = "torch.compile: a function runs without a CUDA graph, as it gets a tensor of the host"
@@ -66,11 +67,12 @@ def traced_trees(
 
     def cudagraphify(model: _Call, *args: Any, **named: Any) -> _Call:
         plain = alone(model)
-        graphed = within(in_trees(plain, *args, **named))
+        # PyTorch knows one for each thread, and autograd has a thread of its own.
+        graphed = [within(in_trees(plain, *args, **named)) for _ in range(2)]
 
         def run(inputs: list[Any]) -> Any:
             if all(mode.is_on_gpu(one) for one in inputs if isinstance(one, Tensor)):
-                return graphed(inputs)
+                return graphed[in_engine()](inputs)
             mode.notes[_HOST] = None
             return plain(inputs)
 

@@ -150,6 +150,18 @@ def test_a_backward_pass_without_a_kernel_has_no_graph(tmp_path: Path) -> None:
     assert np.unique(trace.capture[trace.capture > 0]).size == 1
 
 
+def test_a_function_that_is_recomputed_runs_in_two_threads(tmp_path: Path) -> None:
+    """Checkpointing: autograd's thread captures it once more."""
+    trace = trace_of(
+        tmp_path,
+        "from torch.utils.checkpoint import checkpoint",
+        "train(Waves().cuda(), 4, lambda layer: lambda x: "
+        "checkpoint(compiled(layer), x, use_reentrant=False))",
+    )
+    assert in_pool(trace, captured=True) == [8, 8, 1]
+    assert blocks_agree(trace)
+
+
 def test_functions_of_two_parts_share_a_tree(tmp_path: Path) -> None:
     """Graph breaks: the second part reads the first one's result in the pool, without a copy."""
     trace = trace_of(tmp_path, "train(nn.Sequential(Waves(), Waves()).cuda(), 4, "
