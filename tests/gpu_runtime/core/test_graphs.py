@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from gpu_runtime._core import PlannedAllocator, SimulatedMemory
+from gpu_runtime._core import CountingMemory, LedgerMemory, PlannedAllocator, SimulatedMemory
 from tests.gpu_runtime.core.captured_graphs import BETWEEN, CAPTURED, Captures
 
 pytestmark = pytest.mark.core
@@ -103,29 +103,38 @@ def test_work_between_replays_lies_on_the_frames_of_graphs(seed: int, pages: int
             assert made.allocator.free(made.live.pop(block.address).address)
 
 
-def test_work_between_replays_moves_no_frame_below_what_pytorch_would_hold() -> None:
-    made = Captures(LARGE, 1 << 40)
-    made.begin(1)
-    made.free(made.request(20 * LARGE))
-    made.end()
-    calls = []
+def test_work_between_replays_lays_its_addresses_out_anew_when_frames_had_to_move() -> None:
+    """Prompts of a language model: blocks of layers, then one that needs nearly all memory."""
+    counted = CountingMemory(LedgerMemory(LARGE, 1 << 40))
+    allocator = PlannedAllocator(counted)
+    hidden, calls = 16 << 20, []
+
+    def request(size: int) -> int:
+        address = allocator.allocate_in_pool(BETWEEN, size, 0)
+        assert address
+        return address
+
     for _ in range(6):
-        made.begin_eager()
-        hidden = made.request(5 * LARGE)
-        for layer in range(6):
-            inner = [made.request((3 + layer % 2) * LARGE) for _ in range(3)]
-            made.free(hidden)
-            hidden = made.request(5 * LARGE)
-            for block in inner:
-                made.free(block)
-        made.free(made.request(30 * LARGE))
-        made.free(hidden)
-        made.end_eager()
-        found = made.counted.calls
+        allocator.lend(BETWEEN)
+        assert allocator.begin_pool(BETWEEN)
+        state = request(hidden)
+        for _ in range(3):
+            inner = [request(size * hidden) for size in (1, 3, 1, 1)]
+            inner += [request(hidden // 32), request(4 * hidden)]
+            raised = request(hidden)
+            for block in (*inner, state):
+                allocator.free(block)
+            state = raised
+        scores = request(50 * hidden)
+        allocator.free(scores)
+        allocator.free(state)
+        allocator.end_capture(BETWEEN)
+        found = counted.calls
         calls.append((found.map, found.unmap, found.host_waits))
+    assert calls[0][1] > 0
     assert calls[2] == calls[5]
-    graphs = made.allocator.figures().graphs
-    assert made.reserved <= min(graphs.default_bytes, graphs.expandable_bytes)
+    figures = allocator.figures()
+    assert figures.reserved_bytes <= figures.graphs.expandable_bytes
 
 
 def test_equal_work_between_replays_asks_the_device_for_nothing() -> None:

@@ -225,16 +225,23 @@ void GraphPool::end_capture(std::size_t others, bool is_idle) {
             }
         }
     }
-    std::vector<std::vector<Address>> kept(is_eager_ ? idle.size() : 0);
+    // Frames that had to move left the addresses in pieces. Then the next work begins anew, unless
+    // this one did, and had to move frames all the same.
+    const bool has_moved =
+        std::ranges::any_of(chains_, [](const auto& its) { return its.size() > 1; });
+    begins_anew_ = has_moved && !begins_anew_;
+    const bool is_kept = is_eager_ && !begins_anew_;
+    std::vector<std::vector<Address>> kept(is_kept ? idle.size() : 0);
     chain_of_.clear();
     for (const std::size_t k : idle) {
         const Address last = chains_[k].back();
-        if (is_eager_) {
+        if (is_kept) {
             kept[frame_of[k]] = {last};
             chain_of_[last] = frame_of[k];
-        } else {
-            close(last);
+            continue;
         }
+        if (is_eager_) unmap(last);
+        close(last);
     }
     std::size_t left = scratch_frames_;
     for (auto frame = own.rbegin(); frame != own.rend(); ++frame) {

@@ -134,6 +134,7 @@ class GraphPool {
     std::size_t spare_frames_ = 0;    // of the request that is being placed
     std::size_t scratch_frames_ = 0;  // after the captures that have ended
     bool is_capturing_ = false;
+    bool begins_anew_ = true;  // eager work, without a page of the work before
     // Of the running capture: the pages that scratch frame k had, one after the other; and k of the
     // pages that have it now. An eager pool keeps the last page of each for its next work.
     std::vector<std::vector<Address>> chains_;
