@@ -9,8 +9,11 @@ from __future__ import annotations
 import gc
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
 
 from instances.formats.pytorch_snapshot import read_pytorch_snapshot_trace
@@ -18,8 +21,11 @@ from instances.formats.recorded_trace import write_recorded_trace
 from tests.gpu_runtime.fitting.graph_programs import network
 
 
-def run() -> None:
-    """Capture graphs in one pool and in pools of their own, beside a pool of the program."""
+def run() -> object:
+    """Capture graphs in one pool and in pools of their own, beside a pool of the program.
+
+    Return what must live until the snapshot, which tells the pools of segments.
+    """
     model, kept = network(256, 3, 1000), []
     tokens = torch.zeros(2048, dtype=torch.int64, device="cuda")
     shared = torch.cuda.graph_pool_handle()
@@ -42,16 +48,24 @@ def run() -> None:
         torch.cuda.empty_cache()
         model(tokens)
     torch.cuda.synchronize()
+    return model, tokens, kept, pool
 
 
 def record(file: Path) -> None:
     """Write the whole history of the run."""
     torch.cuda.memory._record_memory_history(context=None, max_entries=1_000_000)
-    run()
+    kept = run()
     with tempfile.TemporaryDirectory() as folder:
         snapshot = Path(folder) / "run.pickle"
         torch.cuda.memory._dump_snapshot(str(snapshot))
-        write_recorded_trace(read_pytorch_snapshot_trace(snapshot), file)
+        trace = read_pytorch_snapshot_trace(snapshot)
+    # PyTorch 2.11 does not name the pool of an event. That of the graph that ended got what remains
+    # on the stream of captures, but for the two numbers that random operators read.
+    captures: Any = torch.cuda.graph.default_capture_stream
+    ended = (trace.stream == captures.cuda_stream) & (trace.pool == 0) & (trace.size > 8)
+    pool = np.where(ended, 1 + trace.pool.max(), trace.pool)
+    write_recorded_trace(replace(trace, pool=pool), file)
+    del kept
 
 
 if __name__ == "__main__":
