@@ -29,8 +29,8 @@ def hold(file: Path, allocator: str) -> None:
     assert len(np.unique(trace.pool[trace.pool > 0])) == 5
 
 
-# Recorded on an H200 with PyTorch 2.11. The pool of the program had ended before the snapshot, so its
-# number was set by the addresses of its segments.
+# Recorded on an H200 with PyTorch 2.11. The pool of the program had ended before the snapshot, so
+# its number was set by the addresses of its segments.
 @pytest.mark.parametrize("allocator", ALLOCATORS)
 def test_a_recorded_run_with_private_pools_is_repeated(allocator: str) -> None:
     hold(RECORDED / f"{allocator}.npz", allocator)
