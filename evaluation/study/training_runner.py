@@ -157,6 +157,7 @@ def _timed(timing: RunResult) -> dict[str, Scalar]:
         "fallback_share": timing.fallback_share,
         "arena_bytes": plan.arena_bytes if plan else None,
         "pytorch_bytes": plan.pytorch_bytes if plan else None,
+        "requests_above_pytorch": plan.requests_above_pytorch if plan else None,
         "graph_bytes": graphs.shared_bytes + graphs.own_bytes if graphs else None,
         "graph_live_bytes": graphs.live_bytes if graphs else None,
         "graph_pytorch_bytes": graphs.pytorch_bytes if graphs else None,
