@@ -77,18 +77,20 @@ class SparseDecoder(nn.Module):
         return functional.cross_entropy(scores.flatten(0, 1).float(), tokens[:, 1:].flatten())
 
 
-def loop_over_experts(scene: Scene) -> nn.Module:
-    """Train a small decoder of our own that loops over its experts."""
-    with torch.device(scene.device):
-        model = SparseDecoder(
-            words(scene, LANGUAGE),
-            layers=scene.layers(6),
-            width=scene.wide(1024, 32),
-            heads=scene.wide(16, 2),
-            hidden=scene.wide(2048, 64),
-            experts=scene.wide(16, 4),
-        )
-    optimizer = scene.adamw(model.parameters())
+def sparse_decoder(scene: Scene) -> SparseDecoder:
+    """Return a small decoder of our own, whose mixtures loop over their experts."""
+    return SparseDecoder(
+        words(scene, LANGUAGE),
+        layers=scene.layers(6),
+        width=scene.wide(1024, 32),
+        heads=scene.wide(16, 2),
+        hidden=scene.wide(2048, 64),
+        experts=scene.wide(16, 8),
+    )
+
+
+def train_sparse(scene: Scene, model: nn.Module, optimizer: torch.optim.Optimizer) -> nn.Module:
+    """Train a sparse decoder on one batch of tokens after the other."""
     for _ in scene.rounds:
         tokens = _tokens(scene)
         with scene.step():
@@ -96,6 +98,13 @@ def loop_over_experts(scene: Scene) -> nn.Module:
                 loss = model(tokens)
             descend(scene, optimizer, loss)
     return model
+
+
+def loop_over_experts(scene: Scene) -> nn.Module:
+    """Train a small decoder that loops over its experts."""
+    with torch.device(scene.device):
+        model = sparse_decoder(scene)
+    return train_sparse(scene, model, scene.adamw(model.parameters()))
 
 
 def qwen2_moe_eager(scene: Scene) -> nn.Module:

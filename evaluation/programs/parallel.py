@@ -10,11 +10,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, distributed, nn
-from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed._functional_collectives import all_to_all_single_autograd
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, fully_shard
 from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.distributed.pipelining import PipelineStage, ScheduleInterleaved1F1B
-from torch.distributed.tensor import DTensor
 from torch.distributed.tensor.parallel import (
     ColwiseParallel,
     ParallelStyle,
@@ -24,6 +24,7 @@ from torch.distributed.tensor.parallel import (
 from torch.nn.parallel import DistributedDataParallel
 
 from evaluation.programs.language_models import checkpointed, llama, train_decoder, words
+from evaluation.programs.mixtures_of_experts import LoopOverExperts, sparse_decoder, train_sparse
 from gpu_runtime.training.run_processes import MEETING_VARIABLE
 from gpu_runtime.training.scene import Scene
 
@@ -62,23 +63,40 @@ def tensor_parallel(scene: Scene) -> nn.Module:
     """Split the products of every layer over the GPUs, which see the same batch."""
     with _group(scene):
         model = llama(scene, SHARDED_WIDTH)
-        mesh = init_device_mesh(scene.device.type, (scene.ranks,))
-        layers: Any = model.get_submodule("model.layers")
+        _split(model, init_device_mesh(scene.device.type, (scene.ranks,)))
+        train_decoder(scene, model, lambda: _same_tokens(scene), optimizer=_adamw(model))
+    return model
+
+
+def sharded_and_split(scene: Scene) -> nn.Module:
+    """Split the products of every layer over two GPUs, which see the same batch; shard the halves.
+
+    Each pair of GPUs gets a batch of its own.
+    """
+    with _group(scene):
+        model = llama(scene, SHARDED_WIDTH)
+        shape = (scene.ranks // 2, 2)
+        mesh = init_device_mesh(scene.device.type, shape, mesh_dim_names=("shards", "halves"))
+        _split(model, mesh["halves"])
+        _sharded(model, mesh=mesh["shards"])
+        pair = mesh.get_group("halves")
+        train_decoder(scene, model, lambda: _same_tokens(scene, pair=pair), optimizer=_adamw(model))
+    return model
+
+
+def expert_parallel(scene: Scene) -> nn.Module:
+    """Give each GPU a part of the experts, to which tokens travel; shard all other parameters."""
+    with _group(scene):
+        # All GPUs draw the same weights, and keep the experts that are theirs.
+        model = sparse_decoder(scene)
+        layers: Any = model.layers
         for layer in layers:
-            plan: dict[str, ParallelStyle] = {}
-            for name, _ in layer.named_modules():
-                if name.endswith(BY_OUTPUT):
-                    plan[name] = ColwiseParallel()
-                elif name.endswith(BY_INPUT):
-                    plan[name] = RowwiseParallel()
-            parallelize_module(layer, mesh, plan)
-        # Fused kernels take tensors of one kind.
-        of_kind: dict[bool, list[Tensor]] = {False: [], True: []}
-        for parameter in model.parameters():
-            of_kind[isinstance(parameter, DTensor)].append(parameter)
-        groups: list[dict[str, Any]] = [{"params": parameters} for parameters in of_kind.values()]
-        optimizer = torch.optim.AdamW(groups, lr=1e-4, fused=True)
-        train_decoder(scene, model, lambda: _same_tokens(scene), optimizer=optimizer)
+            layer.experts = ExchangedExperts(layer.experts, scene.rank, scene.ranks)
+        model.to(scene.device)
+        own = {each for layer in layers for each in layer.experts.experts.parameters()}
+        _sharded(model, "layers", ignored_params=own)
+        # Gradients of experts are sums over the GPUs and not means, which AdamW does not mind.
+        train_sparse(scene, model, _adamw(model))
     return model
 
 
@@ -161,16 +179,79 @@ def _loss_of_words(scores: Tensor, tokens: Tensor) -> Tensor:
     return nn.functional.cross_entropy(scores.flatten(0, 1), tokens.flatten())
 
 
-def _same_tokens(scene: Scene, batch: int = BATCH) -> Tensor:
-    """Return tokens that are the same on all GPUs."""
+class ExchangedExperts(nn.Module):
+    """The experts of this GPU, to which all GPUs send the tokens that chose them."""
+
+    def __init__(self, all_of_them: LoopOverExperts, rank: int, ranks: int) -> None:
+        super().__init__()
+        self.chosen, self.router = all_of_them.chosen, all_of_them.router
+        each = len(all_of_them.experts) // ranks
+        self.experts = all_of_them.experts[rank * each : (rank + 1) * each]
+        self.ranks = ranks
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return for each token the weighted sum of the outputs of its chosen experts."""
+        flat = x.reshape(-1, x.shape[-1])
+        weights, chosen = self.router(flat).softmax(-1).topk(self.chosen)
+        order = chosen.flatten().argsort(stable=True)
+        # Rows by expert: those that go away, and those that come for each own expert from each GPU.
+        sent = torch.bincount(chosen.flatten(), minlength=self.ranks * len(self.experts))
+        received = torch.empty_like(sent)
+        distributed.all_to_all_single(received, sent)
+        there, here = (rows.view(self.ranks, -1).sum(1).tolist() for rows in (sent, received))
+        token = order // self.chosen
+        arrived = _exchanged(flat[token], there, here)
+        numbers = torch.arange(len(self.experts), device=x.device).repeat(self.ranks)
+        by_expert = numbers.repeat_interleave(received).argsort(stable=True)
+        parts = torch.split(arrived[by_expert], received.view(self.ranks, -1).sum(0).tolist())
+        computed = torch.cat([own(part) for own, part in zip(self.experts, parts, strict=True)])
+        returned = _exchanged(computed[by_expert.argsort()], here, there)
+        weighted = returned * weights.flatten()[order, None]
+        out = torch.zeros_like(flat).index_add_(0, token, weighted.to(flat.dtype))
+        return out.view_as(x)
+
+
+def _exchanged(rows: Tensor, sent: list[int], received: list[int]) -> Tensor:
+    """Send so many rows to each GPU, and return those that come from each; so do gradients."""
+    all_gpus: Any = distributed.group.WORLD
+    return all_to_all_single_autograd(rows, received, sent, all_gpus)
+
+
+def _same_tokens(
+    scene: Scene, batch: int = BATCH, pair: distributed.ProcessGroup | None = None
+) -> Tensor:
+    """Return tokens that are the same on all GPUs, or on each pair of GPUs."""
     tokens = _tokens(scene, batch)
-    distributed.broadcast(tokens, 0)
+    distributed.broadcast(tokens, group=pair, group_src=0)
     return tokens
 
 
-def _sharded(model: nn.Module, **how: Any) -> nn.Module:
-    policy = MixedPrecisionPolicy(torch.bfloat16, torch.float32)
+def _split(model: nn.Module, mesh: DeviceMesh) -> None:
+    """Split the products of every layer over the GPUs of a mesh."""
     layers: Any = model.get_submodule("model.layers")
+    for layer in layers:
+        plan: dict[str, ParallelStyle] = {}
+        for name, _ in layer.named_modules():
+            if name.endswith(BY_OUTPUT):
+                plan[name] = ColwiseParallel()
+            elif name.endswith(BY_INPUT):
+                plan[name] = RowwiseParallel()
+        parallelize_module(layer, mesh, plan)
+
+
+def _adamw(model: nn.Module) -> torch.optim.Optimizer:
+    """Return the optimizer of parameters that lie on several meshes, or on none."""
+    # A fused kernel takes tensors of one mesh.
+    of_mesh: dict[DeviceMesh | None, list[Tensor]] = {}
+    for parameter in model.parameters():
+        of_mesh.setdefault(getattr(parameter, "device_mesh", None), []).append(parameter)
+    groups: list[dict[str, Any]] = [{"params": parameters} for parameters in of_mesh.values()]
+    return torch.optim.AdamW(groups, lr=1e-4, fused=True)
+
+
+def _sharded(model: nn.Module, layers_name: str = "model.layers", **how: Any) -> nn.Module:
+    policy = MixedPrecisionPolicy(torch.bfloat16, torch.float32)
+    layers: Any = model.get_submodule(layers_name)
     for part in (*layers, model):
         fully_shard(part, mp_policy=policy, **how)
     return model

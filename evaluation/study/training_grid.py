@@ -41,7 +41,7 @@ class TrainingGrid(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     # Names or wildcards of programs, among those of ``group`` that need ``gpus`` GPUs.
     programs: tuple[str, ...] = ()
     group: str = SCRIPTS
-    gpus: Annotated[int, msgspec.Meta(ge=1, le=2)] = 1
+    gpus: Annotated[int, msgspec.Meta(ge=1, le=4)] = 1
     # Trainings of registered models, each as on the command line; and the steps that are compared.
     models: tuple[str, ...] = ()
     model_steps: Number = 5
