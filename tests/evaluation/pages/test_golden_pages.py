@@ -26,8 +26,9 @@ def test_made_up_records_give_the_page(study: str) -> None:
 
 
 def test_every_study_has_a_page_here() -> None:
-    # The page of this one is made from committed records.
-    assert set(studies_with_records()) == set(studies()) - {"regression"}
+    # The page of the first is made from committed records; the other has the words of two GPUs.
+    others = {"regression", "programs-four-gpus"}
+    assert set(studies_with_records()) == set(studies()) - others
 
 
 def test_older_records_of_two_gpus_tell_no_ranks_apart() -> None:
@@ -35,6 +36,18 @@ def test_older_records_of_two_gpus_tell_no_ranks_apart() -> None:
     assert "## By rank" in page_of("programs-two-gpus", records)
     older = [each for each in records if "rank_0_reserved" not in each.statistics]
     assert "rank" not in page_of("programs-two-gpus", older)
+
+
+def test_each_of_four_gpus_has_a_row() -> None:
+    records = [its for its in records_of("programs-two-gpus") if its.instance == "pipeline"]
+    more = {"rank_2_reserved": 3 << 30, "rank_3_reserved": 5 << 30, "rank_3_allocated": 4 << 30}
+    four = [replace(its, statistics={**its.statistics, **more}) for its in records]
+    page = page_of("programs-four-gpus", four).partition("## By rank")[2].partition("##")[0]
+    rows = [[cell.strip() for cell in line.split("|")[2:6]] for line in page.splitlines()]
+    assert [row for row in rows if row[:1] == ["planned"]] == [
+        ["planned", "0", "8.002", "8.000"], ["planned", "1", "7.002", "7.000"],
+        ["planned", "2", "3.000", "-"], ["planned", "3", "5.000", "4.000"],
+    ]  # fmt: skip
 
 
 def test_what_pytorch_held_on_a_rank_needs_both_of_its_allocators() -> None:
