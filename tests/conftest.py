@@ -51,7 +51,7 @@ def _disk_is_not_waited_for() -> Iterator[None]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """One process has the GPU to itself."""
     for item in items:
-        if item.get_closest_marker("gpu") or item.get_closest_marker("gpus"):
+        if any(map(item.get_closest_marker, ("gpu", "gpus", "four_gpus"))):
             item.add_marker(pytest.mark.xdist_group("gpu"))
 
 

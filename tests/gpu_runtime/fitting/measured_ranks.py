@@ -1,6 +1,6 @@
-"""A training on two GPUs, a process for each, and the memory that it takes there.
+"""A training on several GPUs, a process for each, and the memory that it takes there.
 
-``torchrun --nproc-per-node 2 -m tests.gpu_runtime.fitting.measured_ranks FUNCTION LABEL FOLDER``
+``torchrun --nproc-per-node N -m tests.gpu_runtime.fitting.measured_ranks FUNCTION LABEL FOLDER``
 writes a file for each rank, under the allocator that the label means in predictions.
 """
 

@@ -1,4 +1,4 @@
-"""What is said of each rank of a training without GPUs is what it takes on two of them."""
+"""What is said of each rank of a training without GPUs is what it takes on two or four of them."""
 
 from __future__ import annotations
 
@@ -10,47 +10,68 @@ import pytest
 from tests.gpu_runtime.own_processes import outputs_of
 from tests.repository import ROOT
 
-pytestmark = pytest.mark.gpus
-
 SCRIPT = ROOT / "tests" / "instances" / "extract" / "record" / "ranks" / "llama_on_two_gpus.py"
-FUNCTIONS = ("make_sharded", "make_copied", "make_stages")
+ON_TWO = ("make_sharded", "make_copied", "make_stages")
+FUNCTIONS = {2: ON_TWO, 4: (*ON_TWO, "make_split")}
+MARKS = {2: pytest.mark.gpus, 4: pytest.mark.four_gpus}
 LABELS = ("pytorch-caching", "pytorch-expandable", "planned")
 # Reserved bytes may be that much above or below the prediction.
 TOLERANCE = 0.01
 
 
 @pytest.fixture(scope="module")
-def every(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str, int], Any]:
-    """Return what was measured and what was predicted, by function, allocator and rank.
+def every(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> dict[tuple[str, str], list[Any]]:
+    """Return what was measured and predicted of each of so many ranks, by function and allocator.
 
     All of them run side by side, for time does not count.
     """
+    ranks, functions = str(request.param), FUNCTIONS[request.param]
     folder = tmp_path_factory.mktemp("ranks")
-    torchrun = ["torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m"]
+    torchrun = ["torch.distributed.run", "--standalone", "--nproc-per-node", ranks, "-m"]
     measured = "tests.gpu_runtime.fitting.measured_ranks"
-    fits = [["gpu_runtime.fit", f"{SCRIPT}:{name}", "--ranks", "2", "--json"] for name in FUNCTIONS]
+    fits = [
+        ["gpu_runtime.fit", f"{SCRIPT}:{name}", "--ranks", ranks, "--json"] for name in functions
+    ]
     trainings = [
-        [*torchrun, measured, name, label, str(folder)] for name in FUNCTIONS for label in LABELS
+        [*torchrun, measured, name, label, str(folder)] for name in functions for label in LABELS
     ]
     said = outputs_of([*fits, *trainings], {"OMP_NUM_THREADS": "1"})
     found = {}
-    for name, (text, _) in zip(FUNCTIONS, said, strict=False):
-        for of_rank in json.loads(text)["ranks"]:
-            rank, peak = of_rank["rank"], of_rank["peak"]
-            reserved = {its["label"]: its["reserved_peak"] for its in of_rank["allocators"]}
-            for label in LABELS:
-                file = folder / f"{name}-{label}-{rank}.json"
-                predicted = {"requested": peak, "reserved": reserved[label]}
-                found[name, label, rank] = json.loads(file.read_text()), predicted
+    for name, (text, _) in zip(functions, said, strict=False):
+        # Rank 0 stands for those of its kind, which are not traced.
+        of_rank = {its["rank"]: its for its in json.loads(text)["ranks"]}
+        for label in LABELS:
+            found[name, label] = [
+                (
+                    json.loads((folder / f"{name}-{label}-{rank}.json").read_text()),
+                    predicted(of_rank.get(rank, of_rank[0]), label),
+                )
+                for rank in range(request.param)
+            ]
     return found
 
 
+def predicted(of_rank: dict[str, Any], label: str) -> dict[str, int]:
+    (row,) = (its for its in of_rank["allocators"] if its["label"] == label)
+    return {"requested": of_rank["peak"], "reserved": row["reserved_peak"]}
+
+
 @pytest.mark.parametrize("label", LABELS)
-@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize(
+    ("every", "function"),
+    [
+        pytest.param(ranks, name, marks=MARKS[ranks])
+        for ranks, functions in FUNCTIONS.items()
+        for name in functions
+    ],
+    indirect=["every"],
+)
 def test_each_rank_takes_what_was_predicted(
-    every: dict[tuple[str, str, int], Any], function: str, label: str
+    every: dict[tuple[str, str], list[Any]], function: str, label: str
 ) -> None:
-    pairs = [every[function, label, rank] for rank in range(2)]
+    pairs = every[function, label]
     assert [its["requested"] for its, _ in pairs] == [said["requested"] for _, said in pairs]
     for its, said in pairs:
         assert its["reserved"] == pytest.approx(said["reserved"], rel=TOLERANCE), pairs
