@@ -250,8 +250,8 @@ def test_shipped_studies_train_their_programs() -> None:
         if (study := find_study(name)).training
     }
     assert {name: len(its) for name, its in programs.items()} == {
-        "captured-graphs": 10, "pairs": 4, "programs": 40, "programs-four-gpus": 3, "programs-two-gpus": 7,
-        "training": 4,
+        "captured-graphs": 10, "pairs": 4, "programs": 40, "programs-four-gpus": 3,
+        "programs-two-gpus": 7, "training": 4,
     }  # fmt: skip
     for program in programs["training"]:
         assert program.checks[0].steps == 5
