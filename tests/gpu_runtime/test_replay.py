@@ -347,8 +347,8 @@ def test_captured_graphs_are_put_into_other_pools(tmp_path: Path) -> None:
     for pools in ("one", "recorded", "each"):
         answer = replay(path, "--allocators", "pytorch-caching", "--pools", pools, "--json")
         held.append(json.loads(answer.stdout)["results"][0]["reserved_peak"] // MIB)
-    # Segments are of whole 2 MiB, 4 MiB for the common pool. One pool has 16 and 18 MiB; of two pools
-    # the second has 18 and 12; a third one for the last capture has 16.
+    # Segments are of whole 2 MiB, 4 MiB for the common pool. One pool has 16 and 18 MiB; of two
+    # pools the second has 18 and 12; a third one for the last capture has 16.
     assert held == [4 + 16 + 18, 4 + 16 + 30, 4 + 16 + 30 + 16]
 
 
