@@ -6,19 +6,21 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import torch
 from msgspec.structs import replace
-from torch import Tensor, nn
 
-from evaluation.programs import parallel
-from evaluation.programs.language_models import llama
-from evaluation.programs.mixtures_of_experts import sparse_decoder
 from evaluation.programs.program_list import PROGRAMS, find_programs
-from gpu_runtime.training.allocator_probe import AllocatorProbe
 from gpu_runtime.training.run_processes import answer_of
 from gpu_runtime.training.run_result import RunResult
-from gpu_runtime.training.scene import Scene
 from gpu_runtime.training.training_run import Purpose, Scale
+
+torch = pytest.importorskip("torch")
+from torch import Tensor, nn  # noqa: E402
+
+from evaluation.programs import parallel  # noqa: E402
+from evaluation.programs.language_models import llama  # noqa: E402
+from evaluation.programs.mixtures_of_experts import sparse_decoder  # noqa: E402
+from gpu_runtime.training.allocator_probe import AllocatorProbe  # noqa: E402
+from gpu_runtime.training.scene import Scene  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
