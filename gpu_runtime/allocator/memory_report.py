@@ -18,7 +18,7 @@ SHOWN_MISMATCHES = 10
 
 @dataclass(frozen=True)
 class MismatchRecord:
-    """A request at which a step left its plan.
+    """A request that a plan did not expect; at all but ``in_use`` the step left its plan.
 
     Parameters
     ----------

@@ -44,10 +44,12 @@ namespace gapless::runtime {
 // stay mapped and serve the pool again, for nothing that they hold is used after a replay. They are
 // the first of the list, so the bound above holds with one graph more. A frame that comes to
 // another address costs device calls each time, where a capture pays them once. So the list first
-// gets longer, up to what PyTorch would reserve; then the bound is the larger of the two. Limits.
-// The host waits for the device when a capture ends, and when eager work begins and ends. Blocks
-// used on another stream than their own come back only then. A page with one small block in use is
-// an own page as a whole.
+// gets longer, up to what PyTorch would reserve; then the bound is the larger of the two. If frames
+// had to move all the same, the addresses are in pieces: the next work gets none of them. Limits.
+// The host waits for the device when a capture ends; when eager work ends, only if there is
+// something to copy or to unmap: own pages are the smallest free ranges, so what lives on at the
+// end of equal work lies in them the next time. Blocks used on another stream than their own come
+// back after a wait. A page with one small block in use is an own page as a whole.
 
 class GraphPool {
   public:

@@ -34,8 +34,8 @@ inside of a composite function, is where the tensors are that the program called
 the default device. Storages of the host are followed, and not recorded. Tensors on the device meta
 have no storage anywhere.
 
-Limits. A program that reads a whole number, which may be a length, is refused, and so are shapes
-that depend on data. A kernel allocates its results in their order, except dropout and cuDNN's
+Limits. A whole number that is read from the GPU is refused as a length, and so are shapes that
+depend on data. A kernel allocates its results in their order, except dropout and cuDNN's
 attention, which allocate masks and random states first.
 """
 
