@@ -343,12 +343,12 @@ class PlannedMemory:
         DeviceError
             Nothing is installed, or the device refuses a call.
         """
-        import torch
-
         allocator = self._installed()[1]
         if self._unserved or allocator.is_plain:
             yield
             return
+        import torch
+
         if self._eager_pool is None:
             self._eager_pool = torch.cuda.MemPool()
         first, second = self._eager_pool.id
