@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace as changed
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from evaluation.study.record import AnyRecord, RunStatus, TrainingRecord
 from evaluation.study.records_file import read_records
 from evaluation.study.study_file import find_study, read_study, studies
 from evaluation.study.training_grid import trained_programs
+from gpu_runtime.allocator.graph_report import GraphReport
 from gpu_runtime.training.run_processes import RunProcesses
 from gpu_runtime.training.run_result import Answer, Failure, PeakFigures, RunResult, of_all_ranks
 from gpu_runtime.training.stream_times import StreamTimes
@@ -103,6 +105,23 @@ def test_a_record_has_what_a_page_needs(run: Callable[..., Result], tmp_path: Pa
     assert expandable.status is RunStatus.OUT_OF_MEMORY
     assert (expandable.reason, expandable.peak) == ("out of memory: much", None)
     assert expandable.statistics["check_failed"] == "it died"
+
+
+def test_a_record_has_the_memory_of_captured_graphs(
+    run: Callable[..., Result], tmp_path: Path
+) -> None:
+    def say(run: TrainingRun) -> Answer:
+        found = succeed(run)
+        if not isinstance(found, RunResult) or found.plan is None:
+            return found
+        graphs = GraphReport(1, 200, 30, 40, 500, "")
+        return replace(found, plan=changed(found.plan, graphs=graphs, requests_above_pytorch=6))
+
+    assert run("--only", "plain/*", say=say).exit_code == 0
+    for name, record in records(tmp_path).items():
+        figures = ("graph_bytes", "graph_live_bytes", "graph_pytorch_bytes")
+        said = [record.statistics.get(key) for key in (*figures, "requests_above_pytorch")]
+        assert said == ([230, 40, 500, 6] if name.endswith("planned") else [None] * 4)
 
 
 def test_a_record_of_several_ranks_has_the_figures_of_each(

@@ -54,17 +54,23 @@ def replay(graphs: list[Any], is_one_pool: bool = False) -> None:
             found.append(digest(iter([out] if is_one_pool else [each[2] for each in graphs])))
 
 
-def decode(model: Any, is_one_pool: bool) -> None:
-    """Capture a graph for each batch size."""
-    pool, graphs = torch.cuda.graph_pool_handle() if is_one_pool else None, []
-    for size in (512, 256, 128, 64, 32, 1):
+def captured(model: Any, sizes: tuple[int, ...], pool: Any = None) -> list[Any]:
+    """Capture a graph for each batch size, after a run without one."""
+    graphs = []
+    for size in sizes:
         tokens, graph = tokens_at_random(size), torch.cuda.CUDAGraph()
         with torch.no_grad():
             model(tokens)
             with torch.cuda.graph(graph, pool=pool):
                 out = model(tokens)
         graphs.append((graph, tokens, out))
-    replay(graphs, is_one_pool)
+    return graphs
+
+
+def decode(model: Any, is_one_pool: bool) -> None:
+    """Replay graphs of many batch sizes."""
+    pool = torch.cuda.graph_pool_handle() if is_one_pool else None
+    replay(captured(model, (512, 256, 128, 64, 32, 1), pool), is_one_pool)
 
 
 def blocks(model: Any) -> None:
@@ -133,14 +139,7 @@ def side_stream(model: Any) -> None:
 
 def paused(model: Any, memory: PlannedMemory) -> None:
     """Pause all memory while graphs are alive, then replay them."""
-    graphs = []
-    for size in (64, 512):
-        tokens, graph = tokens_at_random(size), torch.cuda.CUDAGraph()
-        with torch.no_grad():
-            model(tokens)
-            with torch.cuda.graph(graph):
-                out = model(tokens)
-        graphs.append((graph, tokens, out))
+    graphs = captured(model, (64, 512))
     if memory.installed:
         assert memory.pause() > 0
         pause = memory.report().pause
@@ -173,14 +172,7 @@ def compiled(model: Any) -> None:
 
 def between(model: Any, memory: PlannedMemory) -> None:
     """Run large batches without a graph between replays, and keep what each leaves."""
-    graphs, kept = [], []
-    for size in (32, 512):
-        tokens, graph = tokens_at_random(size), torch.cuda.CUDAGraph()
-        with torch.no_grad():
-            model(tokens)
-            with torch.cuda.graph(graph):
-                out = model(tokens)
-        graphs.append((graph, tokens, out))
+    graphs, kept = captured(model, (32, 512)), []
     for _ in range(20):
         with torch.no_grad(), memory.between_replays() if memory.installed else nullcontext():
             kept.append(model(tokens_at_random(4096))[::7].clone())

@@ -1,4 +1,4 @@
-"""What is said of each rank of a training without GPUs is what it takes on two or four of them."""
+"""The prediction for each rank of a training is held against two or four GPUs."""
 
 from __future__ import annotations
 

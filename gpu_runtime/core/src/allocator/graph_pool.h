@@ -39,9 +39,9 @@ namespace gapless::runtime {
 // and the list is as long as the longest of these. Hence reserved <= largest s + sum of all m: the
 // scratch of the largest graph, and what outlives each graph. The capture itself needed s + m
 // frames, so it held no more than that either. Between replays. An *eager* pool serves work that
-// runs at once, while no graph replays: its requests lie on the same list as those of a capture.
-// What lives when the program says that replays may follow is copied to own frames. All other pages
-// stay mapped and serve the pool again, for nothing that they hold is used after a replay. They are
+// runs at once, while no graph replays: its requests lie on the same list as those of a capture. At
+// the end of this work, blocks that are still in use are copied to own frames. All other pages stay
+// mapped and serve the pool again, for nothing that they hold is used after a replay. They are
 // the first of the list, so the bound above holds with one graph more. A frame that comes to
 // another address costs device calls each time, where a capture pays them once. So the list first
 // gets longer, up to what PyTorch would reserve; then the bound is the larger of the two. If frames

@@ -17,7 +17,7 @@ CUDA graphs are those of ``traced_trees.py`` beside this file.
 
 Limits. What the compilation and its measurements allocate on the GPU is not recorded. Kernels are
 not chosen by time, as under ``TORCHINDUCTOR_DETERMINISTIC``: a matrix product is not padded.
-Where an internal name of PyTorch is missing, programs are traced eagerly.
+If a PyTorch lacks one of the internal names, programs are traced eagerly.
 """
 
 from __future__ import annotations

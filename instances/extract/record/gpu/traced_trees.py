@@ -165,6 +165,6 @@ def traced_trees(
             stack.enter_context(mock.patch.object(owner, name, value))
         for name, value in (of_allocator | dict.fromkeys(_DO_NOTHING, nothing)).items():
             stack.enter_context(mock.patch.object(torch._C, name, value, create=True))
-        # What is compiled belongs to this trace.
+        # Compiled programs hold the recorder of this trace, so a later trace compiles anew.
         stack.callback(torch._dynamo.reset)
         yield

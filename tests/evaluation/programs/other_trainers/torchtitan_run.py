@@ -26,7 +26,7 @@ from pathlib import Path
 from statistics import median
 
 ROOT = Path(__file__).resolve().parents[4]
-# What torchtitan's debug model trains on, as far as known: the wheel has no configurations.
+# A configuration of torchtitan's debug model, written from memory: the wheel has none.
 DEBUG_MODEL = """
 [job]
 dump_folder = "{folder}/outputs"
