@@ -65,7 +65,7 @@ checks_at_once = 5
 G
 done)
 T
-LEFT=$(( 555 - ($(date +%s) - T0) ))
+LEFT=$(( ${LIMIT:-555} - ($(date +%s) - T0) ))
 timeout -s INT -k 5 $LEFT python3 -m evaluation.study run /tmp/x2/programs-two-gpus.toml \
   -o $LOG/programs-two-gpus.jsonl > $LOG/study.log 2>&1
 tail -3 $LOG/study.log | cut -c1-300
