@@ -98,6 +98,33 @@ def test_a_rank_makes_what_another_one_tells_it(tmp_path: Path) -> None:
     assert all(4 * 7 * 100 in trace.size for trace in found.values())
 
 
+SENDS_A_TENSOR = """
+import torch
+from torch import distributed, nn
+
+
+def main():
+    distributed.init_process_group("nccl")
+    objects = [("scores", torch.empty(7, 100, device="cuda").to("meta"))]
+    if distributed.get_rank():
+        objects = [None]
+        distributed.recv_object_list(objects, 0)
+    else:
+        distributed.send_object_list(objects, 1)
+    ((name, like),) = objects
+    assert (name, like.device.type) == ("scores", "meta")
+    model = nn.Linear(100, 1).to("cuda")
+    for _ in range(4):
+        model(torch.zeros_like(like, device="cuda")).sum().backward()
+        torch.optim.SGD(model.parameters()).step()
+"""
+
+
+def test_a_tensor_within_an_object_arrives_as_its_shape(tmp_path: Path) -> None:
+    found = traces(2, f"{written(tmp_path, SENDS_A_TENSOR)}:main")
+    assert all(4 * 7 * 100 in trace.size for trace in found.values())
+
+
 FAILS = """
 import torch
 from torch import distributed

@@ -9,14 +9,16 @@ Approach. A rank is traced in a process of its own. When it first names another 
 or to receive from it, that rank is begun as well. So the ranks that are traced are those that talk
 to the first one, directly or through others. Objects go through a file that all of them open, and
 so do whole numbers that fake tensors know, as those of a shape or a vote. All other tensors have no
-values, and only their memory counts: a rank waits for none but those of ``recv``. Gathered objects
-are all like the rank's own.
+values, and only their memory counts: a rank waits for none but those of ``recv``. A tensor within
+an object goes as its shape, type and device. Gathered objects are all like the rank's own.
 
-Limits. A value that is received by ``irecv`` is not known.
+Limits. A value that is received by ``irecv`` is not known. Memory of a tensor that arrives within
+an object is not counted.
 """
 
 from __future__ import annotations
 
+import io
 import pickle
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -27,6 +29,8 @@ from unittest import mock
 
 import torch
 import torch.distributed
+from torch._guards import detect_fake_mode
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import _disable_current_modes
 
 from instances.extract.record.ranks.rank import Rank
@@ -35,6 +39,8 @@ from instances.extract.record.requests.known_counts import compute_with_counts, 
 # PyTorch leaves it partly untyped; the name lets types check alike with PyTorch and without.
 _distributed: Any = torch.distributed
 _c10d: Any = _distributed.distributed_c10d
+_fake_mode: Any = detect_fake_mode
+_make_fake: Any = FakeTensor
 
 
 class _Conversation:
@@ -52,12 +58,38 @@ class _Conversation:
 
     def tell(self, kind: str, value: Any) -> None:
         with _disable_current_modes():
-            self._store.set(self.next(kind, self.number), pickle.dumps(value))
+            self._store.set(self.next(kind, self.number), _packed(value))
 
     def hear(self, kind: str, sender: int) -> Any:
         self.begin(sender)
+        mode = _fake_mode()
         with _disable_current_modes():
-            return pickle.loads(self._store.get(self.next(kind, sender)))
+            return _Unpacked(self._store.get(self.next(kind, sender)), mode).load()
+
+
+class _Packer(pickle.Pickler):
+    def persistent_id(self, value: Any) -> Any:
+        """Return what describes a fake tensor, which belongs to its process; None otherwise."""
+        if not isinstance(value, FakeTensor):
+            return None
+        return tuple(value.shape), value.stride(), value.dtype, str(value.device)
+
+
+class _Unpacked(pickle.Unpickler):
+    def __init__(self, packed: bytes, mode: Any) -> None:
+        super().__init__(io.BytesIO(packed))
+        self._mode = mode
+
+    def persistent_load(self, described: Any) -> Any:
+        shape, strides, kind, device = described
+        bare = torch.empty_strided(shape, strides, dtype=kind, device="meta")
+        return _make_fake(self._mode, bare, torch.device(device))
+
+
+def _packed(value: Any) -> bytes:
+    file = io.BytesIO()
+    _Packer(file).dump(value)
+    return file.getvalue()
 
 
 @contextmanager
