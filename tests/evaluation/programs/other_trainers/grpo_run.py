@@ -8,8 +8,7 @@
 `prepare` writes a model of random weights, for TRL reads the reference model from a folder.
 `paused` is planned memory that gives back, during generation, the optimizer's states and the
 reference model, and NCCL's memory where PyTorch offers the call; during the update the reference
-model. Each rank appends one line of JSON: bytes by part, and peaks by phase. It has run on no GPU
-yet.
+model. Each rank appends one line of JSON: bytes by part, and peaks by phase.
 """
 
 from __future__ import annotations

@@ -7,8 +7,7 @@
 
 ``prepare`` copies the installed package into FOLDER, patches it by the page, and writes a
 tokenizer, texts and a configuration of the debug model, all of which the wheel lacks. ``run``
-appends one line of JSON for each rank: bytes since the warm-up, and losses of every step. It has
-run on no GPU yet.
+appends one line of JSON for each rank: bytes since the warm-up, and losses of every step.
 """
 
 from __future__ import annotations
