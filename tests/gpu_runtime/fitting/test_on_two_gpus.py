@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import pytest
@@ -17,40 +19,48 @@ MARKS = {2: pytest.mark.gpus, 4: pytest.mark.four_gpus}
 LABELS = ("pytorch-caching", "pytorch-expandable", "planned")
 # Reserved bytes may be that much above or below the prediction.
 TOLERANCE = 0.01
+# What was measured and predicted of each rank, by function and allocator.
+Every = dict[tuple[str, str], list[Any]]
 
 
 @pytest.fixture(scope="module")
-def every(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> dict[tuple[str, str], list[Any]]:
-    """Return what was measured and predicted of each of so many ranks, by function and allocator.
+def every(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Every]:
+    """Return a function of a number of ranks, which measures and predicts once for each number.
 
-    All of them run side by side, for time does not count.
+    All functions and allocators run side by side, for time does not count.
     """
-    ranks, functions = str(request.param), FUNCTIONS[request.param]
-    folder = tmp_path_factory.mktemp("ranks")
-    torchrun = ["torch.distributed.run", "--standalone", "--nproc-per-node", ranks, "-m"]
-    measured = "tests.gpu_runtime.fitting.measured_ranks"
-    fits = [
-        ["gpu_runtime.fit", f"{SCRIPT}:{name}", "--ranks", ranks, "--json"] for name in functions
-    ]
-    trainings = [
-        [*torchrun, measured, name, label, str(folder)] for name in functions for label in LABELS
-    ]
-    said = outputs_of([*fits, *trainings], {"OMP_NUM_THREADS": "1"})
-    found = {}
-    for name, (text, _) in zip(functions, said, strict=False):
-        # Rank 0 stands for those of its kind, which are not traced.
-        of_rank = {its["rank"]: its for its in json.loads(text)["ranks"]}
-        for label in LABELS:
-            found[name, label] = [
-                (
-                    json.loads((folder / f"{name}-{label}-{rank}.json").read_text()),
-                    predicted(of_rank.get(rank, of_rank[0]), label),
-                )
-                for rank in range(request.param)
-            ]
-    return found
+
+    @cache
+    def of_ranks(ranks: int) -> Every:
+        folder = tmp_path_factory.mktemp("ranks")
+        torchrun = ["torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks), "-m"]
+        measured = "tests.gpu_runtime.fitting.measured_ranks"
+        functions = FUNCTIONS[ranks]
+        fits = [
+            ["gpu_runtime.fit", f"{SCRIPT}:{name}", "--ranks", str(ranks), "--json"]
+            for name in functions
+        ]
+        trainings = [
+            [*torchrun, measured, name, label, str(folder)]
+            for name in functions
+            for label in LABELS
+        ]
+        said = outputs_of([*fits, *trainings], {"OMP_NUM_THREADS": "1"})
+        found = {}
+        for name, (text, _) in zip(functions, said, strict=False):
+            # Rank 0 stands for those of its kind, which are not traced.
+            of_rank = {its["rank"]: its for its in json.loads(text)["ranks"]}
+            for label in LABELS:
+                found[name, label] = [
+                    (
+                        json.loads((folder / f"{name}-{label}-{rank}.json").read_text()),
+                        predicted(of_rank.get(rank, of_rank[0]), label),
+                    )
+                    for rank in range(ranks)
+                ]
+        return found
+
+    return of_ranks
 
 
 def predicted(of_rank: dict[str, Any], label: str) -> dict[str, int]:
@@ -60,18 +70,18 @@ def predicted(of_rank: dict[str, Any], label: str) -> dict[str, int]:
 
 @pytest.mark.parametrize("label", LABELS)
 @pytest.mark.parametrize(
-    ("every", "function"),
+    ("ranks", "function"),
     [
         pytest.param(ranks, name, marks=MARKS[ranks])
         for ranks, functions in FUNCTIONS.items()
         for name in functions
     ],
-    indirect=["every"],
 )
 def test_each_rank_takes_what_was_predicted(
-    every: dict[tuple[str, str], list[Any]], function: str, label: str
+    every: Callable[[int], Every], ranks: int, function: str, label: str
 ) -> None:
-    pairs = every[function, label]
+    pairs = every(ranks)[function, label]
+    print([(its["requested"], its["reserved"], said["reserved"]) for its, said in pairs])
     assert [its["requested"] for its, _ in pairs] == [said["requested"] for _, said in pairs]
     for its, said in pairs:
         assert its["reserved"] == pytest.approx(said["reserved"], rel=TOLERANCE), pairs
