@@ -1,15 +1,16 @@
-"""Serves the requests of an experiment up to one of its steps, in private pools."""
+"""Serves the requests of an experiment in private pools, and looks after one of its steps."""
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from itertools import groupby, product
 
 from gpu_runtime._core import OnlineSegment, OnlineState
 from gpu_runtime.online.online_allocators import make_online
 from gpu_runtime.replaying.replay_device import open_replay_device
+from planners.model.columns import BoolColumn
 from planners.model.online_result import OnlineResult, OnlineTerms
+from planners.model.problem import Scalar
 from planners.model.request_sequence import RequestAction, RequestSequence
 from planners.registry import register_online
 
@@ -27,45 +28,41 @@ def experiment(
     pools: int = 1,
     streams: int = 1,
 ) -> OnlineResult:
-    """Serve the steps up to one, and return the segments and blocks at its end.
+    """Serve all steps, and return the segments and blocks as they are after one of them.
 
     Every request is made in each of some private pools, for each of some streams.
     """
     device = open_replay_device(requests, terms)
     served = make_online(allocator, {})[1](device.served)
     live: dict[tuple[int, int, int], int] = {}
-    rows = (requests.event <= step).nonzero()[0]
     places = range(1, pools + 1), range(streams)
-    for row, pool, stream in product(rows.tolist(), *places):
-        number = int(requests.request[row])
-        if requests.action[row] == RequestAction.ALLOCATE:
-            served.enter_pool(pool)
-            address = served.allocate(int(requests.size[number]), stream)
-            live[number, pool, stream] = address
-        else:
-            served.free(live.pop((number, pool, stream)))
-    figures, segments, calls = served.figures(), served.segments(), device.calls
+
+    def serve(rows: BoolColumn) -> None:
+        for row, pool, stream in product(rows.nonzero()[0].tolist(), *places):
+            number = int(requests.request[row])
+            if requests.action[row] == RequestAction.ALLOCATE:
+                served.enter_pool(pool)
+                live[number, pool, stream] = served.allocate(int(requests.size[number]), stream)
+            else:
+                served.free(live.pop((number, pool, stream)))
+
+    serve(requests.event <= step)
+    segments = served.segments()
     texts = Counter(sorted(map(text_of, segments)))
     free = (each.bytes for its in segments for each in its.blocks if each.state == OnlineState.FREE)
-    result = OnlineResult(
-        figures.requested_peak,
-        figures.allocated_peak,
-        figures.reserved_peak,
-        calls,
-        seconds=0.0,
-        statistics={
-            "reserved_now": figures.reserved_bytes,
-            "segments": len(segments),
-            "most_free": max(free, default=0),
-            "layout": " + ".join(times(count, text) for text, count in texts.items()),
-        },
-    )
-    for address in live.values():
-        served.free(address)
+    statistics: dict[str, Scalar] = {
+        "reserved_now": served.figures().reserved_bytes,
+        "segments": len(segments),
+        "most_free": max(free, default=0),
+        "layout": " + ".join(times(count, text) for text, count in texts.items()),
+    }
+    serve(requests.event > step)
     for pool in places[0]:
         served.end_pool(pool)
-    left = served.figures().reserved_bytes
-    return replace(result, statistics={**result.statistics, "left": left})
+    figures = served.figures()
+    statistics["left"] = figures.reserved_bytes
+    peaks = figures.requested_peak, figures.allocated_peak, figures.reserved_peak
+    return OnlineResult(*peaks, device.calls, seconds=0.0, statistics=statistics)
 
 
 def text_of(segment: OnlineSegment) -> str:

@@ -170,7 +170,7 @@ def test_numbers_of_a_page_are_numbers() -> None:
     assert all(isinstance(row["to faster"], float) for row in rows)
     for study in ("paper-gmlake", "paper-vpmm"):
         cases = find_study(study).page["evidence"]["programs"]["cases"]
-        assert {row["program"] for row in rows} == set(cases)
+        assert {f"{row['program']} on a GPU" for row in rows} == set(cases)
     assert rows_of_page("device-calls.md", "Milliseconds for 2,048 MiB")[0]["first_bold"] > 0
 
 
