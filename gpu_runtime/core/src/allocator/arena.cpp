@@ -7,6 +7,7 @@ namespace gapless::runtime {
 
 void Arena::make_room(Lock& lock, std::size_t wanted, bool is_bounded) {
     BlockHeap& blocks = heap_.blocks();
+    blocks.reuse_retired();
     // Blocks that stay would be in the way of new places. Addresses are plentiful.
     if (!blocks.is_plain() && !blocks.is_paused() && blocks.is_arena_in_use()) {
         try {

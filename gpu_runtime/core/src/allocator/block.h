@@ -41,6 +41,7 @@ enum class BlockState : std::uint8_t {
     withheld,  // freed, but other streams may still use it
     free,
     leaving,  // its frame is about to be unmapped, or to get another address
+    retired,  // free; its frames go back to the device, unless a request needs them first
     vacated,  // its frame is used at another address; the old mapping is still there
     paused,   // free, and its memory went back to the device until a resume
     hole,     // no memory is mapped
@@ -68,7 +69,7 @@ struct Block {
     ShadowPlace in_shadow;
     std::int64_t record = -1;     // of the step that requested it; -1 before the first step
     std::int32_t request = -1;    // number of the request in that record
-    std::int64_t vacated_in = 0;  // of a vacated block: the number of its generation
+    std::int64_t generation = 0;  // of a vacated or retired block
 
     Address end() const { return address + bytes; }
 };

@@ -356,7 +356,7 @@ Block* BlockHeap::split(Block& block, std::size_t bytes) {
     rest->state = block.state;
     rest->stream = block.stream;
     rest->marks = block.marks;
-    rest->vacated_in = block.vacated_in;
+    rest->generation = block.generation;
     block.bytes = bytes;
     block.behind = rest;
     return rest;

@@ -94,8 +94,9 @@ namespace gapless::runtime {
 // memory, when frames go back to the device, or when a planned place needs a frame but its old
 // frame is in use. All known streams are marked then, and once these marks are done, all mappings
 // that were vacated before are unmapped together. These marks are later than the last use, also for
-// a stream that nobody told of and that a known stream waited for meanwhile. A *retired* frame gets
-// no new address; it goes back to the device with its last mapping.
+// a stream that nobody told of and that a known stream waited for meanwhile. A *retired* frame goes
+// back to the device in the same way. A host that is many steps ahead waits long for its marks.
+// Until then the frame is reserved, so it serves any request that would need a new page.
 // Limits. A kernel that runs while another writes must not see one frame at two addresses; the heap
 // gives a frame to one block at a time. Until a known stream is seen to be done, a vacated address
 // serves no request.
@@ -201,9 +202,15 @@ class BlockHeap {
     std::size_t available_bytes() const { return spare_bytes() + gathered_bytes_; }
     // Bytes of frames that moved to another address since the beginning.
     std::size_t moved_bytes() const { return moved_bytes_; }
-    // Takes idle frames of `bytes` bytes out of use; in the arena only behind `arena_kept` bytes.
+    // Retires idle frames of `bytes` bytes; in the arena only behind `arena_kept` bytes.
     // unmap_old() gives them back to the device.
     void retire(std::size_t bytes, std::size_t arena_kept);
+    std::size_t retired_bytes() const { return retired_bytes_; }
+    // Frees retired blocks for a request of the stream: one that has `bytes` bytes, if there is
+    // one, or else several, the last ones first.
+    void reuse_retired(std::size_t bytes, Stream stream);
+    // Frees all of them.
+    void reuse_retired() { reuse_retired(retired_bytes_, kNoStream); }
     // Unmaps old mappings, and releases retired frames, whose streams are done. The host does not
     // wait.
     void unmap_old();
@@ -497,10 +504,11 @@ class BlockHeap {
     std::unordered_map<Pages, Address> current_;  // where a mapped frame is in use
     std::map<Address, Block*> vacated_;
     std::size_t vacated_bytes_ = 0;
-    std::multimap<std::int64_t, Pages> retired_;  // by the generation that releases them
-    bool is_place_missing_ = false;               // a block holds the frame of a place of the arena
-    std::int64_t generation_ = 0;                 // of the blocks that are vacated now
-    std::int64_t closed_ = -1;  // generation that is unmapped once `closing_marks_` are done
+    std::deque<Block*> retired_;  // by the generation that releases them
+    std::size_t retired_bytes_ = 0;
+    bool is_place_missing_ = false;  // a block holds the frame of a place of the arena
+    std::int64_t generation_ = 0;    // of the blocks that are vacated now
+    std::int64_t closed_ = -1;       // generation that is unmapped once `closing_marks_` are done
     StreamMarks closing_marks_;
     std::vector<Stream> covered_;  // streams that wait for the work in all blocks freed so far
     std::ptrdiff_t stretches_ = 0;

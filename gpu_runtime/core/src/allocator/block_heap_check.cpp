@@ -15,7 +15,7 @@ void BlockHeap::check() const {
         const Address end = is_hole ? std::min(block.end(), extent.mapped_end()) : block.end();
         for (; at < end; at += page_bytes_) check_page(at);
     };
-    std::size_t mapped = 0, vacated = 0, current = 0, used = 0, free = 0, holes = 0;
+    std::size_t mapped = 0, vacated = 0, retired = 0, current = 0, used = 0, free = 0, holes = 0;
     for (const Extent& extent : extents_) {
         Address at = extent.begin();
         for (const Block* block = first_.at(&extent); block != nullptr; block = block->behind) {
@@ -64,6 +64,11 @@ void BlockHeap::check() const {
                     break;
                 case BlockState::leaving:
                     break;
+                case BlockState::retired:
+                    require(std::ranges::find(retired_, block) != retired_.end(),
+                            "a retired block is found");
+                    retired += block->bytes;
+                    break;
                 case BlockState::paused:
                     require(is_paused(*block), "the memory of a paused block is paused");
                     break;
@@ -72,7 +77,7 @@ void BlockHeap::check() const {
                     for_each_page(*block, [&](Address address) {
                         const auto now = current_.find(extent.frame_at(address));
                         require(extent.frame_at(address) != kNoFrame, "an old mapping is there");
-                        require(now == current_.end() || now->second != address,
+                        require(now != current_.end() && now->second != address,
                                 "the frames of a vacated block are elsewhere");
                     });
                     vacated += block->bytes;
@@ -118,8 +123,9 @@ void BlockHeap::check() const {
     require(gathered_.empty(), "frames move within a call");
     require(current == current_.size(), "a frame is in use at an address");
     require(vacated == vacated_bytes_, "old mappings are counted");
-    require(mapped - vacated + (spare_.size() + retired_.size()) * page_bytes_ == reserved_bytes_,
-            "reserved is what is mapped, spare or retired");
+    require(retired == retired_bytes_, "retired blocks are counted");
+    require(mapped - vacated + spare_.size() * page_bytes_ == reserved_bytes_,
+            "reserved is what is mapped, or spare");
     std::size_t indexed = arena_free_.size(), indexed_holes = arena_holes_.size();
     for (const auto& [stream, heap] : heaps_) {
         indexed += heap.free.size() + (heap.latest != nullptr ? 1 : 0);

@@ -22,7 +22,7 @@ BlockHeap::Leaving BlockHeap::take_idle(std::size_t arena_kept) {
         take_shared_frames(leaving);
     }
     leaving.generation = generation_++;
-    if (leaving.runs.empty() && vacated_.empty() && closed_ < 0) return leaving;
+    if (leaving.runs.empty() && !has_old_mappings() && closed_ < 0) return leaving;
     try {
         leaving.marks = known_marks();
     } catch (...) {

@@ -139,14 +139,14 @@ void BlockHeap::put_back() {
 void BlockHeap::vacate(Block& block) {
     loses_memory(block);
     block.state = BlockState::vacated;
-    block.vacated_in = generation_;
+    block.generation = generation_;
     block.marks.clear();
     vacated_bytes_ += block.bytes;
     moved_bytes_ += block.bytes;
     if (is_in_arena(block)) arena_bytes_ -= block.bytes;
     const auto is_alike = [&](const Block* other) {
         return other != nullptr && other->state == BlockState::vacated &&
-               other->vacated_in == generation_;
+               other->generation == generation_;
     };
     if (is_alike(block.behind)) {
         vacated_.erase(block.behind->address);
@@ -222,8 +222,9 @@ bool BlockHeap::recall_for(std::size_t requested, Stream stream, std::size_t are
     if (vacated_.empty() || is_capturing()) return false;
     const std::size_t bytes = round_up(requested, kBlockAlignment);
     for (auto& [owner, heap] : heaps_) add_latest(heap);
-    const auto may_serve = [](const Block* block) {
-        return block != nullptr &&
+    // In a former arena the neighbours of a block may be another stream's.
+    const auto may_serve = [&](const Block* block) {
+        return block != nullptr && block->stream == stream &&
                (block->state == BlockState::free || block->state == BlockState::vacated);
     };
     std::vector<std::pair<std::size_t, Block*>> stretches;
@@ -273,9 +274,7 @@ std::optional<Address> BlockHeap::find_recall(Recall& found, const Block& first,
         const Address end = std::min(range.end, block->end());
         for (Address place = first_place; place < end; place += page_bytes_) {
             const Pages frame = block->extent->frame_at(place);
-            const auto current = current_.find(frame);
-            if (current == current_.end()) return place + page_bytes_;  // retired
-            const Address now = current->second;
+            const Address now = current_.at(frame);
             const auto next = std::ranges::upper_bound(idle, now, {}, &Idle::begin);
             const bool is_idle = next != idle.begin() && now + page_bytes_ <= std::prev(next)->end;
             const bool is_inside = now < range.end && range.begin < now + page_bytes_;
@@ -350,13 +349,35 @@ void BlockHeap::retire(std::size_t bytes, std::size_t arena_kept) {
     gather_frames(bytes, {arena_range(0, arena_kept)});
     gathered_bytes_ = 0;
     for (Block* const block : std::exchange(gathered_, {})) {
-        for (Address at = block->address; at < block->end(); at += page_bytes_) {
-            const Pages frame = block->extent->frame_at(at);
-            retired_.emplace(generation_, frame);
-            current_.erase(frame);
+        block->state = BlockState::retired;
+        block->generation = generation_;
+        retired_bytes_ += block->bytes;
+        retired_.push_back(block);
+    }
+}
+
+// What is left of a block stays retired, so that it goes back to the device no later.
+void BlockHeap::reuse_retired(std::size_t bytes, Stream stream) {
+    while (bytes > 0 && !retired_.empty()) {
+        auto found = retired_.end();
+        for (auto entry = retired_.begin(); entry != retired_.end(); ++entry) {
+            const Block& block = **entry;
+            if (block.stream != stream || is_in_arena(block) || block.bytes < bytes) continue;
+            if (found == retired_.end() || block.bytes < (*found)->bytes) found = entry;
         }
-        moved_bytes_ -= block->bytes;
-        vacate(*block);
+        if (found == retired_.end()) --found;
+        Block* const block = *found;
+        const std::size_t part = round_up(bytes, page_bytes_);
+        if (block->bytes > part) {
+            *found = split(*block, part);
+        } else {
+            retired_.erase(found);
+        }
+        retired_bytes_ -= block->bytes;
+        bytes -= std::min(bytes, block->bytes);
+        memory_.show(block->address, block->bytes);
+        block->state = BlockState::free;
+        add_free(*block);
     }
 }
 
@@ -389,14 +410,14 @@ void BlockHeap::unmap_old(std::int64_t generation) {
     }
     for (auto entry = vacated_.begin(); entry != vacated_.end();) {
         Block* const block = entry->second;
-        if (block->vacated_in > generation) {
+        if (block->generation > generation) {
             ++entry;
             continue;
         }
         auto behind = std::next(entry);
         Address end = block->end();
         for (; behind != vacated_.end() && behind->first == end &&
-               behind->second->extent == block->extent && behind->second->vacated_in <= generation;
+               behind->second->extent == block->extent && behind->second->generation <= generation;
              ++behind) {
             end = behind->second->end();
         }
@@ -406,13 +427,17 @@ void BlockHeap::unmap_old(std::int64_t generation) {
         while (block->end() < end) absorb(*block);
         add_hole(*block);
     }
-    // A frame that could not be made accessible elsewhere may still be mapped there.
-    if (!retired_.empty()) settle_extents();
-    while (!retired_.empty() && retired_.begin()->first <= generation) {
-        memory_.release_pages(retired_.begin()->second);
-        reserved_bytes_ -= page_bytes_;
-        retired_.erase(retired_.begin());
+    while (!retired_.empty() && retired_.front()->generation <= generation) {
+        // All work in this block is done, so it loses its marks and its owner.
+        Block* const block = retired_.front();
+        const std::size_t bytes = block->bytes;
+        block->marks.clear();
+        if (is_in_arena(*block)) block->stream = kNoStream;
+        take_out(block);
+        retired_bytes_ -= bytes;
+        retired_.pop_front();
     }
+    release_spare();
 }
 
 bool BlockHeap::has_memory(const Block* block) const {

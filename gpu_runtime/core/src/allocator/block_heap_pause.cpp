@@ -37,6 +37,7 @@ bool BlockHeap::is_paused(const Block& block) const {
 }
 
 PausedRuns BlockHeap::pausable_runs(bool keeps) {
+    reuse_retired();
     for (auto& [stream, heap] : heaps_) add_latest(heap);
     PausedRuns runs;
     std::size_t bytes = 0;

@@ -90,6 +90,11 @@ Block* BoundedHeap::grow(Lock& lock, const Wanted& wanted, RepeatedSteps& steps)
     if (is_above(page_bytes())) {
         if (Block* block = blocks_.place_in_open_arena(wanted.bytes, wanted.stream)) return block;
     }
+    // Frames that are about to go back come before new ones.
+    if (blocks_.retired_bytes() > 0) {
+        blocks_.reuse_retired(blocks_.missing_for(wanted.bytes, wanted.stream), wanted.stream);
+        if (Block* block = blocks_.place(wanted.bytes, wanted.stream)) return block;
+    }
     const std::size_t missing = blocks_.missing_for(wanted.bytes, wanted.stream);
     blocks_.unmap_old();
     std::optional<MoveBudget::Charge> charge;
@@ -242,7 +247,8 @@ void BoundedHeap::take_out(Lock& lock, const BlockHeap::Leaving& leaving) {
 
 void BoundedHeap::retire_above(std::int64_t most, std::size_t arena_kept) {
     if (blocks_.is_plain()) return;
-    const std::int64_t excess = static_cast<std::int64_t>(reserved_bytes()) - most;
+    const auto staying = static_cast<std::int64_t>(reserved_bytes() - blocks_.retired_bytes());
+    const std::int64_t excess = staying - most;
     try {
         if (excess > 0) blocks_.retire(static_cast<std::size_t>(excess), arena_kept);
     } catch (const DeviceCallError&) {

@@ -17,11 +17,13 @@ namespace gapless::runtime {
 // own, so it can move to where it is needed, but a move costs device calls in each step again.
 // Approach. Two bounds. The shadow is a guarantee: what PyTorch's allocator would hold for the same
 // requests. Up to it, the heap creates pages. Beyond it, idle frames move, and they do so at any
-// price. The lower bound is 1/256 above the live peak. The heap keeps to it while the budget of
-// moves lasts. Places of plans keep to the shadow alone. Their arena was held against it together
-// with the frames of all other blocks, so no place takes frames from another.
-// Limits. Frames move as a whole. If small blocks lie in many frames, no frame is idle although
-// memory is free. The heap then creates pages beyond its bound, and counts such events.
+// price. A retired frame, which waits to go back to the device, is reserved and idle: it serves a
+// request before a page is created. The lower bound is 1/256 above the live peak. The heap keeps to
+// it while the budget of moves lasts. Places of plans keep to the shadow alone. Their arena was
+// held against it together with the frames of all other blocks, so no place takes frames from
+// another. Limits. Frames move as a whole. If small blocks lie in many frames, no frame is idle
+// although memory is free. The heap then creates pages beyond its bound, and counts such events.
+// The heap of a tag takes no frame from another heap.
 class MemoryBound {
   public:
     MemoryBound(std::size_t page_bytes, std::size_t device_bytes, double share_of_moves)

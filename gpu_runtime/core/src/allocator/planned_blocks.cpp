@@ -105,6 +105,8 @@ StepEnd PlannedBlocks::end_step(Lock& lock, bool completed) {
             if (heap->blocks().has_gone()) heap->settle(lock);
         }
         const MoveBudget::Charge charge(bound_.budget());
+        // First, so that no frame retires that a place of the next step needs.
+        if (steps_.has_plans()) heap_.blocks().recall_arena();
         heap_.retire_above(bound_.most(), steps_.arena_bytes());
     } catch (const std::exception&) {
         // The device refuses for now; the memory stays where it is.
