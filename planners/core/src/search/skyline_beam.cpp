@@ -21,9 +21,6 @@ constexpr std::int32_t kNone = -1;
 constexpr std::int64_t kMostRaised = 2;
 // A beam reaches its limit after this many rises of the capacity. A guess.
 constexpr std::int64_t kRises = 64;
-// Weight of lost bytes times sections, in average rectangles, against steps of a skyline. A guess:
-// between 10 and 60, other seeds changed the plans of packings more than the weight.
-constexpr double kLostWeight = 20;
 
 // A tensor in one range of its sections.
 struct Rectangle {
@@ -112,10 +109,8 @@ class Beam {
           link_of_(instance.blocks.count(), kNone),
           ceiling_(sections_, kWall),
           covers_(static_cast<std::size_t>(sections_) + 1) {
-        double filled = 0;
         for (std::int32_t r = 0; r < rectangles_.count(); ++r) {
             const Rectangle& rectangle = rectangles_[r];
-            filled += static_cast<double>(rectangle.size) * (rectangle.last - rectangle.first);
             starting_[rectangle.first].push_back(r);
             for (std::int32_t s = rectangle.first; s < rectangle.last; ++s) {
                 needed_[s] += rectangle.size;
@@ -129,7 +124,6 @@ class Beam {
                 linked_.push_back(b);
             }
         }
-        a_lost_byte_ = kLostWeight * rectangles_.count() / std::max(1.0, filled);
         row_ = 2 * static_cast<std::size_t>(sections_) + linked_.size();
     }
 
@@ -181,7 +175,7 @@ class Beam {
         std::int32_t step;
         // Number of sections whose height differs from that of the section before.
         std::int32_t steps;
-        // Lost bytes, each counted once in every section that loses it.
+        // Lost bytes, each as a share of the slack of the section that lost it.
         double lost;
         std::uint64_t key;
     };
@@ -517,7 +511,7 @@ class Beam {
             if (s == 0 || s == sections_ || (e > 0 && s == edges[e - 1])) continue;
             grown.node.steps += (after(s - 1) != after(s)) - (sky.height[s - 1] != sky.height[s]);
         }
-        grown.score = grown.node.steps + a_lost_byte_ * grown.node.lost +
+        grown.score = grown.node.steps + grown.node.lost +
                       static_cast<double>(random_.below(1 << 20)) * 0x1p-21;
         return grown;
     }
@@ -525,7 +519,10 @@ class Beam {
     static void add_loss(const Skyline& sky, std::int32_t first, std::int32_t last,
                          std::int64_t base, Node& node) {
         for (std::int32_t s = first; s < last; ++s) {
-            node.lost += static_cast<double>(base - sky.height[s]);
+            const std::int64_t lost = base - sky.height[s];
+            // A section without slack loses nothing.
+            if (lost == 0) continue;
+            node.lost += static_cast<double>(lost) / static_cast<double>(sky.slack[s]);
         }
     }
 
@@ -600,8 +597,6 @@ class Beam {
     std::int64_t capacity_;
     std::int32_t width_, sections_, words_;
     Random random_;
-    // Score of one lost byte of one section.
-    double a_lost_byte_ = 0;
     std::vector<std::vector<std::int32_t>> starting_;
     std::vector<std::int64_t> needed_;
     std::vector<std::uint64_t> mark_;

@@ -36,7 +36,8 @@ struct SkylineAnswer {
 //
 // Score. Among the plans with equally many blocks, the beam keeps those with the fewest steps in
 // their skylines: two tops rarely meet by chance, and plans without loss consist of such meetings.
-// Lost bytes count as well. Ties are broken at random.
+// Lost bytes count as well, as a share of the slack of their section: where little may be lost, a
+// byte costs more. Ties are broken at random.
 //
 // Limit. If no plan can grow, the capacity rises by a small step, up to the limit, and the plans of
 // that level go on. So a beam with a limit above its capacity nearly always ends with a plan, and
