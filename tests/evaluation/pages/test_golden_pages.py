@@ -97,4 +97,8 @@ def test_one_problem_of_two_names_is_two_instances_and_the_catalogue_has_a_bette
     assert others[:1] + others[2:] == ["and others", "0", "0"]
     (family,) = (row for row in rows if row[0].startswith(entry.kind) and "5 to 5" in row)
     assert family[1] == "2"
-    assert any("2 planners, 2 instances" in line for line in lines)
+    assert any("runs of 2 instances" in line for line in lines)
+    # An instance that a generator made is of its family, whatever else has the same problem.
+    made = page_of("gap-to-optimal", [replace(its, family="fam") for its in records])
+    assert "| fam " in made
+    assert f"| {entry.kind}" not in made
