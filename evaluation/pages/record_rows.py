@@ -131,7 +131,7 @@ def _known_of(facts: InstanceFacts, entries: Mapping[str, CatalogueEntry]) -> di
         "instance": facts.instance, "digest": facts.digest, "bound": facts.lower_bound or None,
         "certificate": facts.certificate or None, "known_optimum": known,
         "best_known": facts.best_known, "best_planner": facts.best_planner,
-        "instance_kind": (facts.family or "files") if entry is None else entry.kind,
+        "instance_kind": facts.family or ("files" if entry is None else entry.kind),
         "streams": None if entry is None else entry.facts.streams,
         "chains": None if entry is None else entry.facts.chains,
     }  # fmt: skip

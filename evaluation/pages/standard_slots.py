@@ -34,11 +34,8 @@ def _question(material: PageMaterial) -> str:
 
 
 def _run_counts(material: PageMaterial) -> str:
-    cases = material.cases
-    instances = len({case.facts.subject for case in cases})
-    planners = len({case.label for case in cases})
-    runs = counted(len(material.records), "run")
-    return f"{runs}: {counted(planners, 'planner')}, {counted(instances, 'instance')}"
+    instances = len({case.facts.subject for case in material.cases})
+    return f"{counted(len(material.records), 'run')} of {counted(instances, 'instance')}"
 
 
 def _made_on(material: PageMaterial) -> str:
@@ -72,7 +69,8 @@ def _performance_profile(material: PageMaterial) -> str:
     lines = profile_lines(material.cases)
     if not lines:
         return ""
-    says = f"Share of instances by the gap to the best known peak; best: {next(iter(lines))}"
+    first = next(iter(lines))
+    says = f"Share of instances by the gap to the best known peak; best most often: {first}"
     return picture_of(material, "profile", profile_figure(lines, _looks(material)), says)
 
 
@@ -80,8 +78,8 @@ def _time_figure(material: PageMaterial) -> str:
     points = timed_points(material.cases)
     if not points:
         return ""
-    says = f"Processor time by the number of tensors; slowest: {next(iter(points))}"
-    return picture_of(material, "time", time_figure(points, _looks(material)), says)
+    figure = time_figure(points, _looks(material))
+    return picture_of(material, "time", figure, "Processor time by the number of tensors")
 
 
 def _anytime_figure(material: PageMaterial) -> str:
