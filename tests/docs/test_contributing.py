@@ -18,11 +18,20 @@ def lanes() -> list[str]:
     return found[1].split()
 
 
-def test_the_citation_has_the_version_and_the_licence() -> None:
+def test_a_release_has_one_version_one_date_and_one_licence() -> None:
     project = tomllib.loads(text_of("pyproject.toml"))["project"]
-    citation = text_of("CITATION.cff")
-    assert f"\nversion: {project['version']}\n" in citation
-    assert f"\nlicense: {project['license']}\n" in citation
+    cited = dict(re.findall(r"^([\w-]+): (\S.*)$", text_of("CITATION.cff"), re.MULTILINE))
+    assert (cited["version"], cited["license"]) == (project["version"], project["license"])
+    assert f"\n## {project['version']}, {cited['date-released']}\n" in text_of("CHANGELOG.md")
+
+
+def test_wheels_have_the_decorator_for_the_same_releases_of_pytorch_everywhere() -> None:
+    builds = tomllib.loads(text_of("pyproject.toml"))["tool"]["cibuildwheel"]
+    headers = builds["before-build"].partition("&& ")[2]
+    setting = "=".join(*builds["config-settings"].items())
+    release = text_of("CONTRIBUTING.md").partition("## Release")[2]
+    assert f"{headers}\n" in release
+    assert f"-C {setting}" in release
 
 
 def test_hosts_run_every_lane() -> None:

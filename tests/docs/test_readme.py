@@ -1,4 +1,4 @@
-"""The README promises only what runs: its table is an excerpt of what the command in it prints."""
+"""The README promises only what runs: its table and its picture are of what its commands do now."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import re
 import subprocess
 import sys
 
+from PIL import Image
+
 from evaluation.study.study_file import find_study
+from tests.docs.front_picture import PICTURE, replayed, words_of
 from tests.docs.test_results import rows_of, stands
 from tests.repository import ROOT
 
@@ -64,6 +67,12 @@ def test_lines_that_are_left_out_are_marked() -> None:
     assert not is_excerpt(["head", LEFT_OUT, "c"], printed)
 
 
+def test_the_picture_is_of_what_allocators_hold_today() -> None:
+    words = words_of(replayed())
+    assert f"![{words}]({PICTURE.relative_to(ROOT)})" in README
+    assert Image.open(PICTURE).info["Description"] == words
+
+
 def test_the_measured_rows_stand_on_the_page_of_results() -> None:
     page = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
     # Results have a column more, of live bytes.
@@ -77,6 +86,9 @@ def test_the_measured_rows_stand_on_the_page_of_results() -> None:
     # "The programs that gain most and least."
     names = [row[0].partition("`:")[0] for row in rows]
     assert names == [min(kept, key=kept.__getitem__), max(kept, key=kept.__getitem__)]
+    slower = [share for row in results.values() if (share := float(row[3].rstrip(" %"))) > 0]
+    (said,) = re.findall(r"In (\d+) of (\d+) a step is slower, by up to ([\d.]+) %", README)
+    assert said == (str(len(slower)), str(len(results)), f"{max(slower):.2f}")
 
 
 def test_the_claims_stand_on_the_page_of_results() -> None:
