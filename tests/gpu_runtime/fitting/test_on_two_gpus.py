@@ -17,7 +17,9 @@ ON_TWO = ("make_sharded", "make_copied", "make_stages")
 FUNCTIONS = {2: ON_TWO, 4: (*ON_TWO, "make_split")}
 MARKS = {2: pytest.mark.gpus, 4: pytest.mark.four_gpus}
 LABELS = ("pytorch-caching", "pytorch-expandable", "planned")
-# Reserved bytes may be that much above or below the prediction.
+# No block of these waits for an event of another stream, whose moment differs from run to run.
+EXACT = ("make_sharded", "make_split")
+# Reserved bytes may be that much above the prediction, those of `EXACT` below it too.
 TOLERANCE = 0.01
 # What was measured and predicted of each rank, by function and allocator.
 Every = dict[tuple[str, str], list[Any]]
@@ -64,8 +66,10 @@ def every(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Every]:
 
 
 def predicted(of_rank: dict[str, Any], label: str) -> dict[str, int]:
-    (row,) = (its for its in of_rank["allocators"] if its["label"] == label)
-    return {"requested": of_rank["peak"], "reserved": row["reserved_peak"]}
+    """Return the peaks; of planned memory what it promises from its first step on."""
+    reserved = {its["label"]: its["reserved_peak"] for its in of_rank["allocators"]}
+    most = reserved[label] if label != "planned" else min(reserved[name] for name in LABELS[:2])
+    return {"requested": of_rank["peak"], "reserved": most}
 
 
 @pytest.mark.parametrize("label", LABELS)
@@ -80,8 +84,11 @@ def predicted(of_rank: dict[str, Any], label: str) -> dict[str, int]:
 def test_each_rank_takes_what_was_predicted(
     every: Callable[[int], Every], ranks: int, function: str, label: str
 ) -> None:
-    pairs = every(ranks)[function, label]
-    print([(its["requested"], its["reserved"], said["reserved"]) for its, said in pairs])
-    assert [its["requested"] for its, _ in pairs] == [said["requested"] for _, said in pairs]
-    for its, said in pairs:
-        assert its["reserved"] == pytest.approx(said["reserved"], rel=TOLERANCE), pairs
+    for its, said in every(ranks)[function, label]:
+        print(its, said)
+        if function in EXACT:
+            assert its["requested"] == said["requested"]
+            if label != "planned":
+                assert its["reserved"] == pytest.approx(said["reserved"], rel=TOLERANCE)
+        assert its["requested"] <= said["requested"] * (1 + TOLERANCE)
+        assert its["reserved"] <= said["reserved"] * (1 + TOLERANCE)
