@@ -219,8 +219,7 @@ def test_a_suffix_counts_for_plain_files_alone(tmp_path: Path) -> None:
     require_suffix("--out", Path("/dev/stdout"), "a plan", suffixes)
 
 
-# Modules that may write in place: the writer itself, and those that write files of a temporary
-# folder, messages to another process, or a lock without bytes.
+# These write in place: the writer, temporary files, messages to processes, a lock without bytes.
 WRITE_IN_PLACE = {
     "planners/files/output_file.py",
     "planners/exact/ilp/cbc.py",
@@ -230,6 +229,7 @@ WRITE_IN_PLACE = {
     "evaluation/measuring/resident_memory.py",
     "evaluation/study/plugins.py",
     "gpu_runtime/allocator/pytorch/compiled_decorator.py",
+    "instances/extract/record/ranks/conversation.py",
 }
 
 
