@@ -86,9 +86,9 @@ def test_no_plan_is_below_the_optimum_of_the_catalogue() -> None:
 
 def test_one_problem_of_two_names_is_two_instances_and_the_catalogue_has_a_better_plan() -> None:
     entry = next(its for its in read_catalogue().values() if its.best.status == "optimal")
-    of_it = {"instance_digest": entry.facts.digest, "bounds": {}, "peak": entry.best.peak + 1}
+    digest, peak = entry.facts.digest, entry.best.peak + 1
     records = [
-        record(name, planner, family=family, **of_it)  # type: ignore[arg-type]
+        record(name, planner, family=family, instance_digest=digest, bounds={}, peak=peak)
         for name, family in (("a", None), ("b", "fam")) for planner in ("naive", "auto")
     ]  # fmt: skip
     lines = page_of("gap-to-optimal", records).splitlines()

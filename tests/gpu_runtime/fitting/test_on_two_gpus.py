@@ -21,7 +21,7 @@ LABELS = ("pytorch-caching", "pytorch-expandable", "planned")
 EXACT = ("make_sharded", "make_split")
 # Reserved bytes may be that much above the prediction, those of `EXACT` below it too.
 TOLERANCE = 0.01
-# What was measured and predicted of each rank, by function and allocator.
+# Measured and predicted peaks of each rank, by function and allocator.
 Every = dict[tuple[str, str], list[Any]]
 
 

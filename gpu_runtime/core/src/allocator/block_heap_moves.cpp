@@ -356,7 +356,7 @@ void BlockHeap::retire(std::size_t bytes, std::size_t arena_kept) {
     }
 }
 
-// What is left of a block stays retired, so that it goes back to the device no later.
+// The last block that is taken may be split. Its rest stays retired, and keeps its generation.
 void BlockHeap::reuse_retired(std::size_t bytes, Stream stream) {
     while (bytes > 0 && !retired_.empty()) {
         auto found = retired_.end();

@@ -21,9 +21,9 @@ namespace gapless::runtime {
 // request before a page is created. The lower bound is 1/256 above the live peak. The heap keeps to
 // it while the budget of moves lasts. Places of plans keep to the shadow alone. Their arena was
 // held against it together with the frames of all other blocks, so no place takes frames from
-// another. Limits. Frames move as a whole. If small blocks lie in many frames, no frame is idle
-// although memory is free. The heap then creates pages beyond its bound, and counts such events.
-// The heap of a tag takes no frame from another heap.
+// another.
+// Limits. Frames move as a whole. If small blocks keep many frames in use, the heap creates pages
+// beyond its bound, and counts such events. The heap of a tag takes no frame from another heap.
 class MemoryBound {
   public:
     MemoryBound(std::size_t page_bytes, std::size_t device_bytes, double share_of_moves)
