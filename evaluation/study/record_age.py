@@ -18,6 +18,7 @@ from evaluation.study.record_changes import changes_between
 from evaluation.study.records_file import read_records
 from evaluation.study.study import Study
 from planners.errors import GaplessError
+from planners.recompute import choose_planners
 from planners.registry import Chosen, choose, choose_online
 
 ROOT = Path(__file__).parents[2]
@@ -29,6 +30,10 @@ UNKNOWN = "changes since then are unknown, because this history lacks the commit
 # The pages of studies without a GPU, and of those on one.
 PAGES = (ROOT / "docs" / "studies", ROOT / "docs" / "benchmarks")
 
+# The package of the allocator below a training.
+PLANNED_MEMORY = "gpu_runtime.allocator"
+# The folder of a header that is included.
+_INCLUDED = re.compile(r'^#include "(\w+)/', re.MULTILINE)
 # A comment of C++, or, as group 1, a literal, in which no comment begins.
 _CPP_COMMENT = re.compile(
     r"""//[^\n]*|/\*.*?\*/|("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')""", re.DOTALL
@@ -52,7 +57,7 @@ def age_of_records(study: Study, results: Path) -> str:
     base = known if is_known else _git("rev-list", "-1", f"--before={moment}", "HEAD")
     if not base:
         return f"{made}; {UNKNOWN}"
-    paths = {planner: _paths_of(planner) for planner in _planners(study)}
+    paths = {planner: _paths_of(module) for planner, module in _planners(study).items()}
     paths |= {plugin.name: (str(plugin.path),) for plugin in study.plugins}
     in_records, otherwise = _answers_since(base)
     # A planner answers otherwise as well where only code that it shares with others changed.
@@ -104,19 +109,27 @@ def _on_page(name: str) -> tuple[str, str, str] | None:
     return ("page from records", max(days), commits[-1] if commits else "") if days else None
 
 
-def _planners(study: Study) -> list[str]:
-    """Return the planners of a study, without those of its own files, which are not executed."""
-    found: dict[str, None] = {}
+def _planners(study: Study) -> dict[str, str]:
+    """Return the module of each planner; planners of the study's own files are not executed."""
+    found: dict[str, str] = {}
     for trained in study.training:
-        found |= dict.fromkeys(map(str, trained.allocators))
+        for allocator in map(str, trained.allocators):
+            name = allocator.partition(":")[0]
+            found[name] = PLANNED_MEMORY if name == "planned" else _modules().get(name, "")
     for grid in study.grids:
         for kind, names in grid.named.items():
             for text in names:
                 try:
-                    found |= dict.fromkeys(its.planner for its in KINDS[kind].choose(text))
+                    chosen = [its.planner for its in KINDS[kind].choose(text)]
                 except GaplessError:
                     continue
-    return list(found)
+                if kind == "budget":
+                    # Planners of both kinds can have one name.
+                    limits = choose_planners(",".join(chosen))
+                    found |= {f"{its.name} under a limit": its.module for its in limits}
+                else:
+                    found |= {name: _modules().get(name, "") for name in chosen}
+    return found
 
 
 @cache
@@ -132,15 +145,26 @@ def _function(build: object) -> object:
     return build
 
 
-def _paths_of(planner: str) -> tuple[str, ...]:
+def _paths_of(module: str) -> tuple[str, ...]:
     """Return the folders of a planner's Python and C++ code; none if it is a third party's."""
-    module = _modules().get(planner)
     file = Path(str(import_module(module).__file__)) if module else Path()
     if ROOT not in file.parents:
         return ()
     room = file.parent
     core = ROOT / room.relative_to(ROOT).parts[0] / "core" / "src"
-    return str(room), str(core / room.name if (core / room.name).is_dir() else core)
+    return str(room), *map(
+        str, _included(core / room.name) if (core / room.name).is_dir() else [core]
+    )
+
+
+def _included(folder: Path) -> list[Path]:
+    """Return a folder of C++ code, and those that it includes."""
+    found = [folder]
+    for each in found:
+        texts = (path.read_text(encoding="utf-8") for path in sorted(each.iterdir()))
+        names = dict.fromkeys(chain.from_iterable(map(_INCLUDED.findall, texts)))
+        found += [its for name in names if (its := folder.parent / name) not in found]
+    return found
 
 
 @cache
