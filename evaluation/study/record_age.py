@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import cache, partial
 from importlib import import_module
 from itertools import chain
@@ -116,19 +117,16 @@ def _planners(study: Study) -> dict[str, str]:
         for allocator in map(str, trained.allocators):
             name = allocator.partition(":")[0]
             found[name] = PLANNED_MEMORY if name == "planned" else _modules().get(name, "")
-    for grid in study.grids:
-        for kind, names in grid.named.items():
-            for text in names:
-                try:
-                    chosen = [its.planner for its in KINDS[kind].choose(text)]
-                except GaplessError:
-                    continue
-                if kind == "budget":
-                    # Planners of both kinds can have one name.
-                    limits = choose_planners(",".join(chosen))
-                    found |= {f"{its.name} under a limit": its.module for its in limits}
-                else:
-                    found |= {name: _modules().get(name, "") for name in chosen}
+    named = chain.from_iterable(grid.named.items() for grid in study.grids)
+    for kind, text in ((kind, text) for kind, texts in named for text in texts):
+        with suppress(GaplessError):
+            names = [its.planner for its in KINDS[kind].choose(text)]
+            if kind == "budget":
+                # Planners of both kinds can have one name.
+                limits = choose_planners(",".join(names))
+                found |= {f"{its.name} under a limit": its.module for its in limits}
+            else:
+                found |= {name: _modules().get(name, "") for name in names}
     return found
 
 
@@ -150,11 +148,9 @@ def _paths_of(module: str) -> tuple[str, ...]:
     file = Path(str(import_module(module).__file__)) if module else Path()
     if ROOT not in file.parents:
         return ()
-    room = file.parent
-    core = ROOT / room.relative_to(ROOT).parts[0] / "core" / "src"
-    return str(room), *map(
-        str, _included(core / room.name) if (core / room.name).is_dir() else [core]
-    )
+    core = ROOT / file.relative_to(ROOT).parts[0] / "core" / "src"
+    own = core / file.parent.name
+    return str(file.parent), *map(str, _included(own) if own.is_dir() else [core])
 
 
 def _included(folder: Path) -> list[Path]:

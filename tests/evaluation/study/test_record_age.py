@@ -111,6 +111,7 @@ def test_comments_of_cpp_change_nothing(one: str, other: str, is_same: bool) -> 
 
 def test_without_records_the_page_is_meant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(record_age, "PAGES", (tmp_path,))
+    monkeypatch.setattr(record_age, "COMMITTED", tmp_path)
     study = find_study("exact")
     assert age_of_records(study, tmp_path) == "no records"
     (tmp_path / "exact.md").write_text(
@@ -119,3 +120,16 @@ def test_without_records_the_page_is_meant(tmp_path: Path, monkeypatch: pytest.M
     assert age_of_records(study, tmp_path).startswith(
         "page from records of 2026-01-03, commit 12345678"
     )
+
+
+def test_a_planner_under_a_limit_is_another_than_the_one_of_its_name() -> None:
+    limits = record_age._planners(find_study("under-a-limit"))
+    assert limits["cp-sat under a limit"] == "planners.recompute.exact_planner"
+    assert record_age._planners(find_study("small-graphs"))["cp-sat"].startswith("planners.exact")
+
+
+def test_the_code_below_a_training_is_that_of_its_heap() -> None:
+    module = record_age._planners(find_study("programs"))["planned"]
+    rooms = [Path(path).relative_to(record_age.ROOT) for path in record_age._paths_of(module)]
+    assert Path("gpu_runtime/core/src/allocator") in rooms
+    assert Path("gpu_runtime/core/src/device") in rooms
