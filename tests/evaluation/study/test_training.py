@@ -276,7 +276,7 @@ def test_shipped_studies_train_their_programs() -> None:
         assert program.checks[0].steps == 5
         assert program.timed[0].planning == "between"
     [default, *_] = programs["programs"][0].timed
-    assert (default.turns, default.turn_steps, default.allocator) == (5, 4, Allocator.DEFAULT)
+    assert (default.turns, default.turn_steps, default.allocator) == (3, 4, Allocator.DEFAULT)
 
 
 @pytest.mark.torch
