@@ -1,4 +1,4 @@
-"""Each page whose records are committed says what these records give, and nothing else in a row."""
+"""A page whose records are committed has each line that they give, and no other row."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def test_a_page_says_what_its_records_give(records: Path) -> None:
     assert not lacking(made, lines)
     # No row was added to a table by hand.
     rows = {line for line in made if line.startswith("|")}
-    beside = [pair for pair in pairwise(lines) if any(line in rows for line in pair)]
-    assert {line for pair in beside for line in pair if line.startswith("|")} <= rows
+    below = {line for above, line in pairwise(lines) if above in rows and line.startswith("|")}
+    assert below <= rows
 
 
 def test_a_moved_figure_and_a_row_of_another_table_are_seen() -> None:

@@ -84,7 +84,7 @@ def test_the_measured_rows_stand_on_the_page_of_programs() -> None:
     assert len(rows) == 2
     for name, *measured in rows:
         assert measured == results[name.partition("`:")[0]]
-    # "These gain most and least."
+    # "One gains most, one alone loses."
     names = [row[0].partition("`:")[0] for row in rows]
     assert names == [min(kept, key=kept.__getitem__), max(kept, key=kept.__getitem__)]
     slower = [share for row in results.values() if (share := float(row[3].rstrip(" %"))) > 0]
